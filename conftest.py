@@ -1,0 +1,56 @@
+"""Three tiers of tests: fast by default, ``--full`` adds the slow ones, ``--soak`` runs only those.
+
+Runs in the pytest process that tests this project, never in a process under test.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TEST_SECONDS = 60.0
+"""Limit of one test, so that a hang ends with stacks and not with a killed job."""
+
+SOAK_SECONDS = 900.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers")
+    group.addoption("--full", action="store_true", help="also run the tests marked `full`")
+    group.addoption("--soak", action="store_true", help="run only the tests marked `soak`")
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-timeout reads the option in its own pytest_configure
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.pluginmanager.hasplugin("timeout") or "PYTEST_TIMEOUT" in os.environ:
+        return
+    if config.option.timeout is None:
+        config.option.timeout = SOAK_SECONDS if config.option.soak else TEST_SECONDS
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"tier: {_tier(config)}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tier = _tier(config)
+    deselected = [item for item in items if not _belongs(item, tier)]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if _belongs(item, tier)]
+
+
+def _tier(config: pytest.Config) -> str:
+    if config.option.soak:
+        return "soak"
+    return "full" if config.option.full else "fast"
+
+
+def _belongs(item: pytest.Item, tier: str) -> bool:
+    soak = item.get_closest_marker("soak") is not None
+    if soak or tier == "soak":
+        return soak and tier == "soak"
+    return tier == "full" or item.get_closest_marker("full") is None

@@ -1,0 +1,96 @@
+"""How a run ended, told apart by what the process said itself, never by its exit code alone."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+_FATAL = "Fatal Python error"
+MAX_STACKS = 4_000
+MAX_MESSAGE = 2_000
+
+# pytest.ExitCode; plugins may use further ones.
+_BY_CODE = {3: "internal_error", 4: "startup_error", 5: "no_tests"}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known when the main process of a run is gone.
+
+    Attributes:
+        connected: It said hello.
+        exit_code: Of its `Finished`, None when it never came.
+        departed: pytest unconfigured itself in order.
+        returncode: The process's; negative for a signal. None while it still lives.
+        interrupted: Text of Ctrl-C or `pytest.exit`.
+        internal_error: Text of pytest's internal error.
+        last: `(phase, node id)` under way at the end.
+        errors: The end of its stderr.
+        output: The end of its stdout.
+    """
+
+    connected: bool
+    exit_code: int | None
+    departed: bool
+    returncode: int | None
+    interrupted: str | None = None
+    internal_error: str | None = None
+    last: tuple[str, str] | None = None
+    errors: str = ""
+    output: str = ""
+
+
+def classify(evidence: Evidence) -> dict[str, Any]:
+    """The `end` of the contract: `kind` and what else is known."""
+    if evidence.exit_code is not None:
+        return _finished(evidence, evidence.exit_code)
+    if evidence.departed or not evidence.connected:
+        return {"kind": "startup_error", "message": _message(evidence)}
+    return _crashed(evidence)
+
+
+def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
+    kind = _BY_CODE.get(code, "finished")
+    if code == 2 and evidence.interrupted is not None:
+        kind = "interrupted"
+    end: dict[str, Any] = {"kind": kind}
+    if kind == "interrupted" or evidence.interrupted:
+        end["message"] = evidence.interrupted
+    elif kind == "internal_error":
+        end["message"] = (evidence.internal_error or _message(evidence))[-MAX_MESSAGE:]
+    elif kind == "startup_error":
+        end["message"] = _message(evidence)
+    return end
+
+
+def _crashed(evidence: Evidence) -> dict[str, Any]:
+    end: dict[str, Any] = {"kind": "crashed"}
+    code = evidence.returncode
+    if code is not None and code < 0:
+        end["signal"] = _signal_name(-code)
+        end["message"] = f"the test process was ended by {end['signal']}"
+    else:
+        end["message"] = f"the test process ended without finishing, exit code {code} (os._exit?)"
+    if evidence.last is not None:
+        phase, nodeid = evidence.last
+        end["lastTest"] = nodeid
+        end["lastPhase"] = phase
+    fatal = evidence.errors.rfind(_FATAL)
+    if fatal >= 0:
+        end["stacks"] = evidence.errors[fatal:][:MAX_STACKS]
+    return end
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _message(evidence: Evidence) -> str:
+    text = evidence.errors.strip() or evidence.output.strip()
+    return (
+        text[-MAX_MESSAGE:] or f"pytest ended with exit code {evidence.returncode} and no message"
+    )

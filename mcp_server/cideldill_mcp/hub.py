@@ -1,0 +1,177 @@
+"""Where test processes dial in: listens, checks the token, turns bytes into events of a `Target`.
+
+Lives on the event loop. Knows connections, not runs: the owner of runs is given as callables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cideldill_mcp.targets import Target
+from pytest_cideldill.framing import TOKEN_BYTES
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.framing import new_token
+from pytest_cideldill.framing import token_matches
+from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Hello
+from pytest_cideldill.wire import MalformedMessage
+from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import to_plain
+
+GREETING_S = 10.0
+"""How long a connection may take for its token and hello."""
+
+MAX_SOCKET_PATH = 100
+"""Bytes; the system's limit is 107 (less on macOS). A longer path means loopback TCP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whom the hub tells what happens.
+
+    Attributes:
+        admit: A process said hello; raises ValueError with the reason to send it away.
+        handle: It sent an event.
+        lost: Its connection ended.
+    """
+
+    admit: Callable[[Target], None]
+    handle: Callable[[Target, Event], None]
+    lost: Callable[[Target], None]
+
+
+class Hub:
+    """The listening side of the wire. `directory` is private (0700); the reaper removes it."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.directory = tempfile.mkdtemp(prefix="cideldill-")
+        self._owner = owner
+        self._token = new_token()
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def invitation(self, run_id: str) -> dict[str, Any]:
+        """What a process of this run needs to dial in; starts to listen at the first call."""
+        if self._server is None:
+            self._server = await self._listen()
+        address: Any = self._server.sockets[0].getsockname()
+        if not isinstance(address, str):
+            address = list(address[:2])
+        return {
+            "address": address,
+            "token": self._token.hex(),
+            "run_id": run_id,
+            "directory": self.directory,
+        }
+
+    async def close(self) -> None:
+        """Stop listening and hang up on everybody."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _listen(self) -> asyncio.Server:
+        path = os.path.join(self.directory, "hub")
+        if hasattr(socket, "AF_UNIX") and len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+            return await asyncio.start_unix_server(self._accept, path)
+        return await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (OSError, EOFError, FrameError, TimeoutError):
+            return  # whoever it was is gone or no process of ours; `lost` has been told
+        except asyncio.CancelledError:
+            return  # close(); asyncio would log a cancelled connection callback
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(GREETING_S):
+            if not token_matches(await reader.readexactly(TOKEN_BYTES), self._token):
+                return
+            connection = Connection(reader, writer)
+            hello = await connection.receive()
+        target = self._admit(connection, hello)
+        if target is None:
+            await writer.drain()
+            return
+        try:
+            while True:
+                message = await connection.receive()
+                if isinstance(message, Refused):
+                    continue  # ours was unknown there: an older plugin; requests time out by name
+                self._owner.handle(target, message)  # type: ignore[arg-type]
+        finally:
+            target.lost()
+            self._owner.lost(target)
+
+    def _admit(self, connection: Connection, hello: Message) -> Target | None:
+        if not isinstance(hello, Hello):
+            connection.write(Refused("hello", "the first message must be hello"))
+            return None
+        if hello.protocol != PROTOCOL:
+            reason = (
+                f"pytest-cideldill of the tests speaks protocol {hello.protocol}, the server "
+                f"speaks {PROTOCOL}: install the same version in both environments"
+            )
+            connection.write(Refused("hello", reason))
+            return None
+        target = Target(hello, connection.write)
+        try:
+            self._owner.admit(target)
+        except ValueError as error:
+            connection.write(Refused("hello", str(error)))
+            return None
+        return target
+
+
+class Connection:
+    """One socket: messages in, messages out."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = FrameDecoder()
+        self._received: list[dict[str, Any]] = []
+
+    def write(self, command: Command) -> None:
+        """Queue a command; never blocks."""
+        if not self._writer.is_closing():
+            self._writer.write(encode_frame(to_plain(command)))
+
+    async def receive(self) -> Message:
+        """The next message; unknown ones are refused by name and passed over.
+
+        Raises:
+            EOFError: The peer hung up.
+            FrameError: It sends no frames.
+        """
+        while True:
+            while self._received:
+                try:
+                    return from_plain(self._received.pop(0))
+                except MalformedMessage as error:
+                    self.write(Refused(error.kind, str(error)))
+            data = await self._reader.read(65536)
+            if not data:
+                raise EOFError
+            self._received = self._decoder.feed(data)

@@ -1,0 +1,181 @@
+"""Starts a pytest child, collects the end of its output, signals its process group, sees it end.
+
+Three daemon threads per child (two pipes, one wait) report to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+from typing import Any
+
+from cideldill_mcp.reaper import Reaper
+
+TAIL = 64 * 1024
+"""Bytes kept from the end of each stream."""
+
+VARIABLE = "CIDELDILL_CHILD"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the user's pytest is started.
+
+    Attributes:
+        command: Interpreter, its flags and what follows up to pytest's own arguments.
+        arguments: The user's arguments for every run, our options taken out.
+        rootdir: As pytest found it; None until a first run told it.
+        inipath: The ini file as pytest found it.
+    """
+
+    command: list[str]
+    arguments: list[str]
+    rootdir: str | None = None
+    inipath: str | None = None
+
+    def command_line(self, further: Sequence[str]) -> list[str]:
+        """The whole command of a run. What the user's arguments found stays found."""
+        found = []
+        if self.rootdir is not None:
+            found.append(f"--rootdir={self.rootdir}")
+        if self.inipath is not None:
+            found += ["-c", self.inipath]
+        return [*self.command, *found, *self.arguments, *further]
+
+
+class Tail:
+    """The last bytes of a stream; written by its thread, read by the loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Append, forgetting what is too old."""
+        with self._lock:
+            self._bytes += data
+            del self._bytes[: max(0, len(self._bytes) - TAIL)]
+
+    def text(self) -> str:
+        """What is kept, decoded."""
+        with self._lock:
+            return self._bytes.decode("utf-8", "replace")
+
+
+class Child:
+    """A started process: `out` and `err` hold the end of its streams, `ended` its return code."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reaper: Reaper) -> None:
+        self.pid = process.pid
+        self.out = Tail()
+        self.err = Tail()
+        self.returncode: int | None = None
+        self._process = process
+        self._reaper = reaper
+        self._group_is_ours = True
+        self._readers = [
+            self._thread(self._read, stream, tail)
+            for stream, tail in ((process.stdout, self.out), (process.stderr, self.err))
+        ]
+
+    def watch(self, on_ended: Callable[[], None]) -> None:
+        """Call `on_ended` on the running event loop when the process is gone."""
+        loop = asyncio.get_running_loop()
+
+        def wait() -> None:
+            returncode = self._wait()
+            try:
+                loop.call_soon_threadsafe(self._ended, returncode, on_ended)
+            except RuntimeError:
+                return  # the loop is closed: the server is gone already
+
+        self._thread(wait)
+
+    def interrupt(self) -> None:
+        """Ctrl-C for the whole group: pytest ends in order."""
+        self.signal(signal.SIGINT if os.name == "posix" else signal.CTRL_BREAK_EVENT)  # type: ignore[attr-defined,unused-ignore]
+
+    def terminate(self) -> None:
+        """The second step of the ladder."""
+        self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """The last step."""
+        self.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def signal(self, number: int) -> None:
+        """Signal the whole process group, as long as its number is certainly ours."""
+        if not self._group_is_ours:
+            return
+        try:
+            if os.name == "posix":
+                os.killpg(self.pid, number)
+            else:
+                self._process.send_signal(number)
+        except (ProcessLookupError, PermissionError):
+            return  # gone, or macOS on a group of zombies
+
+    def _wait(self) -> int:
+        """Wait for the end; kill what the process left behind in its group before reaping it.
+
+        While the leader is not reaped its number can't be given to others.
+        """
+        if hasattr(os, "waitid") and hasattr(os, "WNOWAIT"):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.kill()
+        self._group_is_ours = False
+        self._reaper.forget(self.pid)
+        returncode = self._process.wait()
+        for reader in self._readers:
+            reader.join(1.0)  # a daemon that left the group may hold the pipe open
+        return returncode
+
+    def _ended(self, returncode: int, on_ended: Callable[[], None]) -> None:
+        self.returncode = returncode
+        on_ended()
+
+    def _thread(self, target: Callable[..., None], *args: Any) -> threading.Thread:
+        thread = threading.Thread(target=target, args=args, daemon=True, name="cideldill-child")
+        thread.start()
+        return thread
+
+    @staticmethod
+    def _read(stream: IO[bytes], tail: Tail) -> None:
+        with stream:
+            while data := os.read(stream.fileno(), 65536):
+                tail.add(data)
+
+
+def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -> Child:
+    """Start a child in a process group of its own, its stdin empty.
+
+    Args:
+        command: The whole command line.
+        invitation: Where it finds the front end; plain data.
+        reaper: Told the group before anything can happen to us.
+
+    Raises:
+        OSError: The interpreter can't be started.
+    """
+    group: dict[str, Any] = {"process_group": 0}
+    if os.name != "posix":
+        group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, VARIABLE: json.dumps(invitation)},
+        bufsize=0,
+        **group,
+    )
+    reaper.watch(process.pid)
+    return Child(process, reaper)

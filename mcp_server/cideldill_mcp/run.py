@@ -1,0 +1,223 @@
+"""One run: its state, its processes, its pauses, its results. Applies events; starts nothing.
+
+Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from cideldill_mcp.ending import Evidence
+from cideldill_mcp.ending import classify
+from cideldill_mcp.launch import Child
+from cideldill_mcp.results import FAILED
+from cideldill_mcp.results import Results
+from cideldill_mcp.targets import MAIN
+from cideldill_mcp.targets import Target
+from pytest_cideldill.position import read_position
+from pytest_cideldill.wire import Collected
+from pytest_cideldill.wire import CollectionFailed
+from pytest_cideldill.wire import Departed
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Finished
+from pytest_cideldill.wire import InternalErrorRaised
+from pytest_cideldill.wire import Interrupted
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import Stopped
+from pytest_cideldill.wire import Warned
+from pytest_cideldill.wire import WorkerLost
+
+Logged = tuple[str, dict[str, Any]] | None
+"""What the event log gets: a type and values; None: nothing."""
+
+MAX_WARNINGS = 20
+
+
+class Run:
+    """See the module.
+
+    Attributes:
+        pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
+        resumed: Ids of pauses that are over.
+        closed_sessions: REPL sessions that ended with their pause.
+        interventions: What a client changed in this run (`skip`, `raise`, arguments), in words.
+        end: The contract's `end`, once the run is over.
+    """
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.results = Results()
+        self.child: Child | None = None
+        self.targets: dict[str, Target] = {}
+        self.pauses: dict[str, dict[str, Any]] = {}
+        self.resumed: set[str] = set()
+        self.closed_sessions: set[str] = set()
+        self.warnings: list[str] = []
+        self.interventions: list[str] = []
+        self.end: dict[str, Any] | None = None
+        self.is_stopping = False
+        self.has_departed = False
+        self._main: Target | None = None
+        self._evidence = Evidence(False, None, departed=False, returncode=None)
+        self._started = time.monotonic()
+        self._ended: float | None = None
+
+    # --- asking -----------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the verdict is known and nothing more will come."""
+        return self.end is not None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether any process is connected."""
+        return bool(self.targets)
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether pytest told its exit code and left in order."""
+        return self.has_departed and self._evidence.exit_code is not None
+
+    @property
+    def state(self) -> str:
+        """`starting | collecting | running | paused | finished | crashed`."""
+        if self.end is not None:
+            return "crashed" if self.end["kind"] == "crashed" else "finished"
+        if self.pauses:
+            return "paused"
+        if self._main is None:
+            return "starting"
+        return "collecting" if self.results.total is None else "running"
+
+    @property
+    def exit_code(self) -> int | None:
+        """pytest's own, or that of a process that never got to pytest's end; None while it runs."""
+        if self.end is None:
+            return None
+        code = self._evidence.exit_code
+        return self._evidence.returncode if code is None else code
+
+    @property
+    def duration_s(self) -> float:
+        """Wall time from the start of the process to the verdict, or until now."""
+        return round((self._ended or time.monotonic()) - self._started, 3)
+
+    @property
+    def greeting(self) -> Target | None:
+        """The main process, also when it is gone."""
+        return self._main
+
+    # --- what happens -----------------------------------------------------------------------
+
+    def connected(self, target: Target) -> None:
+        """A process of this run said hello."""
+        self.targets[target.worker] = target
+        if target.worker == MAIN:
+            self._main = target
+            self._evidence = replace(self._evidence, connected=True)
+
+    def disconnected(self, target: Target) -> list[str]:
+        """Its connection ended; the ids of the pauses that went with it."""
+        if self.targets.get(target.worker) is target:
+            del self.targets[target.worker]
+        gone = [id for id, pause in self.pauses.items() if pause["worker"] == target.worker]
+        for id in gone:
+            self._forget_pause(id)
+        return gone
+
+    def apply(self, target: Target, event: Event) -> Logged:
+        """Take in an event of one of the processes."""
+        results = self.results
+        match event:
+            case Collected():
+                results.collected(event)
+                return "collected", {"total": event.total}
+            case CollectionFailed():
+                results.collection_failed(event)
+                return "failure", {"nodeid": event.nodeid, "phase": "collect"}
+            case NodeStarted():
+                results.started(target.worker, event)
+                return "test_started", {"nodeid": event.nodeid}
+            case PhaseReported():
+                results.reported(target.worker, event)
+                kind = "failure" if event.category in FAILED else "test_phase"
+                values = {"phase": event.phase, "outcome": event.category}
+                return kind, {"nodeid": event.nodeid, **values}
+            case NodeFinished():
+                results.finished(event)
+                return "test_outcome", {"nodeid": event.nodeid}
+            case Stopped():
+                self.pauses[event.pause["id"]] = event.pause
+                return "stop", {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
+            case Resumed():
+                self._forget_pause(event.pause_id)
+                values = {"action": event.action, "by": event.by}
+                return "resumed", {"pause_id": event.pause_id, **values}
+            case Warned():
+                self._warn(event.message)
+                return "warning", {"message": event.message}
+            case WorkerLost():
+                self._warn(f"xdist worker {event.worker}: {event.error}")
+                return "warning", {"message": f"{event.worker}: {event.error}"}
+        self._note_end(target, event)
+        return None
+
+    def logged(self, type: str, values: dict[str, Any], seq: int) -> None:
+        """The log gave an event of this run its number."""
+        if type == "stop" and (pause := self.pauses.get(values["pause_id"])) is not None:
+            pause["seq"] = seq
+
+    def process_gone(self) -> None:
+        """The main process has ended; its connection may still hold unread events."""
+        assert self.child is not None
+        self._evidence = replace(self._evidence, returncode=self.child.returncode)
+
+    def settle(self) -> bool:
+        """Everything that will come has come: find the verdict. False: it was known already."""
+        if self.is_over:
+            return False
+        last = None
+        if self._main is not None and self._main.hello.position_file is not None:
+            last = read_position(self._main.hello.position_file)
+        child = self.child
+        self._evidence = replace(
+            self._evidence,
+            last=last,
+            errors=child.err.text() if child else "",
+            output=child.out.text() if child else "",
+        )
+        self.end = classify(self._evidence)
+        self._ended = time.monotonic()
+        for id in list(self.pauses):
+            self._forget_pause(id)
+        return True
+
+    def _note_end(self, target: Target, event: Event) -> None:
+        if target.worker != MAIN:
+            return
+        match event:
+            case Finished():
+                self._evidence = replace(self._evidence, exit_code=event.exit_code)
+            case Interrupted():
+                self._evidence = replace(self._evidence, interrupted=event.message)
+            case InternalErrorRaised():
+                self._evidence = replace(self._evidence, internal_error=event.longrepr)
+            case Departed():
+                self._evidence = replace(self._evidence, departed=True)
+                self.has_departed = True
+
+    def _forget_pause(self, id: str) -> None:
+        pause = self.pauses.pop(id, None)
+        if pause is not None:
+            self.resumed.add(id)
+            self.closed_sessions.update(pause["repl_sessions"])
+
+    def _warn(self, message: str) -> None:
+        if message not in self.warnings and len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(message)

@@ -1,0 +1,321 @@
+"""Runs: one fresh pytest child each; starts them, ends them, finds their pauses.
+
+At most one test run is active; processes that only list tests come and go beside it.
+Lives on the event loop. The tools ask here; the hub reports here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cideldill_mcp.desired import Desired
+from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.hub import Hub
+from cideldill_mcp.hub import Owner
+from cideldill_mcp.launch import Child
+from cideldill_mcp.launch import Recipe
+from cideldill_mcp.launch import launch
+from cideldill_mcp.reaper import Reaper
+from cideldill_mcp.run import Run
+from cideldill_mcp.targets import MAIN
+from cideldill_mcp.targets import Target
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import Begin
+from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import Configure
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import ReleaseAll
+from pytest_cideldill.wire import RemoveBreakpoint
+from pytest_cideldill.wire import Replied
+
+LINGER_S = 10.0
+"""How long a process may live after it left pytest in order (atexit, stuck threads)."""
+
+EXIT_S = 0.5
+"""How long the verdict waits for a process that said it was done to be gone as well."""
+
+INTERRUPT_S = 2.0
+"""How long a run may take to end after Ctrl-C before the next step of the ladder."""
+
+BIND_S = 2.0
+"""How long `breakpoint_add` waits for a live process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a run is asked to do.
+
+    Attributes:
+        wanted: Node ids, None for all.
+        arguments: Further pytest arguments.
+        pause_on: `never | failure | error`.
+        listing: Only collect, and tell the node ids.
+    """
+
+    wanted: list[str] | None = None
+    arguments: Sequence[str] = ()
+    pause_on: str = "failure"
+    listing: bool = False
+
+
+class Runs:
+    """See the module.
+
+    Args:
+        recipe: How the user's pytest is started.
+        desired: Sent to every process that connects.
+        log: The merged event log.
+        lease_s: Seconds that an untouched pause lasts.
+    """
+
+    def __init__(self, recipe: Recipe, desired: Desired, log: EventLog, lease_s: float) -> None:
+        self.recipe = recipe
+        self.desired = desired
+        self.log = log
+        self._lease_s = lease_s
+        self._hub = Hub(Owner(self._admit, self._handle, self._lost))
+        self._reaper = Reaper(self._hub.directory)
+        self._numbers = itertools.count(1)
+        self._runs: dict[str, Run] = {}
+        self._listings: dict[str, Run] = {}
+        self._orders: dict[str, Order] = {}
+
+    # --- asking -----------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> Run | None:
+        """The test run that was started last."""
+        return next(reversed(self._runs.values()), None)
+
+    @property
+    def active(self) -> Run | None:
+        """The test run that has not ended."""
+        newest = self.newest
+        return newest if newest is not None and not newest.is_over else None
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._runs.values()))
+
+    def get(self, run_id: str | None) -> Run:
+        """A test run by id, or the newest.
+
+        Raises:
+            Refusal: `no_run` or `run_not_found`.
+        """
+        run = self.newest if run_id is None else self._runs.get(run_id)
+        if run is not None:
+            return run
+        if not self._runs:
+            raise Refusal(ErrorCode.NO_RUN, "no test run yet; test_run starts one")
+        known = ", ".join(self._runs)
+        raise Refusal(ErrorCode.RUN_NOT_FOUND, f"no run {run_id!r}; known: {known}", run_id=run_id)
+
+    def owner_of(self, pause_id: str) -> tuple[Run, Target]:
+        """Where a pause is.
+
+        Raises:
+            Refusal: `pause_not_found` with `reason` `already_resumed` or `unknown`.
+        """
+        for run in self:
+            if pause_id in run.pauses:
+                return run, run.targets[run.pauses[pause_id]["worker"]]
+        resumed = any(pause_id in run.resumed for run in self)
+        paused = [pause for run in self for pause in run.pauses]
+        now = f"paused now: {', '.join(paused)}" if paused else "nothing is paused now"
+        raise Refusal(
+            ErrorCode.PAUSE_NOT_FOUND,
+            f"pause {pause_id!r} {'was resumed already' if resumed else 'is unknown'}; {now}",
+            pause_id=pause_id,
+            reason="already_resumed" if resumed else "unknown",
+        )
+
+    def failed_nodeids(self) -> list[str]:
+        """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict."""
+        verdicts: dict[str, bool] = {}
+        for run in self:
+            failed = set(run.results.failed_nodeids())
+            for nodeid, test in run.results.tests.items():
+                if test.outcome is not None:
+                    verdicts.pop(nodeid, None)
+                    verdicts[nodeid] = nodeid in failed
+        return [nodeid for nodeid, failed in verdicts.items() if failed]
+
+    # --- starting and stopping --------------------------------------------------------------
+
+    async def start(self, order: Order) -> Run:
+        """Start a run; the caller has made sure that none is active, listings aside.
+
+        Raises:
+            Refusal: The interpreter can't be started.
+        """
+        kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
+        run = Run(f"{kind}{next(self._numbers) if order.listing else len(self._runs) + 1}")
+        if not order.listing:
+            self.desired.begin_run()
+        further = ["--collect-only", "-q"] if order.listing else []
+        command = self.recipe.command_line([*order.arguments, *further])
+        self._orders[run.id] = order
+        invitation = await self._hub.invitation(run.id)
+        try:
+            run.child = launch(command, invitation, self._reaper)
+        except OSError as error:
+            raise Refusal(
+                ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"
+            ) from error
+        known[run.id] = run
+        self.log.append("run_started", run_id=run.id, listing=order.listing)
+        run.child.watch(lambda: self._ended(run))
+        return run
+
+    async def stop(self, run: Run, *, kill: bool = False) -> list[str]:
+        """End a run: release its pauses, then Ctrl-C, SIGTERM, SIGKILL as far as needed.
+
+        Returns:
+            The ids of the pauses that were released.
+        """
+        released = list(run.pauses)
+        child = run.child
+        if child is None or run.is_over:
+            return released
+        run.is_stopping = True
+        for target in run.targets.values():
+            target.tell(ReleaseAll("stop"))
+        if not kill:
+            await self.log.until(lambda: not run.pauses, 0.5)
+            for step in (child.interrupt, child.terminate):
+                step()
+                if await self.log.until(lambda: run.is_over, INTERRUPT_S):
+                    return released
+        child.kill()
+        await self.log.until(lambda: run.is_over, INTERRUPT_S)
+        return released
+
+    async def close(self, by: str, grace_s: float) -> None:
+        """End everything: pauses released (`by`), runs interrupted, and killed after `grace_s`."""
+        everyone = [*self._runs.values(), *self._listings.values()]
+        living = [run for run in everyone if run.child and run.child.returncode is None]
+        for run in living:
+            for target in run.targets.values():
+                target.tell(ReleaseAll(by))
+        await self.log.until(lambda: not any(run.pauses for run in living), 0.2)
+        children = [run.child for run in living if run.child is not None]
+
+        def are_gone() -> bool:
+            return all(child.returncode is not None for child in children)
+
+        for child in children:
+            child.interrupt()
+        if not await self.log.until(are_gone, grace_s):
+            for child in children:
+                child.kill()
+            await self.log.until(are_gone, 0.5)
+        await self._hub.close()
+        self._reaper.close()
+
+    def _ended(self, run: Run) -> None:
+        """The main process is gone; what it sent before may still be on its way."""
+        run.process_gone()
+        self.log.wake()
+        loop = asyncio.get_running_loop()
+        # A connection's last bytes are read in a later turn of the loop, at the latest with its
+        # end.
+        loop.call_later(0.0 if not run.is_connected else 0.5, self._settle, run)
+
+    def _settle(self, run: Run) -> None:
+        if run.settle():
+            self.log.append("run_finished", run_id=run.id, end=run.end)
+
+    # --- what the hub tells -----------------------------------------------------------------
+
+    def _admit(self, target: Target) -> None:
+        run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
+        if run is None or run.is_over:
+            raise ValueError(f"run {target.hello.run_id!r} is not active")
+        order = self._orders[run.id]
+        if target.worker == MAIN:
+            self._remember_root(target)
+        run.connected(target)
+        target.tell(Configure(order.pause_on, self._lease_s, order.wanted, order.listing))
+        if not order.listing:
+            for each in self.desired:
+                target.tell(add_command(0, each))
+        target.tell(Begin())
+        self.log.append("worker_up", run_id=run.id, worker=target.worker)
+
+    def _remember_root(self, target: Target) -> None:
+        if self.recipe.rootdir is None:
+            self.recipe = Recipe(
+                self.recipe.command, self.recipe.arguments, target.hello.rootdir, None
+            )
+
+    def _handle(self, target: Target, event: Event) -> None:
+        run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
+        if isinstance(event, Replied):
+            target.answer(event)
+            return
+        if isinstance(event, Bound):
+            self.desired.note(target.worker, event)
+        logged = run.apply(target, event)
+        if logged is None:
+            self.log.wake()
+        else:
+            type, values = logged
+            seq = self.log.append(type, run_id=run.id, worker=target.worker, **values)
+            run.logged(type, values, seq)
+        if run.has_departed and run.child is not None:
+            self._bury_later(run.child)
+
+    def _lost(self, target: Target) -> None:
+        run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
+        for pause_id in run.disconnected(target):
+            self.log.append("resumed", run_id=run.id, pause_id=pause_id, by="disconnect")
+        self.log.append("worker_down", run_id=run.id, worker=target.worker)
+        if run.is_connected or run.child is None:
+            return
+        if run.child.returncode is not None:
+            self._settle(run)
+        elif run.has_verdict:
+            # It may hang in threads that never end: the verdict stands all the same.
+            asyncio.get_running_loop().call_later(EXIT_S, self._settle, run)
+
+    def _bury_later(self, child: Child) -> None:
+        """A process that left pytest but hangs (threads that never end) is killed after a while."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(LINGER_S, child.kill)  # signals nobody when it has ended
+
+
+def add_command(request: int, desired: Any) -> AddBreakpoint:
+    """The command that sets a desired breakpoint in a process."""
+    return AddBreakpoint(
+        request, desired.id, desired.function_name, desired.behavior, desired.condition
+    )
+
+
+async def set_everywhere(run: Run | None, desired: Any) -> None:
+    """Set (or change) a breakpoint in every live process of a run and note where it is bound.
+
+    Raises:
+        Refusal: A process refused it.
+    """
+    for target in list(run.targets.values()) if run is not None else ():
+        try:
+            answer = await target.ask(lambda request: add_command(request, desired), BIND_S)
+        except Refusal as refusal:
+            if refusal.code in (ErrorCode.PROCESS_BUSY, ErrorCode.NOT_LIVE):
+                answer = {"functions": [], "verified": False, "message": refusal.message}
+            else:
+                raise
+        desired.bound[target.worker] = Bound(desired.id, **answer)
+
+
+async def remove_everywhere(run: Run | None, id: str) -> None:
+    """Take a breakpoint out of every live process; one that is busy does it when it can."""
+    for target in list(run.targets.values()) if run is not None else ():
+        target.tell(RemoveBreakpoint(0, id))

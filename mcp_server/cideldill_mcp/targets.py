@@ -1,0 +1,112 @@
+"""One connected process under test: its greeting, its pauses, the commands that await an answer.
+
+Lives on the event loop; knows nothing of sockets: it is given a callable that writes a command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Hello
+from pytest_cideldill.wire import Replied
+
+MAIN = "main"
+"""Worker name of a process that is no xdist worker."""
+
+
+EXTRA_S = (0.2, 0.3, 0.5)
+"""Waits after the time was up; user code may swallow an interruption, so it is sent again."""
+
+
+class Target:
+    """See the module.
+
+    Args:
+        hello: What the process said of itself.
+        write: Queues a command for it; never blocks.
+    """
+
+    def __init__(self, hello: Hello, write: Callable[[Command], None]) -> None:
+        self.hello = hello
+        self.tell = write
+        self.is_alive = True
+        self._requests = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+
+    @property
+    def worker(self) -> str:
+        """`main`, `gw0`, …"""
+        return self.hello.worker
+
+    async def ask(
+        self,
+        make: Callable[[int], Command],
+        timeout_s: float,
+        on_timeout: Callable[[int], None] | None = None,
+    ) -> dict[str, Any]:
+        """Send the command that `make` builds from a request number; return the answer.
+
+        Args:
+            make: Builds the command.
+            timeout_s: How long to wait.
+            on_timeout: Called with the request number when the time is up, and a few times during
+                one more second of waiting; without it the time is final.
+
+        Raises:
+            Refusal: What the process answered; `process_busy` when it did not answer in time;
+                `not_live` when it ended meanwhile.
+        """
+        request = next(self._requests)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[request] = future
+        try:
+            if not self.is_alive:
+                raise self._gone()
+            self.tell(make(request))
+            for wait_s in (timeout_s, *EXTRA_S):
+                done, _ = await asyncio.wait([future], timeout=wait_s)
+                if done or on_timeout is None:
+                    break
+                on_timeout(request)
+            return await asyncio.wait_for(future, 0)
+        except TimeoutError:
+            raise Refusal(
+                ErrorCode.PROCESS_BUSY,
+                f"the test process {self.worker} (pid {self.hello.pid}) does not answer; it may be "
+                "busy in C code, or between a fork and its next test",
+                worker=self.worker,
+            ) from None
+        finally:
+            del self._waiting[request]
+            future.cancel()
+
+    def answer(self, replied: Replied) -> None:
+        """Hand a reply to whoever waits for it; late ones find nobody."""
+        future = self._waiting.get(replied.request)
+        if future is None or future.done():
+            return
+        if replied.error is not None:
+            future.set_exception(Refusal.from_plain(replied.error))
+        else:
+            future.set_result(replied.result or {})
+
+    def lost(self) -> None:
+        """The connection ended; nobody will answer any more."""
+        self.is_alive = False
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._gone())
+
+    def _gone(self) -> Refusal:
+        return Refusal(
+            ErrorCode.NOT_LIVE,
+            f"the test process {self.worker} of run {self.hello.run_id} has ended; test_run starts "
+            "another",
+            run_id=self.hello.run_id,
+        )

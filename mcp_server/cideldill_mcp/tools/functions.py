@@ -1,0 +1,311 @@
+"""Section 2 of the contract: function breakpoints, pauses, the REPL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cideldill_mcp.run import Run
+from cideldill_mcp.runs import remove_everywhere
+from cideldill_mcp.runs import set_everywhere
+from cideldill_mcp.tools import report
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.condition import compile_condition
+from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.wire import Evaluate
+from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.wire import Resume
+
+BEHAVIORS = ("stop", "go", "yield")
+
+RESUME_S = 10.0
+"""How long a parked thread may take to check a resume command (it may evaluate expressions)."""
+
+WAIT_S = 25.0
+"""The default bound of every wait (contract, rule 9)."""
+
+
+async def list_breakpoints(request: Request) -> Reply:
+    """Every name with its behaviors."""
+    desired = sorted(request.desired, key=lambda each: each.function_name)
+    body = {
+        "breakpoints": [each.function_name for each in desired],
+        "behaviors": {each.function_name: each.behavior for each in desired},
+        "after_behaviors": {each.function_name: each.after_behavior for each in desired},
+        "replacements": {},
+    }
+    in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
+    return Reply(body, lists=["breakpoints"], in_step=in_step)
+
+
+async def add(request: Request) -> Reply:
+    """Check everything first, then set it in every live process."""
+    name = request["function_name"].strip()
+    try:
+        parse_function_name(name)
+    except ValueError as error:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER, str(error), parameter="function_name", expected="name"
+        ) from error
+    condition = request["condition"]
+    if condition:
+        try:
+            compile_condition(condition)
+        except ValueError as error:
+            raise Refusal(ErrorCode.INVALID_CONDITION, str(error), condition=condition) from error
+    behavior = request["behavior"] if "behavior" in request.given else None
+    added = request.desired.add_function(name, behavior, condition)
+    await set_everywhere(request.runs.active, added)
+    body: dict[str, Any] = {
+        "status": "ok",
+        "function_name": name,
+        "id": added.id,
+        "functions": added.functions,
+        "verified": added.verified,
+    }
+    if added.message is not None:
+        body["message"] = added.message
+    return Reply(body, lists=["functions"])
+
+
+async def remove(request: Request) -> Reply:
+    """By name (idempotent) or by id."""
+    name, id = request["function_name"], request["id"]
+    if not name and not id:
+        raise Refusal(
+            ErrorCode.MISSING_PARAMETER,
+            "give function_name or id; breakpoint_list_breakpoints shows the names",
+            parameter="function_name",
+        )
+    known = request.desired.get(id) if id else request.desired.named(name.strip())
+    if known is None and id:
+        ids = ", ".join(each.id for each in request.desired) or "none"
+        raise Refusal(
+            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
+        )
+    if known is not None:
+        request.desired.remove(known.id)
+        await remove_everywhere(request.runs.active, known.id)
+    removed = {"id": id} if id else {"function_name": name}
+    return Reply({"status": "ok", "success": True, **removed})
+
+
+async def list_paused(request: Request) -> Reply:
+    """Every parked thread of every run."""
+    paused = [report.told(pause) for run in request.runs for pause in run.pauses.values()]
+    return Reply({"paused": paused}, lists=["paused"], cursor=lambda pause: pause["id"])
+
+
+async def resume(request: Request) -> Reply:
+    """`breakpoint_continue`: checked on the parked thread, then it goes on."""
+    pause_id = request["pause_id"]
+    run, target = request.runs.owner_of(pause_id)
+    pause = run.pauses[pause_id]
+    before = request.runs.log.last_seq
+    if request["replacement_function"]:
+        raise Refusal(
+            ErrorCode.INVALID_ACTION,
+            "replacing the function is not possible yet; skip with fake_result, or modified_args",
+            action="replace",
+            allowed=["continue", "skip", "raise"],
+        )
+    done = await target.ask(lambda number: _resume_command(number, request), RESUME_S)
+    _note_intervention(run, pause, request)
+    body: dict[str, Any] = {"status": "ok", "pause_id": pause_id, "action": done["action"]}
+    if not request["wait"]:
+        return Reply(body)
+    await report.settled(request, run, WAIT_S, before)
+    body |= report.verdict(run)
+    body["stops"] = report.pauses(run, request.max_chars, before)
+    body["next"] = report.next_steps(run, request.runs)
+    return Reply(body, lists=["stops"])
+
+
+def _resume_command(number: int, request: Request) -> Resume:
+    return Resume(
+        request=number,
+        pause_id=request["pause_id"],
+        action=request["action"],
+        modified_args=request["modified_args"],
+        modified_kwargs=request["modified_kwargs"],
+        fake_result=request["fake_result"],
+        exception_type=request["exception_type"],
+        exception_message=request["exception_message"],
+    )
+
+
+def _note_intervention(run: Run, pause: dict[str, Any], request: Request) -> None:
+    """Remember in words what the client changed, for the hint that names a cause."""
+    if not pause.get("call_data"):
+        return
+    call = pause["call_data"]
+    shown = [*call["pretty_args"], *(f"{k}={v}" for k, v in call["pretty_kwargs"].items())]
+    place = pause["location"]
+    what = f"{call['qualified_name']}({', '.join(shown)})"
+    where = f"{place['file']}:{place['line']}"
+    action = request["action"]
+    if action == "skip":
+        run.interventions.append(f"the result of {what}, {where},")
+    elif action == "raise":
+        run.interventions.append(f"what {what}, {where}, raises")
+    elif request["modified_args"] is not None or request["modified_kwargs"] is not None:
+        run.interventions.append(f"what is passed to {what}, {where},")
+
+
+async def repl_eval(request: Request) -> Reply:
+    """Evaluate on the paused thread, bounded by `timeout_s`."""
+    expression = request["expression"]
+    if not isinstance(expression, str) or not expression.strip():
+        raise Refusal(
+            ErrorCode.MISSING_EXPRESSION,
+            "parameter 'expression' must hold an expression or statements",
+            parameter="expression",
+        )
+    pause_id, session_id = request["pause_id"], request["session_id"]
+    _check_session(request)
+    run, target = request.runs.owner_of(pause_id)
+    try:
+        done = await target.ask(
+            lambda number: Evaluate(
+                number, pause_id, expression, session_id, request["frame_index"]
+            ),
+            request["timeout_s"],
+            on_timeout=lambda number: target.tell(Interrupt(number)),
+        )
+    except Refusal as refusal:
+        if refusal.code is not ErrorCode.PROCESS_BUSY:
+            raise
+        raise _timeout(request, stopped=False) from None
+    lease = done.pop("lease_expires_at", None)
+    if (pause := run.pauses.get(pause_id)) is not None:
+        pause["lease_expires_at"] = lease
+        if done["session_id"] not in pause["repl_sessions"]:
+            pause["repl_sessions"].append(done["session_id"])
+    if done.pop("timed_out"):
+        raise _timeout(request, stopped=True)
+    return Reply(done | {"result_cid": None})
+
+
+def _check_session(request: Request) -> None:
+    session_id, pause_id = request["session_id"], request["pause_id"]
+    if session_id is None:
+        return
+    for run in request.runs:
+        if session_id in run.closed_sessions:
+            raise Refusal(
+                ErrorCode.SESSION_CLOSED,
+                f"REPL session {session_id!r} ended with its pause; leave session_id out",
+                session_id=session_id,
+                pause_id=pause_id,
+            )
+
+
+def _timeout(request: Request, *, stopped: bool) -> Refusal:
+    what = "was interrupted" if stopped else "did not stop (C code?); its thread is still in it"
+    return Refusal(
+        ErrorCode.EVAL_TIMEOUT,
+        f"the evaluation took longer than {request['timeout_s']} s and {what}",
+        pause_id=request["pause_id"],
+        stopped=stopped,
+    )
+
+
+_PAUSE_ID = Param("pause_id", "string", "Of a pause, as r1.main.1", required=True)
+
+TOOLS = (
+    Tool(
+        "breakpoint_list_breakpoints",
+        "List function breakpoints",
+        "The names of all function breakpoints with their behaviors.",
+        list_breakpoints,
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "breakpoint_add",
+        "Add a function breakpoint",
+        "Pause when a function is called, to see its arguments, change them, or skip the call. "
+        "Works before a run and during it. The same name again changes it.",
+        add,
+        (
+            Param(
+                "function_name",
+                "string",
+                "total, shop.cart.Cart.total, module:qualname, path.py::qualname, or a glob shop.*",
+                required=True,
+            ),
+            Param(
+                "behavior",
+                "string",
+                "stop, go, or yield to the default",
+                default="yield",
+                choices=BEHAVIORS,
+                refuse_as=ErrorCode.INVALID_BEHAVIOR,
+            ),
+            Param("condition", "string", "Expression over the arguments; pause only when true"),
+        ),
+        idempotent=True,
+    ),
+    Tool(
+        "breakpoint_remove",
+        "Remove a function breakpoint",
+        "Remove a function breakpoint by its name or id. Present pauses stay.",
+        remove,
+        (
+            Param("function_name", "string", "As it was added"),
+            Param("id", "string", "As fn-1"),
+        ),
+        idempotent=True,
+    ),
+    Tool(
+        "breakpoint_list_paused",
+        "List paused tests",
+        "Every paused thread: why, where, its arguments and locals.",
+        list_paused,
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "breakpoint_continue",
+        "Continue a pause",
+        "Let a paused call or failed test go on, or change what happens: other arguments, skip "
+        "with a fake_result, raise. With wait, the reply has the next stop or the verdict.",
+        resume,
+        (
+            _PAUSE_ID,
+            Param(
+                "action",
+                "string",
+                "continue, skip (before a call: return fake_result), raise",
+                default="continue",
+            ),
+            Param("modified_args", "array", 'All positional arguments; {"$eval": "…"} as value'),
+            Param("modified_kwargs", "object", "Keyword arguments to replace"),
+            Param("fake_result", "any", "With skip"),
+            Param("exception_type", "string", "With raise", default="Exception"),
+            Param("exception_message", "string", "With raise", default=""),
+            Param("replacement_function", "string"),
+            Param("wait", "boolean", "Wait for the next stop or the end", default=False),
+        ),
+        destroys=True,
+    ),
+    Tool(
+        "breakpoint_repl_eval",
+        "Evaluate in a paused frame",
+        "Run Python in the paused frame: read and change variables, call functions, with fixtures "
+        "alive. Frame 0 is where it paused.",
+        repl_eval,
+        (
+            _PAUSE_ID,
+            Param("expression", "any", "Expression or statements"),
+            Param("session_id", "string", "To keep names apart; default: the pause's own"),
+            Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
+            Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),
+        ),
+        destroys=True,
+    ),
+)

@@ -1,0 +1,24 @@
+"""Which tools a server offers (contract, rule 10)."""
+
+from __future__ import annotations
+
+from cideldill_mcp.tools import control
+from cideldill_mcp.tools import functions
+from cideldill_mcp.tools import tests
+from cideldill_mcp.tools.registry import Tool
+
+ALL = (*tests.TOOLS, *functions.TOOLS, *control.TOOLS)
+
+_PLAN = frozenset({"test_run", "debug_state"})
+_TRIAGE = frozenset({"breakpoint_continue", "breakpoint_repl_eval", "debug_state"})
+
+
+def tools(profile: str) -> tuple[Tool, ...]:
+    """The tools of `full`, `plan` or `triage`."""
+    if profile == "plan":
+        return tuple(
+            tool for tool in ALL if tool.name.startswith("breakpoint_") or tool.name in _PLAN
+        )
+    if profile == "triage":
+        return tuple(tool for tool in ALL if tool.name.startswith("test_") or tool.name in _TRIAGE)
+    return ALL

@@ -1,0 +1,143 @@
+"""What several tools tell of a run: its state, its stops with one autopsy, what to do next."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from cideldill_mcp.render import fit
+from cideldill_mcp.run import Run
+from cideldill_mcp.runs import Runs
+from cideldill_mcp.tools.registry import Request
+from pytest_cideldill.wire import PhaseReported
+
+AUTOPSY_CHARS = 6_000
+"""Characters of an autopsy inside another reply (contract, rule 6)."""
+
+SHORT_MESSAGE = 500
+PROGRESS_S = 0.5
+"""Seconds between progress notifications."""
+
+
+def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
+    """The present pauses of a run that came after `after`, oldest first, for `stops`.
+
+    Only the newest carries its autopsy.
+    """
+    present = [pause for pause in run.pauses.values() if pause.get("seq", 0) > after]
+    shown = []
+    for pause in present:
+        stop = told(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
+        if pause is present[-1] and "autopsy" in pause:
+            budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
+            stop["autopsy"] = json.loads(fit(pause["autopsy"], budget))
+        shown.append(stop)
+    return shown
+
+
+def told(pause: dict[str, Any]) -> dict[str, Any]:
+    """A pause of the contract (section 2), without the autopsy."""
+    return {
+        "pause_id": pause["id"],
+        **{key: value for key, value in pause.items() if key not in ("autopsy", "seq")},
+    }
+
+
+def failure(event: PhaseReported) -> dict[str, Any]:
+    """An item of `failures`."""
+    exception = event.exception
+    if exception is None and event.longrepr:
+        exception = {"type": None, "message": event.longrepr.strip().rpartition("\n")[2]}
+    if exception is not None:
+        exception = exception | {"message": exception["message"][:SHORT_MESSAGE]}
+    return {
+        "nodeid": event.nodeid,
+        "phase": event.phase,
+        "exception": exception,
+        "location": event.location,
+    }
+
+
+def verdict(run: Run) -> dict[str, Any]:
+    """`state`, `outcomes`, `duration_s`, and once it is over `exit_code` and `end`."""
+    body: dict[str, Any] = {
+        "state": run.state if run.state in ("paused", "finished", "crashed") else "running",
+        "outcomes": {"passed": 0, "failed": 0, **run.results.outcomes},
+        "duration_s": run.duration_s,
+    }
+    if run.is_over:
+        body |= {"exit_code": run.exit_code, "end": run.end}
+    return body
+
+
+async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) -> bool:
+    """Wait until the run stops anew or is over, telling progress; False: the time is up."""
+
+    def holds() -> bool:
+        return run.is_over or any(each.get("seq", 0) > after for each in run.pauses.values())
+
+    deadline = time.monotonic() + timeout_s
+    shown = None
+    while not holds() and (left := deadline - time.monotonic()) > 0:
+        await request.runs.log.until(holds, min(left, PROGRESS_S))
+        results = run.results
+        if results.done != shown:
+            shown = results.done
+            running = ", ".join(test.nodeid for test in results.running()[:3])
+            await request.progress(shown, results.total, running or run.state)
+    return holds()
+
+
+def next_steps(run: Run, runs: Runs) -> list[str]:
+    """What can be done now, the most useful first."""
+    if run.pauses:
+        return _at_a_pause(next(reversed(run.pauses.values())))
+    if not run.is_over:
+        return [
+            "breakpoint_list_paused or debug_state: see how far it is",
+            f'test_stop {{"run_id": "{run.id}"}}: end it',
+        ]
+    steps = []
+    if flipped := _flipped(run, runs):
+        steps.append(flipped)
+    if run.results.failed_nodeids():
+        steps.append('test_results {"outcome": "failed"}: the reports')
+        steps.append('test_run {"last_failed": true}: run the failed tests again, with your edits')
+    elif run.end and run.end["kind"] != "finished":
+        steps.append("look at end.message; edits take effect in the next test_run")
+    return steps
+
+
+def _at_a_pause(pause: dict[str, Any]) -> list[str]:
+    id = pause["id"]
+    look = f'breakpoint_repl_eval {{"pause_id": "{id}", "expression": "…"}}'
+    go_on = f'breakpoint_continue {{"pause_id": "{id}", "wait": true}}'
+    if pause["phase"] == "post_mortem":
+        return [
+            f"{look}: the fixtures are alive",
+            'breakpoint_add {"function_name": "…"} and test_run with "replace": true: stop earlier',
+            f"{go_on}: let the test fail and tear down",
+        ]
+    return [
+        f"{look}: frame 0 is the call, frame 1 its caller",
+        f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: what if it returned something else?',
+        f"{go_on}: let the call happen",
+    ]
+
+
+def _flipped(run: Run, runs: Runs) -> str | None:
+    """Whether a change made at a pause turned a test that failed before into one that passes."""
+    if not run.interventions:
+        return None
+    failed_before = {
+        nodeid for other in runs if other is not run for nodeid in other.results.failed_nodeids()
+    }
+    passed = [
+        nodeid
+        for nodeid, test in run.results.tests.items()
+        if nodeid in failed_before and test.outcome == "passed"
+    ]
+    if not passed:
+        return None
+    return f"the verdict of {passed[0]} flipped: {'; '.join(run.interventions)} is the cause"

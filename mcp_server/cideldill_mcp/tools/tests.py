@@ -1,0 +1,303 @@
+"""Section 5 of the contract: run tests, list them, their results, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from fnmatch import fnmatchcase
+from typing import Any
+
+from cideldill_mcp.results import FAILED
+from cideldill_mcp.results import Results
+from cideldill_mcp.run import Run
+from cideldill_mcp.runs import Order
+from cideldill_mcp.runs import Runs
+from cideldill_mcp.tools import report
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+
+PAUSE_ON = ("never", "failure", "error")
+LIST_S = 60.0
+"""How long a collection may take before `test_list` gives up."""
+
+_REFUSED = ("--pdb", "--trace", "-f", "--looponfail", "--collect-only", "--co", "--cideldill-mcp")
+
+
+async def run(request: Request) -> Reply:
+    """`test_run`: a fresh pytest process; returns at the first stop, the end or the time."""
+    runs = request.runs
+    if (active := runs.active) is not None:
+        if not request["replace"]:
+            raise Refusal(
+                ErrorCode.RUN_ACTIVE,
+                f"run {active.id} is {active.state}; go on with it (breakpoint_list_paused), end "
+                "it (test_stop), or give replace: true",
+                run_id=active.id,
+                state=active.state,
+            )
+        await runs.stop(active)
+    order, message = await _order(request)
+    started = await runs.start(order)
+    if request["wait"]:
+        await report.settled(request, started, request["timeout_s"])
+    results = started.results
+    body: dict[str, Any] = {
+        "run_id": started.id,
+        **report.verdict(started),
+        "stops": report.pauses(started, request.max_chars),
+        "failures": [report.failure(each) for each in results.failures],
+        "hits": [],
+        "next": report.next_steps(started, runs),
+    }
+    if results.missing:
+        body["missing"] = results.missing
+    if results.collection_errors:
+        body["errors"] = _errors(results)
+    if started.warnings:
+        body["warnings"] = started.warnings
+    if message:
+        body["message"] = message
+    return Reply(body, lists=["stops", "failures", "errors"])
+
+
+async def _order(request: Request) -> tuple[Order, str | None]:
+    """What the parameters ask for, and a remark.
+
+    Raises:
+        Refusal: An argument that can't work here; `xdist_missing`.
+    """
+    arguments = list(request["args"] or ())
+    for argument in arguments:
+        if argument.partition("=")[0] in _REFUSED:
+            raise Refusal(
+                ErrorCode.INVALID_PARAMETER,
+                f"{argument} can't be used in a run: it would wait for a terminal, or run no test",
+                parameter="args",
+                expected="pytest arguments other than " + ", ".join(_REFUSED),
+            )
+    for name, flag in (("keyword", "-k"), ("markers", "-m")):
+        if request[name]:
+            arguments += [flag, request[name]]
+    if request["maxfail"] is not None:
+        arguments.append(f"--maxfail={request['maxfail']}")
+    if request["workers"] is not None:
+        await _check_xdist(request.runs)
+        arguments += ["-n", str(request["workers"])]
+    wanted, message = _wanted(request)
+    return Order(wanted, arguments, request["pause_on"]), message
+
+
+def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
+    wanted = request["nodeids"]
+    if wanted is not None:
+        wanted = [_relative(nodeid, request.runs.recipe.rootdir) for nodeid in wanted]
+    if not request["last_failed"]:
+        return wanted, None
+    failed = request.runs.failed_nodeids()
+    if wanted is not None:
+        failed = [nodeid for nodeid in failed if any(_is_under(nodeid, each) for each in wanted)]
+    if not failed:
+        return wanted, "no failed test is known: last_failed had no effect"
+    return failed, None
+
+
+def _relative(nodeid: str, rootdir: str | None) -> str:
+    """A node id with its path relative to the rootdir, as pytest tells it."""
+    path, separator, rest = nodeid.partition("::")
+    if rootdir is not None and os.path.isabs(path):
+        path = os.path.relpath(path, rootdir)
+    clean = path.replace(os.sep, "/").removeprefix("./").rstrip("/")
+    return clean + separator + rest
+
+
+def _is_under(nodeid: str, name: str) -> bool:
+    return nodeid == name or any(nodeid.startswith(name + follow) for follow in ("::", "[", "/"))
+
+
+async def _check_xdist(runs: Runs) -> None:
+    """The tests' interpreter knows whether it has xdist; ours may be another one."""
+    process = await asyncio.create_subprocess_exec(
+        runs.recipe.command[0],
+        *("-c", "import xdist"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    if await process.wait() != 0:
+        raise Refusal(
+            ErrorCode.XDIST_MISSING,
+            "workers needs pytest-xdist in the tests' environment: "
+            "pip install 'pytest-cideldill[xdist]', or leave workers out",
+        )
+
+
+async def list_tests(request: Request) -> Reply:
+    """`test_list`: collects in a process of its own, also while a run is active."""
+    listing = await request.runs.start(Order(listing=True, pause_on="never"))
+    if not await report.settled(request, listing, LIST_S):
+        await request.runs.stop(listing, kill=True)
+        raise Refusal(
+            ErrorCode.PROCESS_BUSY, f"collecting took longer than {LIST_S:.0f} s and was ended"
+        )
+    results = listing.results
+    end = listing.end or {}
+    if end["kind"] in ("crashed", "startup_error", "internal_error"):
+        raise Refusal(
+            ErrorCode.NOT_LIVE, f"the tests can't be collected: {end.get('message')}", end=end
+        )
+    nodeids = results.nodeids
+    if request["pattern"]:
+        nodeids = [nodeid for nodeid in nodeids if matches(request["pattern"], nodeid)]
+    page = _page(nodeids, request["after"], request["limit"])
+    body: dict[str, Any] = {
+        "tests": page,
+        "total_count": len(nodeids),
+        "errors": _errors(results),
+    }
+    if page and page[-1] != nodeids[-1]:
+        body |= {"truncated": True, "next_after": page[-1]}
+    return Reply(body, lists=["tests", "errors"], cursor=lambda nodeid: nodeid)
+
+
+def _page(nodeids: list[str], after: str | None, limit: int) -> list[str]:
+    start = 0
+    if after is not None:
+        if after not in nodeids:
+            raise Refusal(
+                ErrorCode.INVALID_PARAMETER,
+                f"after {after!r} is not in the list; use the next_after of the reply before",
+                parameter="after",
+                expected="a node id of the list",
+            )
+        start = nodeids.index(after) + 1
+    return nodeids[start : start + limit]
+
+
+def matches(pattern: str, nodeid: str) -> bool:
+    """A glob if it has `*?[`, else a substring (contract, section 5)."""
+    if any(character in pattern for character in "*?["):
+        # A node id's brackets are literal more often than a character class.
+        return fnmatchcase(nodeid, pattern) or pattern in nodeid
+    return pattern in nodeid
+
+
+def _errors(results: Results) -> list[dict[str, str]]:
+    return [
+        {"nodeid": each.nodeid, "message": each.longrepr[-1_500:]}
+        for each in results.collection_errors
+    ]
+
+
+async def results(request: Request) -> Reply:
+    """`test_results`: of a run, the newest by default."""
+    asked = request.runs.get(request["run_id"])
+    tests = list(asked.results.tests.values())
+    if request["outcome"]:
+        tests = [test for test in tests if test.outcome == request["outcome"]]
+    if request["nodeid"]:
+        name = _relative(request["nodeid"], request.runs.recipe.rootdir)
+        tests = [test for test in tests if _is_under(test.nodeid, name)]
+        if not tests and not request["outcome"]:
+            raise Refusal(
+                ErrorCode.TEST_NOT_FOUND,
+                f"run {asked.id} has no test {name!r}; test_list shows the node ids",
+                nodeid=name,
+                run_id=asked.id,
+            )
+    tests.sort(key=lambda test: test.outcome not in FAILED)  # stable: failures first
+    shown = [test.to_plain() for test in tests[: request["limit"]]]
+    body: dict[str, Any] = {"run_id": asked.id, "tests": shown, "total_count": len(tests)}
+    if len(shown) < len(tests):
+        body["truncated"] = True
+    return Reply(body, lists=["tests"], cursor=lambda test: test["nodeid"])
+
+
+async def stop(request: Request) -> Reply:
+    """`test_stop`: release the pauses, then end the run."""
+    asked: Run = request.runs.get(request["run_id"])
+    was_over = asked.is_over
+    released = await request.runs.stop(asked, kill=request["mode"] == "kill")
+    status = "already_ended" if was_over else "stopped" if asked.is_over else "stopping"
+    return Reply({"status": status, "run_id": asked.id, "released": released, "end": asked.end})
+
+
+TOOLS = (
+    Tool(
+        "test_list",
+        "List tests",
+        "Node ids of the tests and collection errors, by collecting anew; works during a run too.",
+        list_tests,
+        (
+            Param("pattern", "string", "Glob if it has *?[, else substring"),
+            Param("limit", "integer", default=200, minimum=1),
+            Param("after", "string", "next_after of the reply before"),
+        ),
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "test_run",
+        "Run tests",
+        "Run tests in a fresh process (edits take effect) and pause at the first failure with its "
+        "autopsy: exception, frames, locals, fixtures, output. Start here.",
+        run,
+        (
+            Param("nodeids", "array", "Tests, classes, files or folders", items="string"),
+            Param("keyword", "string", "pytest -k"),
+            Param("markers", "string", "pytest -m"),
+            Param("last_failed", "boolean", "Only what failed last", default=False),
+            Param("maxfail", "integer", minimum=1),
+            Param("workers", "integer", "pytest -n", minimum=0),
+            Param("args", "array", "Further pytest arguments", items="string"),
+            Param(
+                "pause_on",
+                "string",
+                "error: setup and teardown",
+                default="failure",
+                choices=PAUSE_ON,
+            ),
+            Param(
+                "timeout_s",
+                "number",
+                "Bounds the wait, not the run",
+                default=25,
+                minimum=0,
+                maximum=300,
+            ),
+            Param("wait", "boolean", default=True),
+            Param("replace", "boolean", "End an active run first", default=False),
+        ),
+        destroys=True,
+        is_list=True,
+    ),
+    Tool(
+        "test_results",
+        "Results of a run",
+        "Outcome, report text and captured output per test, failures first.",
+        results,
+        (
+            Param("run_id", "string", "Default: the newest"),
+            Param("outcome", "string", "failed, error, passed, skipped, …"),
+            Param("nodeid", "string", "A test, class or file"),
+            Param("limit", "integer", default=50, minimum=1),
+        ),
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "test_stop",
+        "Stop a run",
+        "Release paused tests and end the run.",
+        stop,
+        (
+            Param("run_id", "string", "Default: the newest"),
+            Param("mode", "string", default="interrupt", choices=("interrupt", "kill")),
+        ),
+        destroys=True,
+        idempotent=True,
+    ),
+)

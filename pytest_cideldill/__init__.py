@@ -1,0 +1,9 @@
+"""Debug failing pytest tests from an AI agent, or from any MCP client.
+
+The package is the pytest side: a plugin (`plugin.py`) and the engine that lives in the process
+under test. Importing it costs nothing: it imports nothing.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0.dev0"

@@ -1,0 +1,193 @@
+"""From a `Resume` command to a `Resolution`, on the parked thread and before it is released.
+
+Everything that the client sent is checked here; a refused request leaves the thread parked
+(contract, `breakpoint_continue`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+from types import CodeType
+from types import FrameType
+from types import FunctionType
+from typing import Any
+
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.gate import Resolution
+from pytest_cideldill.sources.interpose import arguments_of
+from pytest_cideldill.wire import Resume
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "before": ("continue", "skip", "raise"),
+    "post_mortem": ("continue",),
+}
+"""Actions by phase."""
+
+_MODIFY = "modify"
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def check_action(phase: str, command: Resume) -> str:
+    """The action that a command means in this phase.
+
+    Raises:
+        Refusal: `invalid_action`, with what is allowed.
+    """
+    allowed = ALLOWED[phase]
+    modified = command.modified_args is not None or command.modified_kwargs is not None
+    action = "continue" if command.action == _MODIFY and phase == "before" else command.action
+    if action not in allowed:
+        raise Refusal(
+            ErrorCode.INVALID_ACTION,
+            f"{command.action!r} is not possible at a {phase} pause; allowed: {', '.join(allowed)}",
+            action=command.action,
+            allowed=list(allowed),
+        )
+    if modified and (phase != "before" or action != "continue"):
+        raise Refusal(
+            ErrorCode.INVALID_ARGUMENTS,
+            "modified_args and modified_kwargs go with action 'continue' at a before pause only",
+        )
+    return action
+
+
+def resolve_call(
+    command: Resume, frame: FrameType, function: FunctionType, code: CodeType, *, touched: bool
+) -> Resolution:
+    """How an intercepted call goes on.
+
+    Args:
+        command: What the client asked for.
+        frame: The trampoline's frame; its locals are the parameters.
+        function: The intercepted function.
+        code: Its original code object.
+        touched: Whether an evaluation may have assigned parameters.
+
+    Returns:
+        A resolution whose value is `(args, kwargs)` (None: as they came), the result of a skipped
+        call, or the exception to raise.
+
+    Raises:
+        Refusal: `invalid_action`, `invalid_arguments` or `invalid_exception_type`.
+    """
+    action = check_action("before", command)
+    if action == "skip":
+        return Resolution("skip", value=decode(command.fake_result, frame))
+    if action == "raise":
+        return Resolution("raise", value=make_exception(command, frame))
+    if command.modified_args is None and command.modified_kwargs is None:
+        return Resolution(value=arguments_of(frame) if touched else None)
+    return Resolution(value=_modified(command, frame, _signature(function, code)))
+
+
+def _modified(command: Resume, frame: FrameType, signature: inspect.Signature) -> Arguments:
+    """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
+    args, kwargs = arguments_of(frame)
+    named = decode(command.modified_kwargs or {}, frame)
+    if command.modified_args is not None:
+        args = tuple(decode(command.modified_args, frame))
+    else:
+        by_position = list(signature.parameters.values())[: len(args)]
+        args = (
+            tuple(
+                named.pop(parameter.name)
+                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name in named
+                else value
+                for parameter, value in zip(by_position, args, strict=False)
+            )
+            + args[len(by_position) :]
+        )
+    kwargs = {**kwargs, **named}
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise Refusal(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"the modified arguments don't fit {signature}: {error}",
+            signature=str(signature),
+        ) from error
+    return args, kwargs
+
+
+def _signature(function: FunctionType, code: CodeType) -> inspect.Signature:
+    """The signature of a copy that has no attributes of the user's (`__signature__`, …)."""
+    bare = FunctionType(code, {}, code.co_name, function.__defaults__, function.__closure__)
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(bare)
+
+
+def decode(value: Any, frame: FrameType) -> Any:
+    """A JSON value with `{"$eval": …}` evaluated in the frame and `{"$literal": …}` unwrapped.
+
+    Raises:
+        Refusal: `invalid_arguments`, when an expression raises; `cid_not_found` for a `$cid`.
+    """
+    if isinstance(value, list):
+        return [decode(item, frame) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        if "$literal" in value:
+            return value["$literal"]
+        if "$eval" in value:
+            return _evaluated(value["$eval"], frame)
+        if "$cid" in value:
+            raise Refusal(
+                ErrorCode.CID_NOT_FOUND, f"no stored object {value['$cid']!r}", cid=value["$cid"]
+            )
+    return {key: decode(item, frame) for key, item in value.items()}
+
+
+def _evaluated(source: Any, frame: FrameType) -> Any:
+    if not isinstance(source, str):
+        raise Refusal(ErrorCode.INVALID_ARGUMENTS, f"$eval takes source text, not {source!r}")
+    try:
+        return eval(source, frame.f_globals, dict(frame.f_locals))
+    except Exception as error:  # the user's expression; its failure is the answer
+        raise Refusal(
+            ErrorCode.INVALID_ARGUMENTS, f"$eval {source!r} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def make_exception(command: Resume, frame: FrameType) -> BaseException:
+    """The exception of an action `raise`: of a builtin, a dotted path or a name seen by the frame.
+
+    Raises:
+        Refusal: `invalid_exception_type`: unknown, no exception class, or not constructible.
+    """
+    name = command.exception_type
+    cls = _find_class(name, frame)
+    if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+        reason = "is unknown here" if cls is None else "is no exception class"
+        raise _bad_exception(
+            name, f"{reason}; use a builtin, a dotted path or a name that the paused frame sees"
+        )
+    try:
+        return cls(command.exception_message) if command.exception_message else cls()
+    except Exception as error:  # the user's constructor; its failure is the answer
+        raise _bad_exception(
+            name, f"can't be made from the message {command.exception_message!r}: {error}"
+        ) from error
+
+
+def _find_class(name: str, frame: FrameType) -> object:
+    head, *rest = name.split(".")
+    for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+        if head in names:
+            found: object = names[head]
+            for part in rest:
+                found = getattr(found, part, None)
+            if found is not None:
+                return found
+    module, _, last = name.rpartition(".")
+    return getattr(sys.modules.get(module), last, None) if module else None
+
+
+def _bad_exception(name: str, reason: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_EXCEPTION_TYPE, f"exception_type {name!r} {reason}", exception_type=name
+    )

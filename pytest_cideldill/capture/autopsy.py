@@ -1,0 +1,79 @@
+"""A failed test's exception to plain values: what an agent reads first (contract, section 5).
+
+Runs on the thread of the failing test, while its fixtures are alive; no user code runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from pytest_cideldill.capture.frames import SHORT
+from pytest_cideldill.capture.frames import describe_frame
+from pytest_cideldill.capture.snapshot import class_name
+from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.project import Project
+
+MAX_FRAMES = 10
+MAX_MESSAGE = 2_000
+MAX_OUTPUT = 1_000
+"""Characters kept from the end of each captured stream."""
+
+Place = tuple[FrameType, int]
+"""A frame and the line in it where the exception passed."""
+
+
+def describe_exception(error: BaseException, told: str) -> dict[str, Any]:
+    """`{type, message}` of an exception.
+
+    Args:
+        error: The exception; only its real class is looked at.
+        told: What pytest printed for it (`Type: message`); its text was already made by the report.
+    """
+    cls = type(error)
+    for name in (cls.__qualname__, class_name(cls)):
+        told = told.removeprefix(f"{name}: ")
+    return {"type": class_name(cls), "message": told[:MAX_MESSAGE]}
+
+
+def autopsy(
+    exception: dict[str, Any],
+    places: Sequence[Place],
+    project: Project,
+    *,
+    frames_with_locals: int = 1,
+) -> dict[str, Any]:
+    """The part of the autopsy that comes from the exception.
+
+    Args:
+        exception: As of `describe_exception`.
+        places: The traceback, innermost first, hidden frames left out.
+        project: Decides what is user code.
+        frames_with_locals: For how many user frames, from the innermost on, locals are told.
+    """
+    frames = []
+    for index, (frame, line) in enumerate(places[:MAX_FRAMES]):
+        wanted = frames_with_locals > 0 and project.is_user(frame.f_code.co_filename)
+        frames_with_locals -= wanted
+        frames.append(describe_frame(frame, line, index, project, with_locals=wanted))
+    users = [frame["index"] for frame in frames if not frame["isExternal"]]
+    return {
+        "exception": exception,
+        "frames": frames,
+        "totalFrames": len(places),
+        "throwingFrameIndex": 0,
+        "userFrameIndex": users[0] if users else 0,
+    }
+
+
+def rendered(values: dict[str, Any]) -> dict[str, str]:
+    """`{name: short value}`."""
+    return {name: render(value, SHORT) for name, value in values.items()}
+
+
+def tail(text: str) -> str:
+    """The end of a captured stream, with a notice of what was left out."""
+    if len(text) <= MAX_OUTPUT:
+        return text
+    return f"[{len(text) - MAX_OUTPUT} earlier characters]…{text[-MAX_OUTPUT:]}"

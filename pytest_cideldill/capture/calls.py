@@ -1,0 +1,88 @@
+"""A call of a function to plain values: its arguments, its signature, where it came from.
+
+Runs on the calling thread; values pass through `snapshot`, no user code runs here.
+"""
+
+from __future__ import annotations
+
+import os
+from inspect import CO_VARARGS
+from inspect import CO_VARKEYWORDS
+from types import CodeType
+from types import FrameType
+from types import FunctionType
+from typing import Any
+
+from pytest_cideldill.capture.frames import SHORT
+from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.project import Project
+
+
+def dotted_path(function: FunctionType, code: CodeType) -> str:
+    """`module.Class.method`: where a function is defined, whatever it was renamed to."""
+    return f"{module_name(function)}.{code.co_qualname}"
+
+
+def module_name(function: FunctionType) -> str:
+    """The module that a function's globals belong to (decorators may change `__module__`)."""
+    name = function.__globals__.get("__name__")
+    return name if type(name) is str else "?"
+
+
+def describe_call(
+    function: FunctionType,
+    code: CodeType,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    caller: FrameType | None,
+    project: Project,
+) -> dict[str, Any]:
+    """The `call_data` of the contract's pause.
+
+    Args:
+        function: The intercepted function.
+        code: Its original code object.
+        args: Positional arguments as bound.
+        kwargs: Keyword arguments as bound.
+        caller: The frame that called, None at the bottom of a thread.
+        project: Tells paths.
+    """
+    site = None
+    if caller is not None:
+        site = {"file": project.relative(caller.f_code.co_filename), "line": caller.f_lineno}
+    return {
+        "method_name": code.co_name,
+        "qualified_name": dotted_path(function, code),
+        "pretty_args": [render(value, SHORT) for value in args],
+        "pretty_kwargs": {name: render(value, SHORT) for name, value in kwargs.items()},
+        "signature": signature_text(function, code),
+        "call_site": site,
+        "process_pid": os.getpid(),
+    }
+
+
+def signature_text(function: FunctionType, code: CodeType) -> str:
+    """The parameters and their defaults as source text, from the code object alone.
+
+    Unlike `inspect.signature` it runs no user code; annotations are left out.
+    """
+    positional = code.co_varnames[: code.co_argcount]
+    keyword_only = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+    defaults = function.__defaults__ or ()
+    rest = list(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
+    parts = []
+    for index, name in enumerate(positional):
+        default = index - (len(positional) - len(defaults))
+        parts.append(f"{name}={render(defaults[default], SHORT)}" if default >= 0 else name)
+        if index + 1 == code.co_posonlyargcount:
+            parts.append("/")
+    if code.co_flags & CO_VARARGS:
+        parts.append("*" + rest.pop(0))
+    elif keyword_only:
+        parts.append("*")
+    named = function.__kwdefaults__ or {}
+    for name in keyword_only:
+        parts.append(f"{name}={render(named[name], SHORT)}" if name in named else name)
+    if code.co_flags & CO_VARKEYWORDS:
+        parts.append("**" + rest.pop(0))
+    return f"({', '.join(parts)})"

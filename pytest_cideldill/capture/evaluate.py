@@ -1,0 +1,197 @@
+"""Evaluation in a paused frame, as a debugger's console does it.
+
+Runs in the process under test, on the paused thread and outside any lock: this is where user code
+runs on purpose. Must not know pauses, sessions or the wire.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from types import FrameType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture.interrupt import Interrupted
+from pytest_cideldill.capture.interrupt import Interruption
+from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.capture.layout import type_name
+from pytest_cideldill.capture.namespace import FrameNamespace
+from pytest_cideldill.capture.namespace import forget_locals
+from pytest_cideldill.capture.stdout import collected_stdout
+from pytest_cideldill.guard import EvaluationGuard
+
+__all__ = ["Evaluation", "Interruptor", "evaluate"]
+
+MAX_TEXT: Final = 200_000
+"""Characters of `output`, and of `stdout`."""
+
+_FILENAME: Final = "<cideldill>"
+_FUTURES: Final = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation came to.
+
+    Attributes:
+        output: `repr` of an expression, empty for statements, `Type: message` for an error.
+        stdout: What the evaluating thread printed.
+        is_error: The code raised, was malformed or was interrupted.
+        timed_out: It was interrupted.
+        changed: Names of the frame's locals that were assigned.
+        value: What an expression gave, else None.
+    """
+
+    output: str
+    stdout: str
+    is_error: bool
+    timed_out: bool
+    changed: tuple[str, ...]
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    output: str
+    is_error: bool = False
+    value: object = None
+
+
+def evaluate(
+    source: str,
+    frame: FrameType,
+    namespace: dict[str, Any],
+    *,
+    guard: EvaluationGuard,
+    interruptor: Interruptor | None = None,
+    render: Callable[[object], str] | None = None,
+    max_text: int = MAX_TEXT,
+) -> Evaluation:
+    """Evaluate `source` as if it stood at the current line of `frame`; never raises.
+
+    Args:
+        source: An expression, or statements of which the last may be an expression.
+        frame: A frame of this thread that is not running: paused, or a caller of it.
+        namespace: The names of the session; new ones are added.
+        guard: Keeps breakpoints away from what the evaluation calls.
+        interruptor: Lets other threads end the evaluation.
+        render: What shows the value instead of `repr`.
+        max_text: Characters of `output`, and of `stdout`.
+    """
+    interruptor = interruptor or Interruptor()
+    changed: dict[str, None] = {}
+    timed_out = False
+    with guard.evaluating(), collected_stdout(max_text) as printed:
+        try:
+            outcome = interruptor.run(
+                lambda: _outcome(source, frame, namespace, changed, render or repr)
+            )
+            timed_out = outcome.is_error and interruptor.sent
+        except Interrupted:
+            outcome, timed_out = _Outcome("interrupted", is_error=True), True
+    forget_locals(frame)
+    output = _cut(outcome.output, max_text)
+    return Evaluation(
+        output, printed.text(), outcome.is_error, timed_out, tuple(changed), outcome.value
+    )
+
+
+def _outcome(
+    source: str,
+    frame: FrameType,
+    session: dict[str, Any],
+    changed: dict[str, None],
+    render: Callable[[object], str],
+) -> _Outcome:
+    try:
+        tree = ast.parse(_unindented(source), _FILENAME)
+        names = FrameNamespace(frame, session, _declared_global(tree), changed)
+        try:
+            if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
+                names.show_to_classes()
+            value = _run(tree, names, _future_flags(frame))
+        finally:
+            names.finish()
+        if not _ends_in_expression(tree):
+            return _Outcome("")
+        return _Outcome(_shown(value, render), value=value)
+    except Interruption:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a border: whatever user code raises is the answer
+        return _Outcome(_told(error), is_error=True)
+
+
+def _run(tree: ast.Module, names: FrameNamespace, flags: int) -> object:
+    *statements, last = tree.body or [ast.Pass()]
+    if not isinstance(last, ast.Expr):
+        return _drive(_compiled(tree, "exec", flags), names)
+    if statements:
+        tree = ast.Module(statements, tree.type_ignores)
+        _drive(_compiled(tree, "exec", flags), names)
+    return _drive(_compiled(ast.Expression(last.value), "eval", flags), names)
+
+
+def _drive(code: CodeType, names: FrameNamespace) -> object:
+    if not code.co_flags & inspect.CO_COROUTINE:
+        return eval(code, names)
+    import asyncio  # late: most suites under test never need it
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # With a factory the runner leaves the thread's own event loop setting alone.
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(eval(code, names))
+    raise RuntimeError("await can't be used here: the event loop of this thread is paused as well")
+
+
+def _compiled(tree: ast.Module | ast.Expression, mode: str, flags: int) -> CodeType:
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    code: CodeType = compile(tree, _FILENAME, mode, flags, dont_inherit=True)
+    return code
+
+
+def _future_flags(frame: FrameType) -> int:
+    held = frame.f_code.co_flags
+    return sum({flag for flag in _FUTURES if held & flag == flag})
+
+
+def _unindented(source: str) -> str:
+    return textwrap.dedent(source) if source[:1].isspace() else source
+
+
+def _declared_global(tree: ast.Module) -> set[str]:
+    return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+
+
+def _ends_in_expression(tree: ast.Module) -> bool:
+    return bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
+
+
+def _shown(value: object, render: Callable[[object], str]) -> str:
+    try:
+        return str.__str__(render(value))
+    except Interruption:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a border: a failing __repr__ is part of the answer
+        return f"<repr failed: {type_name(error)}>"
+
+
+def _told(error: BaseException) -> str:
+    try:
+        message = str.__str__(str(error))
+    except Interruption:
+        raise
+    except BaseException as failure:  # noqa: BLE001 - a border: so is a failing __str__
+        message = f"<str failed: {type_name(failure)}>"
+    return f"{type_name(error)}: {message}" if message else type_name(error)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… +{len(text) - most} chars"

@@ -1,0 +1,115 @@
+"""Frames to plain values: which ones a user cares about, where they are, what their locals hold.
+
+Runs on the thread that stopped. Values pass through `snapshot`; no user code runs here.
+"""
+
+from __future__ import annotations
+
+import linecache
+from types import CodeType
+from types import FrameType
+from typing import Any
+
+from pytest_cideldill.capture.snapshot import Limits
+from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.capture.snapshot import type_name
+from pytest_cideldill.project import Project
+
+MAX_LOCALS = 40
+"""Locals told per frame (contract, section 8)."""
+
+_HIDDEN = frozenset({"__tracebackhide__", "__class__"})
+
+SHORT = Limits(depth=2, items=10, attributes=10, string=200, text=300)
+"""What a value in a list of locals may take."""
+
+
+def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
+    """The frames from `frame` outwards without those of this plugin, innermost first."""
+    frames = []
+    while frame is not None:
+        if not project.is_ours(frame.f_code.co_filename):
+            frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def top_user_frame(frames: list[FrameType], project: Project) -> int:
+    """Index of the innermost frame of user code; 0 when there is none."""
+    for index, frame in enumerate(frames):
+        if project.is_user(frame.f_code.co_filename):
+            return index
+    return 0
+
+
+def module_of(frame: FrameType) -> str:
+    """The dotted module name of a frame, `?` when it has none."""
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else "?"
+
+
+def source_line(filename: str, line: int) -> str:
+    """The stripped text of a line, empty when unknown."""
+    return linecache.getline(filename, line).strip()[:200]
+
+
+def location(frame: FrameType, line: int, project: Project) -> dict[str, Any]:
+    """`{file, line, function, source}` of a place in a frame."""
+    code = frame.f_code
+    return {
+        "file": project.relative(code.co_filename),
+        "line": line,
+        "function": code.co_qualname,
+        "source": source_line(code.co_filename, line),
+    }
+
+
+def describe_frame(
+    frame: FrameType, line: int, index: int, project: Project, *, with_locals: bool
+) -> dict[str, Any]:
+    """One entry of the contract's `frames`; `variables` and `arguments` only `with_locals`."""
+    code = frame.f_code
+    described: dict[str, Any] = {
+        "index": index,
+        "function": code.co_qualname,
+        "module": module_of(frame),
+        "isExternal": not project.is_user(code.co_filename),
+        "location": {"file": project.relative(code.co_filename), "line": line},
+        "source": source_line(code.co_filename, line),
+    }
+    if with_locals:
+        variables = locals_of(frame)
+        names = set(_parameter_names(code))
+        described["arguments"] = [entry for entry in variables if entry["name"] in names]
+        described["variables"] = {
+            "locals": [entry for entry in variables if entry["name"] not in names]
+        }
+    return described
+
+
+def locals_of(frame: FrameType) -> list[dict[str, str]]:
+    """`[{name, type, value}]` of a frame's locals, in the order of their definition.
+
+    Names that only the interpreter or pytest's assertion rewriting made are left out.
+    """
+    if frame.f_code.co_name == "<module>":
+        return []  # a module's globals are not news
+    shown: list[dict[str, str]] = []
+    for name, value in list(frame.f_locals.items()):
+        if name.startswith("@") or name in _HIDDEN:
+            continue
+        if len(shown) == MAX_LOCALS:
+            break
+        shown.append({"name": name, "type": type_name(value), "value": render(value, SHORT)})
+    return shown
+
+
+def short_locals(frame: FrameType) -> dict[str, str]:
+    """`{name: value}`, for a pause."""
+    return {entry["name"]: entry["value"] for entry in locals_of(frame)}
+
+
+def _parameter_names(code: CodeType) -> tuple[str, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
+    return code.co_varnames[:count]

@@ -1,0 +1,316 @@
+"""How each known type is drawn; whatever is in these tables is drawn by C code or from its data.
+
+Runs in the process under test on the thread that hit. Knows single types, and of the renderer only
+what it offers to them. A function in `LEAVES` or `CONTAINERS` is right for subclasses too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import types
+import uuid
+from collections import deque
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from pathlib import PosixPath
+from pathlib import PurePosixPath
+from pathlib import PureWindowsPath
+from pathlib import WindowsPath
+from types import MappingProxyType
+from typing import Any
+from typing import Final
+from typing import Protocol
+
+from pytest_cideldill.capture.layout import class_name
+from pytest_cideldill.capture.layout import find
+from pytest_cideldill.capture.layout import find_in_class
+from pytest_cideldill.capture.layout import module_of
+from pytest_cideldill.capture.layout import short_name
+
+
+class Renderer(Protocol):
+    """What a drawing function may ask for."""
+
+    @property
+    def string_limit(self) -> int: ...
+    def value(self, x: Any, depth: int) -> str: ...
+    def sequence(self, ends: str, items: Iterator[Any], count: int, depth: int) -> str: ...
+    def mapping(self, items: Iterator[tuple[Any, Any]], count: int, depth: int) -> str: ...
+
+
+Draw = Callable[[Renderer, Any, int], str]
+
+
+def _own_repr(base: type) -> Draw:
+    own_repr: Any = base.__repr__
+    return lambda _renderer, x, _depth: own_repr(x)
+
+
+def _int(renderer: Renderer, x: int, _depth: int) -> str:
+    bits = int.bit_length(x)
+    # About 3.3 bits a digit; beyond 4,300 digits CPython refuses to convert at all.
+    return int.__repr__(x) if bits <= 3 * renderer.string_limit else f"<int of {bits} bits>"
+
+
+def _str(renderer: Renderer, x: str, _depth: int) -> str:
+    return _quoted(str.__str__(x), renderer.string_limit, "chars")
+
+
+def _bytes(renderer: Renderer, x: bytes, _depth: int) -> str:
+    return _quoted(bytes.__getitem__(x, slice(None)), renderer.string_limit, "bytes")
+
+
+def _bytearray(renderer: Renderer, x: bytearray, _depth: int) -> str:
+    start = bytes(bytearray.__getitem__(x, slice(renderer.string_limit)))
+    more = bytearray.__len__(x) - len(start)
+    return f"bytearray({_quoted(start, renderer.string_limit, 'bytes', more)})"
+
+
+def _quoted(x: str | bytes, limit: int, unit: str, more: int = 0) -> str:
+    more += max(len(x) - limit, 0)
+    quoted = repr(x[:limit])
+    return f"{quoted[:-1]}…{quoted[-1]}+{more} {unit}" if more else quoted
+
+
+def _list(renderer: Renderer, x: list[Any], depth: int) -> str:
+    return renderer.sequence("[]", list.__iter__(x), list.__len__(x), depth)
+
+
+def _tuple(renderer: Renderer, x: tuple[Any, ...], depth: int) -> str:
+    return renderer.sequence("()", tuple.__iter__(x), tuple.__len__(x), depth)
+
+
+def _dict(renderer: Renderer, x: dict[Any, Any], depth: int) -> str:
+    return renderer.mapping(iter(dict.items(x)), dict.__len__(x), depth)
+
+
+def _set(renderer: Renderer, x: set[Any], depth: int) -> str:
+    count = set.__len__(x)
+    return renderer.sequence("{}", set.__iter__(x), count, depth) if count else "set()"
+
+
+def _frozenset(renderer: Renderer, x: frozenset[Any], depth: int) -> str:
+    count = frozenset.__len__(x)
+    shown = renderer.sequence("{}", frozenset.__iter__(x), count, depth) if count else ""
+    return f"frozenset({shown})"
+
+
+def _deque(renderer: Renderer, x: deque[Any], depth: int) -> str:
+    return f"deque({renderer.sequence('[]', deque.__iter__(x), deque.__len__(x), depth)})"
+
+
+def _dict_view(name: str) -> Draw:
+    def draw(renderer: Renderer, x: Any, depth: int) -> str:
+        return f"{name}({renderer.sequence('[]', iter(x), len(x), depth)})"
+
+    return draw
+
+
+def draw_class(cls: type) -> str:
+    """A class, as its name."""
+    return f"<class {class_name(cls)!r}>"
+
+
+def _function(_renderer: Renderer, x: types.FunctionType, _depth: int) -> str:
+    return f"<function {_function_name(x)}>"
+
+
+def _function_name(x: types.FunctionType) -> str:
+    qualname = str.__str__(x.__qualname__)
+    return f"{x.__module__}.{qualname}" if type(x.__module__) is str else qualname
+
+
+def _method(_renderer: Renderer, x: types.MethodType, _depth: int) -> str:
+    function = x.__func__
+    name = _function_name(function) if type(function) is types.FunctionType else "?"
+    return f"<bound method {name}>"
+
+
+def _builtin(_renderer: Renderer, x: types.BuiltinFunctionType, _depth: int) -> str:
+    # Not __qualname__, which asks the class of what the method is bound to.
+    return f"<built-in {str.__str__(x.__name__)}>"
+
+
+def _module(_renderer: Renderer, x: types.ModuleType, _depth: int) -> str:
+    namespace = _module_dict(x, types.ModuleType)
+    name = find(namespace, "__name__") if type(namespace) is dict else None
+    return f"<module {name!r}>" if type(name) is str else "<module>"
+
+
+_module_dict: Final = find_in_class(types.ModuleType, "__dict__").__get__
+
+
+def _running(kind: str) -> Draw:
+    return lambda _renderer, x, _depth: f"<{kind} {str.__str__(x.__qualname__)}>"
+
+
+def _copy_of(kind: type, *fields: str) -> Callable[[Any], Any]:
+    """How to make an exact `kind` from the C fields of a value, which may be of a subclass."""
+    # The class is kept in the closure: libraries that freeze time replace it in modules.
+    getters = [find_in_class(kind, field).__get__ for field in fields]
+    return lambda x: kind(*(get(x) for get in getters))
+
+
+def _temporal(kind: type, *fields: str) -> Draw:
+    """Dates and times. The time zone, perhaps of the user's making, is drawn as a value."""
+    copy = _copy_of(kind, *fields)
+    zone_of = find_in_class(kind, "tzinfo")
+
+    def draw(renderer: Renderer, x: Any, depth: int) -> str:
+        plain = repr(copy(x))
+        zone = None if zone_of is None else zone_of.__get__(x)
+        if zone is None:
+            return plain
+        return f"{plain[:-1]}, tzinfo={renderer.value(zone, depth - 1)})"
+
+    return draw
+
+
+def _timezone(_renderer: Renderer, x: datetime.timezone, _depth: int) -> str:
+    offset = datetime.timezone.utcoffset(x, None)
+    return f"datetime.timezone({offset!r})" if offset else "datetime.timezone.utc"
+
+
+def _fraction(renderer: Renderer, x: Fraction, depth: int) -> str:
+    parts = (find_in_class(Fraction, name) for name in ("_numerator", "_denominator"))
+    return f"Fraction({', '.join(renderer.value(part.__get__(x), depth) for part in parts)})"
+
+
+def _uuid(renderer: Renderer, x: uuid.UUID, depth: int) -> str:
+    number = find_in_class(uuid.UUID, "int").__get__(x)
+    if type(number) is not int:
+        return f"UUID(int={renderer.value(number, depth)})"
+    text = f"{number:032x}"
+    return f"UUID('{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}')"
+
+
+def _path(_renderer: Renderer, x: PurePosixPath, _depth: int) -> str:
+    # From 3.12 on a path keeps what it was made from and joins it when asked: with strings of the
+    # user's making that would call them.
+    held = find_in_class(type(x), "_raw_paths")
+    parts = [] if held is None else held.__get__(x)
+    return repr(x) if all(type(part) is str for part in parts) else f"<{class_name(type(x))}>"
+
+
+def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: int) -> str:
+    """A member of an enumeration, from its instance attributes."""
+    name = attributes.get("_name_")
+    value = renderer.value(attributes.get("_value_"), depth - 1)
+    member = f"{short_name(type(x))}.{name}" if type(name) is str else short_name(type(x))
+    return f"<{member}: {value}>"
+
+
+def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
+    """Shapes and scalars of numpy and pandas; None for anything else."""
+    cls = type(x)
+    name, module = short_name(cls), module_of(cls)
+    if module == "numpy" and name == "ndarray":
+        shape, dtype = _c_attribute(x, "shape"), _c_attribute(x, "dtype")
+        return f"<ndarray {shape!r} {_dtype(dtype)}>" if type(shape) is tuple else None
+    if module == "numpy":
+        item = find_in_class(cls, "item")
+        if type(item) is types.MethodDescriptorType:
+            return f"{name}({renderer.value(item.__get__(x)(), depth)})"
+    if name in ("DataFrame", "Series") and f"{module}.".startswith("pandas."):
+        # Only the real class is asked: its shape is a property, written in Python.
+        home = sys.modules.get(module)
+        genuine = type(home) is types.ModuleType and find(_module_dict(home), name) is cls
+        return f"<{name} {x.shape!r}>" if genuine else None
+    return None
+
+
+def draw_mock(cls: type, attributes: dict[str, Any]) -> str:
+    """A mock: its attributes tell little, its name and calls a lot."""
+    names = (attributes.get(key) for key in ("_mock_name", "_mock_new_name"))
+    name = next((name for name in names if type(name) is str and name), None)
+    count = attributes.get("_mock_call_count")
+    told = f" name={name!r}" if name else ""
+    told += f" call_count={count}" if type(count) is int and count else ""
+    return f"<{short_name(cls)}{told}>"
+
+
+def is_mock(cls: type) -> bool:
+    """Whether `cls` is one of the classes that `unittest.mock` makes, one for each mock."""
+    return module_of(cls) == "unittest.mock" and short_name(cls).endswith("Mock")
+
+
+def _dtype(dtype: Any) -> str:
+    code = _c_attribute(dtype, "str")
+    kinds = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+    if type(code) is not str or code[1:2] not in kinds:
+        return str(code) if type(code) is str else "?"
+    kind = kinds[code[1]]
+    return kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
+
+
+def _c_attribute(x: Any, name: str) -> Any:
+    """An attribute that C code computes; None when the class has another idea of it."""
+    found = find_in_class(type(x), name)
+    return found.__get__(x) if type(found) is types.GetSetDescriptorType else None
+
+
+_DATE = ("year", "month", "day")
+_CLOCK = ("hour", "minute", "second", "microsecond")
+
+
+def _by_id(table: dict[type, Draw]) -> Mapping[int, Draw]:
+    """Keyed by identity: a class as key would have its metaclass hash and compare it."""
+    return MappingProxyType({id(kind): draw for kind, draw in table.items()})
+
+
+LEAVES: Final = _by_id(
+    {
+        type(None): _own_repr(type(None)),
+        type(...): _own_repr(type(...)),
+        type(NotImplemented): _own_repr(type(NotImplemented)),
+        bool: _own_repr(bool),
+        int: _int,
+        float: _own_repr(float),
+        complex: _own_repr(complex),
+        str: _str,
+        bytes: _bytes,
+        bytearray: _bytearray,
+        range: _own_repr(range),
+        Decimal: lambda _renderer, x, _depth: f"Decimal('{Decimal.__str__(x)}')",
+        Fraction: _fraction,
+        uuid.UUID: _uuid,
+        datetime.date: _temporal(datetime.date, *_DATE),
+        datetime.datetime: _temporal(datetime.datetime, *_DATE, *_CLOCK),
+        datetime.time: _temporal(datetime.time, *_CLOCK),
+        datetime.timedelta: _temporal(datetime.timedelta, "days", "seconds", "microseconds"),
+        datetime.timezone: _timezone,
+        types.FunctionType: _function,
+        types.MethodType: _method,
+        types.BuiltinFunctionType: _builtin,
+        types.ModuleType: _module,
+        types.GeneratorType: _running("generator"),
+        types.CoroutineType: _running("coroutine"),
+        types.AsyncGeneratorType: _running("async generator"),
+    }
+)
+"""Types that hold nothing to open."""
+
+CONTAINERS: Final = _by_id(
+    {
+        list: _list,
+        tuple: _tuple,
+        dict: _dict,
+        set: _set,
+        frozenset: _frozenset,
+        deque: _deque,
+        type({}.keys()): _dict_view("dict_keys"),
+        type({}.values()): _dict_view("dict_values"),
+        type({}.items()): _dict_view("dict_items"),
+    }
+)
+"""Types that are opened, within the depth."""
+
+PATHS: Final = _by_id(
+    dict.fromkeys((PosixPath, PurePosixPath, PureWindowsPath, WindowsPath), _path)
+)
+"""Drawn by their own Python code, hence only when they are exactly of these types."""

@@ -1,0 +1,141 @@
+"""Types and instances read through C-level accessors: names, attributes, slots; no user code.
+
+Runs in the process under test on the thread that hit. Must not know how anything is shown. The
+rule inside: no `==`, hash, `len`, `isinstance` or attribute access on anything whose type is not
+known by identity, for a metaclass or a class of the user's may answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import GetSetDescriptorType
+from types import MemberDescriptorType
+from typing import Any
+from typing import Final
+
+mro: Final = type.__dict__["__mro__"].__get__
+class_dict: Final = type.__dict__["__dict__"].__get__
+flags: Final = type.__dict__["__flags__"].__get__
+_name: Final = type.__dict__["__name__"].__get__
+_qualname: Final = type.__dict__["__qualname__"].__get__
+_module: Final = type.__dict__["__module__"].__get__
+
+# Bits of `type.__flags__` (CPython's Include/object.h): true for subclasses as well.
+IS_EXCEPTION: Final = 1 << 30
+IS_CLASS: Final = 1 << 31
+
+
+def type_name(value: object) -> str:
+    """The type of `value` as `module.QualName`, builtins bare; `__class__` is not asked."""
+    return class_name(type(value))
+
+
+def class_name(cls: type) -> str:
+    """`module.QualName` of a class, builtins bare, whatever its metaclass says."""
+    module = module_of(cls)
+    # str.__str__ makes an exact string of a subclass.
+    qualname = str.__str__(_qualname(cls))
+    return qualname if module in ("", "builtins") else encodable(f"{module}.{qualname}")
+
+
+def short_name(cls: type) -> str:
+    """The bare name of a class."""
+    return label(str.__str__(_name(cls)))
+
+
+def module_of(cls: type) -> str:
+    """The module a class says it is from; empty if that is not a string."""
+    module = _module(cls)
+    return module if type(module) is str else ""
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates escaped, so that UTF-8 can hold it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def label(name: str) -> str:
+    """An attribute name as it is, or quoted where it is not a Python name."""
+    return name if name.isidentifier() else repr(name)
+
+
+def find(mapping: Mapping[Any, Any], name: str) -> Any:
+    """`mapping.get(name)` without a lookup, which might compare with a key of the user's making."""
+    for key, value in tuple(mapping.items()):
+        if type(key) is str and key == name:
+            return value
+    return None
+
+
+def find_in_class(cls: type, name: str) -> Any:
+    """What a class attribute is, unbound; None if there is none."""
+    for base in mro(cls):
+        found = find(class_dict(base), name)
+        if found is not None:
+            return found
+    return None
+
+
+def is_a(cls: type, wanted: type) -> bool:
+    """`issubclass` by identity."""
+    return any(base is wanted for base in mro(cls))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Where the instances of a class keep their data."""
+
+    cls: type
+    get_dict: Callable[[object, type], Any] | None
+    slots: tuple[tuple[str, MemberDescriptorType], ...]
+
+    @classmethod
+    def of(cls, owner: type) -> Layout:
+        """Look through the classes `owner` is made of, once for many instances."""
+        return cls(owner, _dict_getter(owner), tuple(_slots(owner)))
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether instances have no place for attributes that can be read."""
+        return self.get_dict is None and not self.slots
+
+    def attributes(self, x: object) -> Iterator[tuple[str, Any]]:
+        """Instance attributes from `__dict__` and slots, without double underscores."""
+        held = None if self.get_dict is None else self.get_dict(x, self.cls)
+        if held is not None and is_a(type(held), dict):
+            # Copied in one step, as another thread may be setting an attribute.
+            for name, value in tuple(dict.items(held)):
+                if _is_shown(name):
+                    yield name, value
+        for name, descriptor in self.slots:
+            try:
+                yield name, descriptor.__get__(x, self.cls)
+            except AttributeError:
+                continue  # never assigned
+
+
+def _dict_getter(cls: type) -> Callable[[object, type], Any] | None:
+    for base in mro(cls):
+        found = find(class_dict(base), "__dict__")
+        # The second kind is the one of types.SimpleNamespace.
+        if type(found) is GetSetDescriptorType or type(found) is MemberDescriptorType:
+            return found.__get__
+        if found is not None:
+            return None  # shadowed by something of the user's making
+    return None
+
+
+def _slots(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
+    for base in mro(cls):
+        for name, value in tuple(class_dict(base).items()):
+            # A class may hold a slot of another one: that would only fail.
+            ours = type(value) is MemberDescriptorType and value.__objclass__ is base
+            if ours and _is_shown(name):
+                yield name, value
+
+
+def _is_shown(name: object) -> bool:
+    return type(name) is str and not (name.startswith("__") and name.endswith("__"))

@@ -1,0 +1,162 @@
+"""The names that evaluated code sees: frame, REPL session, globals, builtins, as one namespace.
+
+Runs in the process under test on the thread that evaluates. Must not know how code is run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import inspect
+import sys
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+from typing import Final
+
+# Looked up by the interpreter in the dict itself, past __getitem__.
+_OWN: Final = ("__builtins__", "__name__", "__package__", "__spec__")
+
+
+class FrameNamespace(dict[str, Any]):
+    """Globals and locals of an evaluation in one, so that nested scopes see the frame too.
+
+    Names are read through `__getitem__` and assigned through `__setitem__`; what the dict itself
+    holds only matters where the interpreter goes past them: class bodies, and `global` statements.
+
+    Args:
+        frame: The paused frame; its locals are read and written in place.
+        session: Where new names live.
+        global_names: Names that the code declares `global`.
+        changed: Takes, as its keys, the names of the frame's locals that are assigned.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_frame",
+        "_frame_names",
+        "_global_names",
+        "_globals",
+        "_locals",
+        "_session",
+    )
+
+    def __init__(
+        self,
+        frame: FrameType,
+        session: dict[str, Any],
+        global_names: Iterable[str],
+        changed: dict[str, None],
+    ) -> None:
+        super().__init__()
+        self._frame: FrameType | None = frame
+        self._locals: dict[str, Any] = {}
+        self._globals = frame.f_globals
+        self._session = session
+        self._frame_names = _names_of(frame)
+        self._global_names = frozenset(global_names)
+        self._changed = changed
+        for name in _OWN:
+            if name in self._globals:
+                dict.__setitem__(self, name, self._globals[name])
+        dict.__setitem__(self, "__builtins__", frame.f_builtins)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._global_names:
+            return dict.get(self, name) if dict.__contains__(self, name) else self._globals[name]
+        for names in (self._live_locals(), self._session, self._globals):
+            if name in names:
+                return names[name]
+        return self._substitutes()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in self._frame_names and self._write(name, value):
+            self._changed[name] = None
+        else:
+            self._session[name] = value
+        dict.__setitem__(self, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        # Of the session only: a frame offers no way to delete a local.
+        del self._session[name]
+        dict.pop(self, name, None)
+
+    def show_to_classes(self) -> None:
+        """Put all names into the dict itself: a class body looks there, past `__getitem__`."""
+        for names in (self._globals, self._session, self._live_locals()):
+            for name in names:
+                if name not in self._global_names and name not in _OWN:
+                    dict.__setitem__(self, name, names[name])
+
+    def finish(self) -> None:
+        """Carry out `global` assignments and let go of the frame.
+
+        Functions defined in the evaluation keep this namespace: they go on with a copy of the
+        locals, for a frame must not outlive its pause.
+        """
+        for name in self._global_names:
+            if dict.__contains__(self, name):
+                self._globals[name] = dict.pop(self, name)
+        self._locals = dict(self._live_locals())
+        self._frame = None
+
+    def _live_locals(self) -> Mapping[str, Any]:
+        return self._locals if self._frame is None else self._frame.f_locals
+
+    def _write(self, name: str, value: Any) -> bool:
+        if self._frame is None:
+            self._locals[name] = value
+            return True
+        write_local(self._frame, name, value)
+        # The variable of an inlined comprehension (3.12 on) has a place but can't be read back.
+        held = self._frame.f_locals
+        return name in held and held[name] is value
+
+    def _substitutes(self) -> dict[str, Callable[..., Any]]:
+        """Builtins that would show this namespace and mean the frame's."""
+
+        def names() -> dict[str, Any]:
+            # Names with @ are those of pytest's assertion rewriting.
+            held = self._live_locals()
+            return {name: held[name] for name in held if not name.startswith("@")}
+
+        def dir_(*args: Any) -> list[str]:
+            return builtins.dir(*args) if args else sorted(names())
+
+        def vars_(*args: Any) -> Any:
+            return builtins.vars(*args) if args else names()
+
+        return {"locals": names, "globals": lambda: self._globals, "dir": dir_, "vars": vars_}
+
+
+def write_local(frame: FrameType, name: str, value: Any) -> None:
+    """Assign a local of a frame that is not running."""
+    frame.f_locals[name] = value
+    if sys.version_info < (3, 13):
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+def forget_locals(frame: FrameType) -> None:
+    """Drop the copy of the locals that CPython below 3.13 keeps in a frame once they were read.
+
+    The copy would keep every local alive until the frame ends, which tests of weak references and
+    of `del` notice.
+    """
+    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return
+    # After a Python trace function CPython writes the copy back: it must stay as it is.
+    if sys.gettrace() is not None:
+        return
+    copy = frame.f_locals
+    # The frame's reference, ours and the argument's; one more is the program's own `locals()`.
+    if sys.getrefcount(copy) == 3:
+        copy.clear()
+
+
+def _names_of(frame: FrameType) -> frozenset[str]:
+    code = frame.f_code
+    if code.co_flags & inspect.CO_OPTIMIZED:
+        return frozenset(code.co_varnames + code.co_cellvars + code.co_freevars)
+    return frozenset(frame.f_locals)

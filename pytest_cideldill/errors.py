@@ -1,0 +1,65 @@
+"""The closed set of error codes that a client can see, and the exception that carries one.
+
+Both processes share this table. Codes are part of the contract: they are never renamed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+
+class ErrorCode(StrEnum):
+    """What went wrong, as the `error` key of a reply."""
+
+    MISSING_PARAMETER = "missing_parameter"
+    INVALID_PARAMETER = "invalid_parameter"
+    NO_RUN = "no_run"
+    NOT_LIVE = "not_live"
+    RUN_ACTIVE = "run_active"
+    RUN_NOT_FOUND = "run_not_found"
+    TEST_NOT_FOUND = "test_not_found"
+    XDIST_MISSING = "xdist_missing"
+    BREAKPOINT_NOT_FOUND = "breakpoint_not_found"
+    INVALID_BEHAVIOR = "invalid_behavior"
+    INVALID_CONDITION = "invalid_condition"
+    CANNOT_INTERCEPT = "cannot_intercept"
+    FUNCTION_NOT_FOUND = "function_not_found"
+    PAUSE_NOT_FOUND = "pause_not_found"
+    INVALID_ACTION = "invalid_action"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    INVALID_EXCEPTION_TYPE = "invalid_exception_type"
+    CID_NOT_FOUND = "cid_not_found"
+    MISSING_EXPRESSION = "missing_expression"
+    SESSION_NOT_FOUND = "session_not_found"
+    SESSION_CLOSED = "session_closed"
+    EVAL_TIMEOUT = "eval_timeout"
+    INVALID_FRAME = "invalid_frame"
+    PROCESS_BUSY = "process_busy"
+    INTERNAL_ERROR = "internal_error"
+
+
+class Refusal(Exception):
+    """A request that is answered with an error object instead of a result.
+
+    Attributes:
+        code: One of `ErrorCode`.
+        message: One sentence that names the offending thing and the way out.
+        extra: Further keys of the error object (ids, allowed values); plain data.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, **extra: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.extra = extra
+
+    def to_plain(self) -> dict[str, Any]:
+        """The error object of the contract: `{"error": CODE, "message": SENTENCE, ...}`."""
+        return {"error": str(self.code), "message": self.message, **self.extra}
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> Refusal:
+        """The inverse of `to_plain`, for a refusal that came over the wire."""
+        extra = {key: value for key, value in data.items() if key not in ("error", "message")}
+        return cls(ErrorCode(data["error"]), data["message"], **extra)

@@ -1,0 +1,94 @@
+"""Bytes to messages and back: the token, then frames of a four-byte length and JSON text.
+
+Knows nothing of what the messages mean (`wire.py`) or of sockets (`link.py`, the front end's hub).
+The codec functions are bound here at import: a test that patches `json` must not reach our frames.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from json import JSONDecoder
+from json import JSONEncoder
+from struct import Struct
+from typing import Any
+
+TOKEN_BYTES = 32
+"""Raw bytes that open every connection; nothing is parsed before they are right."""
+
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes of one frame's JSON text. A larger one closes the connection: our bug, or an attack."""
+
+_LENGTH = Struct(">I")
+# ensure_ascii keeps lone surrogates as escapes, so that every frame is encodable.
+_encode = JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_decode = JSONDecoder().decode
+
+
+class FrameError(Exception):
+    """The peer sent bytes that are no frame of ours; the connection can't be trusted any more."""
+
+
+def new_token() -> bytes:
+    """A fresh secret of `TOKEN_BYTES` bytes for one server."""
+    return secrets.token_bytes(TOKEN_BYTES)
+
+
+def token_matches(received: bytes, expected: bytes) -> bool:
+    """Compare two tokens in constant time."""
+    return hmac.compare_digest(received, expected)
+
+
+def encode_frame(message: dict[str, Any]) -> bytes:
+    """The frame of one message.
+
+    Raises:
+        FrameError: The text has more than `MAX_FRAME` bytes.
+    """
+    text = _encode(message).encode("ascii")
+    if len(text) > MAX_FRAME:
+        raise FrameError(f"a message of {len(text)} bytes exceeds the cap of {MAX_FRAME}")
+    return _LENGTH.pack(len(text)) + text
+
+
+class FrameDecoder:
+    """Collects received bytes and hands out the complete messages among them."""
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        self._buffer = bytearray()
+        self._max_frame = max_frame
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Add `data`, return the messages that are complete now, oldest first.
+
+        Raises:
+            FrameError: A length above the cap, or text that is not a JSON object.
+        """
+        self._buffer += data
+        messages = []
+        while (text := self._next_text()) is not None:
+            messages.append(_parse(text))
+        return messages
+
+    def _next_text(self) -> bytes | None:
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > self._max_frame:
+            raise FrameError(f"a frame of {length} bytes exceeds the cap of {self._max_frame}")
+        end = _LENGTH.size + length
+        if len(self._buffer) < end:
+            return None
+        text = bytes(self._buffer[_LENGTH.size : end])
+        del self._buffer[:end]
+        return text
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    try:
+        message = _decode(text.decode("ascii"))
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a frame that is not JSON: {error}") from error
+    if not isinstance(message, dict):
+        raise FrameError(f"a frame that is not a JSON object but {type(message).__name__}")
+    return message

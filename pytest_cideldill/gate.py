@@ -1,0 +1,186 @@
+"""Parks a thread of the process under test, runs commands on it, lets it go on.
+
+A parked thread waits on a queue of its own and runs the jobs that are put there, so that
+evaluations happen on the thread that hit. No lock is held while a job runs. Any thread may submit;
+the leases and `release_all` make sure that nobody waits for ever.
+"""
+
+from __future__ import annotations
+
+from _queue import Empty
+from _queue import SimpleQueue
+from _thread import allocate_lock
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from dataclasses import field
+from types import FrameType
+from typing import Any
+
+from pytest_cideldill import clock
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.wire import Resume
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How a parked thread goes on.
+
+    Attributes:
+        action: `continue`, `skip`, `raise`, …
+        by: `client | lease | disconnect | stop`.
+        value: What the action needs (arguments, a result, an exception).
+    """
+
+    action: str = "continue"
+    by: str = "client"
+    value: Any = None
+
+
+@dataclass(slots=True)
+class Pause:
+    """A parked thread, from the hit to the moment it goes on. Written by that thread only.
+
+    Attributes:
+        id: `RUN.WORKER.NUMBER`.
+        phase: `before`, `post_mortem`, …; decides which actions are allowed.
+        frames: What can be evaluated in, innermost first.
+        report: The pause of the contract, plain data.
+        resolve: From a resume command to a resolution, on the parked thread; raises refusals.
+        namespaces: REPL sessions by id.
+        touched: Whether an evaluation ran, so that arguments must be read again.
+    """
+
+    id: str
+    phase: str
+    frames: list[FrameType]
+    report: dict[str, Any]
+    resolve: Callable[[Resume, Pause], Resolution]
+    namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+    touched: bool = False
+
+
+Work = Callable[[Pause], Resolution | None]
+"""Runs on the parked thread; a resolution ends the pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work for a parked thread, and what to call instead when the thread went on before."""
+
+    work: Work
+    reject: Callable[[], None]
+
+
+class _Parked:
+    """The queue of one pause. `lock` guards `resolved` and the last look into the queue."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Job] = SimpleQueue()
+        self.lock = allocate_lock()
+        self.resolved = False
+
+    def put(self, job: Job) -> bool:
+        with self.lock:
+            if not self.resolved:
+                self.jobs.put(job)
+            return not self.resolved
+
+    def close(self) -> list[Job]:
+        left = []
+        with self.lock:
+            self.resolved = True
+            while not self.jobs.empty():
+                left.append(self.jobs.get_nowait())
+        return left
+
+
+class Gate:
+    """All parked threads of this process.
+
+    Args:
+        lease_s: Seconds that a pause lasts when nothing touches it.
+        around: Entered on the thread for as long as it is parked (timers, durations).
+        on_stopped: Called on the thread when commands can reach it.
+        on_resumed: Called on the thread when it goes on.
+    """
+
+    def __init__(
+        self,
+        lease_s: float,
+        around: Callable[[], AbstractContextManager[None]],
+        on_stopped: Callable[[Pause], None],
+        on_resumed: Callable[[Pause, Resolution], None],
+    ) -> None:
+        self._lease_s = lease_s
+        self._around = around
+        self._on_stopped = on_stopped
+        self._on_resumed = on_resumed
+        # Pause id → queue. Single dict operations are atomic; iteration copies first.
+        self._parked: dict[str, _Parked] = {}
+        self._released_by: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing pauses any more (`release_all` was called)."""
+        return self._released_by is not None
+
+    def park(self, pause: Pause) -> Resolution:
+        """Hold the calling thread until it is resumed, its lease ends or everything is released.
+
+        KeyboardInterrupt and other signals' exceptions pass through, the pause being closed then.
+        """
+        parked = self._parked[pause.id] = _Parked()
+        if self._released_by is not None:  # looked at after registering: see release_all
+            del self._parked[pause.id]
+            return Resolution(by=self._released_by)
+        pause.report["lease_expires_at"] = clock.wall() + self._lease_s
+        resolution = Resolution(by="stop")
+        try:
+            with self._around():
+                self._on_stopped(pause)
+                resolution = self._serve(pause, parked)
+            return resolution
+        finally:
+            self._parked.pop(pause.id, None)
+            for job in parked.close():
+                job.reject()
+            self._on_resumed(pause, resolution)
+
+    def submit(self, pause_id: str, job: Job) -> None:
+        """Hand work to a parked thread and renew its lease.
+
+        Raises:
+            Refusal: `pause_not_found`; nothing of that id is parked (any more).
+        """
+        parked = self._parked.get(pause_id)
+        if parked is None or not parked.put(job):
+            raise pause_not_found(pause_id)
+
+    def release_all(self, by: str) -> None:
+        """Let every parked thread go on, and everything that would park later as well."""
+        self._released_by = by
+        for parked in list(self._parked.values()):
+            parked.put(Job(lambda _: Resolution(by=by), lambda: None))
+
+    def _serve(self, pause: Pause, parked: _Parked) -> Resolution:
+        while True:
+            try:
+                job = parked.jobs.get(timeout=self._lease_s)
+            except Empty:
+                return Resolution(by="lease")
+            pause.report["lease_expires_at"] = clock.wall() + self._lease_s
+            resolution = job.work(pause)
+            if resolution is not None:
+                return resolution
+
+
+def pause_not_found(pause_id: str) -> Refusal:
+    """The refusal for an id that is not parked here."""
+    return Refusal(
+        ErrorCode.PAUSE_NOT_FOUND,
+        f"no pause {pause_id!r}: it was resumed already or never existed; "
+        "breakpoint_list_paused shows what is paused",
+        pause_id=pause_id,
+    )

@@ -1,0 +1,86 @@
+"""Which threads are evaluating on our behalf: their events belong to us, not to the test.
+
+Lives in the process under test. Read by every source on the thread that hit, written by capture on
+the thread that evaluates. Knows nothing about probes, pauses or what is being evaluated.
+"""
+
+from __future__ import annotations
+
+import threading
+from _thread import get_ident
+from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# What `Thread.start` calls: a private name of `threading`, another one from 3.13 on.
+_STARTERS = ("_start_joinable_thread", "_start_new_thread")
+
+
+class EvaluationGuard:
+    """The set of threads that are evaluating, threads started by an evaluation included.
+
+    Guarantees: `is_quiet` takes no lock; a thread writes only its own entry; a thread started (with
+    `threading`) by a quiet thread is quiet from its first instruction to its last.
+    """
+
+    __slots__ = ("_depths", "_lock", "_replaced")
+
+    def __init__(self) -> None:
+        self._depths: dict[int, int] = {}
+        # Guards the swap of the thread starter only; no user code runs under it.
+        self._lock = threading.Lock()
+        self._replaced: tuple[str, Callable[..., Any], Callable[..., Any]] | None = None
+
+    def is_quiet(self) -> bool:
+        """Whether the current thread is evaluating, so that nothing may stop or record it."""
+        depths = self._depths
+        return bool(depths) and get_ident() in depths
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Make the current thread quiet inside the block; re-entrant."""
+        ident = get_ident()
+        depth = self._depths.get(ident, 0)
+        self._depths[ident] = depth + 1
+        try:
+            self._watch_thread_starts()
+            yield
+        finally:
+            if depth:
+                self._depths[ident] = depth
+            else:
+                self._depths.pop(ident, None)
+                self._unwatch_thread_starts()
+
+    def _watch_thread_starts(self) -> None:
+        """Let new threads inherit the quiet of the thread that starts them."""
+        with self._lock:
+            name = next((name for name in _STARTERS if hasattr(threading, name)), None)
+            if self._replaced is not None or name is None:
+                return
+            start: Callable[..., Any] = getattr(threading, name)
+
+            def start_quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+                run = self._quietly(function) if self.is_quiet() else function
+                return start(run, *args, **kwargs)
+
+            setattr(threading, name, start_quietly)
+            self._replaced = (name, start_quietly, start)
+
+    def _unwatch_thread_starts(self) -> None:
+        with self._lock:
+            if self._depths or self._replaced is None:
+                return
+            name, ours, start = self._replaced
+            # Someone else wrapped it meanwhile: ours stays underneath and passes everything on.
+            if getattr(threading, name) is ours:
+                setattr(threading, name, start)
+            self._replaced = None
+
+    def _quietly(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self.evaluating():
+                return function(*args, **kwargs)
+
+        return run

@@ -1,0 +1,273 @@
+"""The test process's end of the wire: one raw background thread, or none (`DirectLink`, for tests).
+
+The thread is the only one that touches the socket. It is invisible to `threading` (raw `_thread`,
+no logging, all signals blocked), runs no user code, and is gone while the process forks. Everything
+it needs is bound at import, since tests patch modules.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from _thread import allocate_lock
+from _thread import get_native_id
+from _thread import start_new_thread
+from collections import deque
+from collections.abc import Callable
+from select import select
+from typing import Protocol
+
+from pytest_cideldill import clock
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import MalformedMessage
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import to_plain
+
+BATCH_S = 0.01
+"""How long an event that is not urgent may wait for others, so that a wake-up serves many."""
+
+_FORK_WAIT_S = 0.02
+_getpid = os.getpid
+
+
+class Link(Protocol):
+    """Where events go and commands come from."""
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """Queue an event; never blocks, never raises."""
+
+    def flush(self, deadline_s: float) -> bool:
+        """Wait until everything queued so far has left; False when the deadline passed first."""
+
+    def close(self, deadline_s: float) -> None:
+        """Send what is queued and hang up."""
+
+
+class DirectLink:
+    """A link without a socket: events are handed over in the sender's thread."""
+
+    def __init__(self, deliver: Callable[[Event], None]) -> None:
+        self._deliver = deliver
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:  # noqa: ARG002 - the protocol
+        """See `Link`."""
+        self._deliver(event)
+
+    def flush(self, deadline_s: float) -> bool:  # noqa: ARG002 - the protocol
+        """See `Link`."""
+        return True
+
+    def close(self, deadline_s: float) -> None:
+        """See `Link`."""
+
+
+class SocketLink:
+    """A link over a connected socket.
+
+    Guarantees: events leave in the order of `send`; `on_command` and `on_lost` are called on the
+    I/O thread only; `on_lost` is called once, and not after `close`; after a fork the child's link
+    is dead.
+    """
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        on_command: Callable[[Command], None],
+        on_lost: Callable[[], None],
+        decoder: FrameDecoder | None = None,
+    ) -> None:
+        self._socket = connected
+        self._socket.setblocking(False)
+        self._on_command = on_command
+        self._on_lost = on_lost
+        self._decoder = decoder or FrameDecoder()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_write.setblocking(False)
+        # Appended by any thread, drained by the I/O thread; deque operations are atomic.
+        self._queue: deque[Event | Callable[[], object]] = deque()
+        self._unsent = bytearray()
+        self._signalled = False
+        self._stopping = False
+        self._dead = False
+        self._pid = _getpid()
+        self._start_lock = allocate_lock()
+        self._running = allocate_lock()  # held by the I/O thread for as long as it lives
+        self._native_id = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._after_fork_in_parent,
+                after_in_child=self._after_fork_in_child,
+            )
+
+    def start(self) -> None:
+        """Start the I/O thread unless it runs; called lazily after a fork."""
+        with self._start_lock:
+            if self._dead or not self._running.acquire(False):
+                return
+            self._stopping = False
+            start_new_thread(self._run, ())
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """See `Link`."""
+        if self._dead:
+            return
+        self._queue.append(event)
+        self._wake(urgent=urgent)
+
+    def flush(self, deadline_s: float) -> bool:
+        """See `Link`."""
+        if self._dead:
+            return False
+        sent = allocate_lock()
+        sent.acquire()
+        self._queue.append(sent.release)
+        self._wake(urgent=True)
+        return sent.acquire(True, deadline_s)
+
+    def close(self, deadline_s: float) -> None:
+        """See `Link`."""
+        self.flush(deadline_s)
+        self._dead = True
+        self._stop_thread(deadline_s)
+        self._close_sockets()
+
+    def _wake(self, *, urgent: bool) -> None:
+        if not self._running.locked():
+            self.start()
+        if urgent or not self._signalled:
+            self._signalled = True
+            try:
+                self._wake_write.send(b"u" if urgent else b"n")
+            except OSError:
+                return  # full: a wake-up is pending anyway; closed: nobody to wake
+
+    # --- the I/O thread ---------------------------------------------------------------------
+
+    def _run(self) -> None:
+        lost = False
+        try:
+            self._native_id = get_native_id()
+            if hasattr(signal, "pthread_sigmask"):
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            while not self._stopping and not lost:
+                lost = not self._turn()
+            lost = lost or not self._push(may_send=True)
+        except (OSError, ValueError, FrameError):
+            lost = True
+        finally:
+            self._running.release()
+        if lost and not self._dead:
+            self._dead = True
+            self._release_flushers()
+            self._on_lost()
+
+    def _turn(self) -> bool:
+        """Wait for something to do and do it; False when the peer is gone."""
+        readable, writable, _ = select(
+            (self._socket, self._wake_read), (self._socket,) if self._unsent else (), ()
+        )
+        if self._wake_read in readable:
+            self._collect_batch()
+        if not self._push(may_send=bool(writable) or not self._unsent):
+            return False
+        return self._socket not in readable or self._receive()
+
+    def _collect_batch(self) -> None:
+        urgent = b"u" in self._wake_read.recv(4096)
+        if not urgent:
+            select((self._wake_read, self._socket), (), (), BATCH_S)
+        # Before the queue is read: an event that comes later signals again.
+        self._signalled = False
+
+    def _push(self, *, may_send: bool) -> bool:
+        """Encode and send what is queued as far as the socket takes it; False: no peer."""
+        while may_send:
+            while self._queue and not callable(self._queue[0]):
+                event = self._queue.popleft()
+                assert not callable(event)
+                self._unsent += encode_frame(to_plain(event))
+            if self._unsent and not self._send_some():
+                return False
+            if self._unsent or not self._queue:
+                break
+            flushed = self._queue.popleft()
+            assert callable(flushed)
+            flushed()
+        return True
+
+    def _send_some(self) -> bool:
+        try:
+            sent = self._socket.send(self._unsent)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        del self._unsent[:sent]
+        return True
+
+    def _receive(self) -> bool:
+        try:
+            data = self._socket.recv(65536)
+        except (BlockingIOError, InterruptedError):
+            return True
+        if not data:
+            return False
+        for plain in self._decoder.feed(data):
+            try:
+                command = from_plain(plain)
+            except MalformedMessage as error:
+                self.send(Refused(error.kind, str(error)), urgent=True)
+            else:
+                self._on_command(command)  # type: ignore[arg-type]  # the manager refuses events
+        return True
+
+    def _release_flushers(self) -> None:
+        while self._queue:
+            item = self._queue.popleft()
+            if callable(item):
+                item()
+
+    # --- stopping and forking ---------------------------------------------------------------
+
+    def _stop_thread(self, deadline_s: float) -> None:
+        self._stopping = True
+        if not self._running.locked():
+            return
+        try:
+            self._wake_write.send(b"u")
+        except OSError:
+            pass
+        if self._running.acquire(True, deadline_s):
+            self._running.release()
+
+    def _before_fork(self) -> None:
+        # CPython 3.12+ warns about a fork while the *system* counts several threads, so the thread
+        # must be gone from there too. It comes back with the next event: restarting it in the
+        # after_in_parent hook would still be counted on 3.13.0 (python/cpython#137109).
+        if self._dead or _getpid() != self._pid or not self._running.locked():
+            return
+        self._stop_thread(_FORK_WAIT_S)
+        task = f"/proc/self/task/{self._native_id}"
+        deadline = clock.monotonic() + _FORK_WAIT_S
+        while os.path.exists(task) and clock.monotonic() < deadline:
+            pass
+
+    def _after_fork_in_parent(self) -> None:
+        if self._queue and not self._dead and _getpid() == self._pid:
+            self.start()  # another thread queued something meanwhile: a stop must not wait
+
+    def _after_fork_in_child(self) -> None:
+        self._dead = True
+        self._queue.clear()
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        for each in (self._socket, self._wake_read, self._wake_write):
+            each.close()

@@ -1,0 +1,215 @@
+"""The `BreakpointManager`: owns probes and pauses of one process under test, obeys commands.
+
+Commands arrive on the link's I/O thread (`apply`); hits happen on the threads of the test. The
+manager's lock guards the set of probes only, and no user code runs under it. It is a guest: its own
+failures are told once (`Warned`) and the test goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock
+from collections.abc import Callable
+from typing import Any
+
+from pytest_cideldill.actions import resolve_call
+from pytest_cideldill.capture.calls import describe_call
+from pytest_cideldill.capture.frames import visible_stack
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.gate import Resolution
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pausing import Send
+from pytest_cideldill.pausing import internal_error
+from pytest_cideldill.probes.functions import Call
+from pytest_cideldill.probes.functions import FunctionProbes
+from pytest_cideldill.project import Project
+from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Evaluate
+from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import ReleaseAll
+from pytest_cideldill.wire import RemoveBreakpoint
+from pytest_cideldill.wire import Resume
+from pytest_cideldill.wire import Warned
+from pytest_cideldill.wire import kind_of
+
+
+class BreakpointManager:
+    """See the module.
+
+    Args:
+        project: Tells user code and paths.
+        guard: Shared with `pauses`.
+        pauses: Parks threads.
+        send: Where events go.
+        passive: Nothing is armed here (xdist's controller, a process that only collects).
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        guard: EvaluationGuard,
+        pauses: Pauses,
+        send: Send,
+        *,
+        passive: bool = False,
+    ) -> None:
+        self.project = project
+        self.pauses = pauses
+        self._send = send
+        self._passive = passive
+        self._lock = allocate_lock()
+        self._probes = FunctionProbes(project, guard, self._on_call, self.warn)
+        # Breakpoint id → what was told last of it.
+        self._told: dict[str, Bound] = {}
+        self._modules = 0
+        self._warned: set[str] = set()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    # --- commands, on the I/O thread --------------------------------------------------------
+
+    def apply(self, command: Command) -> None:
+        """Carry out a command; its reply is sent at once, or by the parked thread when done."""
+        try:
+            self._apply(command)
+        except Refusal as refusal:
+            self._refuse(command, refusal)
+        except Exception as error:  # noqa: BLE001 - a border: every request is answered
+            self._refuse(command, internal_error(error))
+
+    def _apply(self, command: Command) -> None:
+        match command:
+            case AddBreakpoint():
+                self.pauses.reply(command.request, self._add(command))
+            case RemoveBreakpoint():
+                self.pauses.reply(command.request, self._remove(command))
+            case Resume():
+                self.pauses.resume(command)
+            case Evaluate():
+                self.pauses.evaluate(command)
+            case Interrupt():
+                self.pauses.interrupt(command.request)
+            case ReleaseAll():
+                self.release(command.by)
+            case Refused():
+                self.warn(f"the front end refused {command.refused_kind!r}: {command.reason}")
+            case _:
+                kind = kind_of(command)
+                self._send(Refused(kind, "not expected after the handshake"), urgent=True)
+
+    def _refuse(self, command: Command, refusal: Refusal) -> None:
+        request = getattr(command, "request", None)
+        if request is None:
+            self.warn(refusal.message)
+        else:
+            self.pauses.reply(request, error=refusal.to_plain())
+
+    def _add(self, command: AddBreakpoint) -> dict[str, Any]:
+        if self._passive:
+            return {"functions": [], "verified": False, "message": None}
+        with self._lock:
+            try:
+                self._probes.add(
+                    command.id, command.function_name, command.behavior, command.condition
+                )
+            except ValueError as error:
+                raise Refusal(ErrorCode.INVALID_CONDITION, str(error)) from error
+        self.bind()
+        bound = self._told.get(command.id, Bound(command.id, [], verified=False))
+        return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
+
+    def _remove(self, command: RemoveBreakpoint) -> dict[str, Any]:
+        with self._lock:
+            self._probes.remove(command.id)
+            self._told.pop(command.id, None)
+        self.bind()
+        return {"removed": True}
+
+    # --- binding, on any thread -------------------------------------------------------------
+
+    def bind(self) -> None:
+        """Look for functions that breakpoints mean, and tell what is new."""
+        if self._passive or self.pauses.are_over:
+            return
+        self._modules = len(sys.modules)
+        with self._lock:
+            bound = [
+                Bound(each.id, each.functions, bool(each.functions), each.message)
+                for each in self._probes.bind()
+            ]
+        for each in bound:
+            if self._told.get(each.id) != each:
+                self._told[each.id] = each
+                self._send(each)
+
+    def bind_new(self) -> None:
+        """`bind` when breakpoints exist and modules were imported since the last look."""
+        if self._told and len(sys.modules) != self._modules:
+            self.bind()
+
+    def release(self, by: str) -> None:
+        """Let everything go on and watch nothing any more: the test finishes as without us."""
+        self.pauses.release_all(by)
+        with self._lock:
+            self._probes.disarm()
+
+    def warn(self, message: str) -> None:
+        """Tell a failure of our own, or of a condition, once."""
+        if message not in self._warned:
+            self._warned.add(message)
+            self._send(Warned(message))
+
+    def _forget(self) -> None:
+        """In a forked child: nobody would ever release a pause there."""
+        self._lock = allocate_lock()  # another thread of the parent may have held it
+        self.release("disconnect")
+
+    # --- hits, on the threads of the test ---------------------------------------------------
+
+    def _on_call(self, call: Call, original: Callable[..., Any]) -> Any:
+        """A call that a function breakpoint stops before it begins."""
+        __tracebackhide__ = True
+        resolution = self._guest(lambda: self._pause_before(call))
+        if resolution.action == "skip":
+            return resolution.value
+        if resolution.action == "raise":
+            raise resolution.value
+        args, kwargs = resolution.value or (call.args, call.kwargs)
+        return original(*args, **kwargs)
+
+    def _pause_before(self, call: Call) -> Resolution:
+        frames = visible_stack(call.frame, self.project)
+        caller = frames[1] if len(frames) > 1 else None
+        data = describe_call(call.function, call.code, call.args, call.kwargs, caller, self.project)
+        return self.pauses.pause(
+            "before",
+            call.reason,
+            frames,
+            {"call_data": data, "breakpoint_id": call.breakpoint.id},
+            lambda command, pause: resolve_call(
+                command, call.frame, call.function, call.code, touched=pause.touched
+            ),
+        )
+
+    def _guest(self, stop: Callable[[], Resolution]) -> Resolution:
+        """Run our side of a hit: a failure of our own is told once, and the test goes on.
+
+        Exceptions that did not start in our files (signal handlers: Ctrl-C, alarms) belong to the
+        test and pass through.
+        """
+        try:
+            return stop()
+        except Exception as error:
+            place = error.__traceback__
+            while place is not None and place.tb_next is not None:
+                place = place.tb_next
+            if place is None or not self.project.is_ours(place.tb_frame.f_code.co_filename):
+                raise
+            self.warn(f"the debugger failed at a hit, and the test went on: {error!r}")
+            return Resolution(by="stop")

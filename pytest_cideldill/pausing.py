@@ -1,0 +1,309 @@
+"""Pauses: makes their reports, parks the thread, runs resume and evaluate commands on it.
+
+Hits come on the threads of the test; commands come on the I/O thread and are handed to the parked
+thread through the gate. No user code runs on the I/O thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from _thread import get_ident
+from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+from typing import Protocol
+
+from pytest_cideldill import clock
+from pytest_cideldill.actions import check_action
+from pytest_cideldill.capture.evaluate import Interruptor
+from pytest_cideldill.capture.evaluate import evaluate
+from pytest_cideldill.capture.frames import location
+from pytest_cideldill.capture.frames import short_locals
+from pytest_cideldill.capture.frames import top_user_frame
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.gate import Gate
+from pytest_cideldill.gate import Job
+from pytest_cideldill.gate import Pause
+from pytest_cideldill.gate import Resolution
+from pytest_cideldill.gate import Work
+from pytest_cideldill.gate import pause_not_found
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.project import Project
+from pytest_cideldill.wire import Evaluate
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Replied
+from pytest_cideldill.wire import Resume
+from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import Stopped
+
+
+@dataclass(slots=True)
+class Position:
+    """What pytest is doing; written by its main thread, read at stops."""
+
+    nodeid: str | None = None
+    when: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which process this is: names its pauses."""
+
+    run_id: str
+    worker: str
+
+    @property
+    def prefix(self) -> str:
+        """`r1.gw0` or `r1.main`."""
+        return f"{self.run_id}.{self.worker}"
+
+
+class Send(Protocol):
+    """Queues an event for the front end; never blocks, never raises."""
+
+    def __call__(self, event: Event, *, urgent: bool = False) -> None:
+        """`urgent`: don't wait for others to share the way."""
+
+
+class Pauses:
+    """The pauses of one process.
+
+    Args:
+        identity: Names this process.
+        project: Tells user code and paths.
+        guard: Marks threads that evaluate; they don't pause.
+        send: Where events go.
+        lease_s: Seconds that an untouched pause lasts.
+        around_pause: Entered on a thread while it is parked.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        project: Project,
+        guard: EvaluationGuard,
+        send: Send,
+        lease_s: float,
+        around_pause: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self.position = Position()
+        self._identity = identity
+        self._project = project
+        self._guard = guard
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._gate = Gate(lease_s, around_pause, self._on_stopped, self._on_resumed)
+        # Request → its evaluation; filled when the request arrives, so that an interrupt finds it.
+        self._evaluations: dict[int, Interruptor] = {}
+        # Requests that were interrupted, perhaps while they waited for their turn.
+        self._cancelled: set[int] = set()
+
+    # --- on the threads of the test ---------------------------------------------------------
+
+    @property
+    def are_over(self) -> bool:
+        """Whether everything was released and nothing will pause any more."""
+        return self._gate.is_open
+
+    def pause(
+        self,
+        phase: str,
+        reason: str,
+        frames: Sequence[FrameType],
+        details: dict[str, Any],
+        resolve: Callable[[Resume, Pause], Resolution] | None = None,
+        lines: Sequence[int] | None = None,
+    ) -> Resolution:
+        """Park the calling thread until it may go on.
+
+        Args:
+            phase: `before`, `post_mortem`, …
+            reason: The contract's `pause_reason`.
+            frames: What can be evaluated in, innermost first; not empty.
+            details: Further keys of the pause.
+            resolve: Checks a resume command on this thread; default: only `continue`.
+            lines: The current line of each frame where it is not the frame's own (tracebacks).
+        """
+        if self._gate.is_open or self._guard.is_quiet():
+            return Resolution(by="stop")
+        pause_id = f"{self._identity.prefix}.{next(self._numbers)}"
+        report = self._report(pause_id, phase, reason, frames, lines) | details
+        return self._gate.park(
+            Pause(pause_id, phase, list(frames), report, resolve or _only_continue)
+        )
+
+    def _report(
+        self,
+        pause_id: str,
+        phase: str,
+        reason: str,
+        frames: Sequence[FrameType],
+        lines: Sequence[int] | None,
+    ) -> dict[str, Any]:
+        """The pause of the contract (section 2)."""
+        top = top_user_frame(list(frames), self._project)
+        frame = frames[top]
+        line = lines[top] if lines else frame.f_lineno
+        ident = get_ident()
+        return {
+            "id": pause_id,
+            "paused_at": clock.wall(),
+            "call_data": None,
+            "repl_sessions": [],
+            "pause_reason": reason,
+            "phase": phase,
+            "when": self.position.when,
+            "breakpoint_id": None,
+            "nodeid": self.position.nodeid,
+            "run_id": self._identity.run_id,
+            "worker": self._identity.worker,
+            "thread": {"id": ident, "name": _thread_name(ident)},
+            "location": location(frame, line, self._project),
+            "locals": short_locals(frame),
+        }
+
+    def _on_stopped(self, pause: Pause) -> None:
+        self._send(Stopped(pause.report), urgent=True)
+
+    def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
+        self._send(Resumed(pause.id, resolution.action, resolution.by), urgent=True)
+
+    # --- on the I/O thread ------------------------------------------------------------------
+
+    def resume(self, command: Resume) -> None:
+        """Have a resume command checked, and obeyed, by the parked thread."""
+
+        def work(pause: Pause) -> Resolution:
+            with self._guard.evaluating():
+                resolution = pause.resolve(command, pause)
+            self.reply(command.request, result={"action": resolution.action})
+            return resolution
+
+        self._submit(command, work)
+
+    def evaluate(self, command: Evaluate) -> None:
+        """Have an expression evaluated by the parked thread."""
+        interruptor = self._evaluations[command.request] = Interruptor()
+
+        def work(pause: Pause) -> None:
+            if command.request in self._cancelled:
+                raise Refusal(ErrorCode.EVAL_TIMEOUT, "an evaluation before this one took the time")
+            self.reply(command.request, result=self._evaluated(command, pause, interruptor))
+
+        self._submit(command, work)
+
+    def interrupt(self, request: int) -> None:
+        """End an evaluation that takes too long; unknown requests are over already."""
+        if (interruptor := self._evaluations.get(request)) is not None:
+            self._cancelled.add(request)
+            interruptor.interrupt()
+
+    def release_all(self, by: str) -> None:
+        """Let every thread go on; nothing pauses any more. `by` as in `Resumed`."""
+        self._gate.release_all(by)
+        for interruptor in list(self._evaluations.values()):
+            interruptor.interrupt()
+
+    def reply(
+        self,
+        request: int,
+        result: dict[str, Any] | None = None,
+        error: dict[str, Any] | None = None,
+    ) -> None:
+        """Answer a command, once."""
+        self._evaluations.pop(request, None)
+        self._cancelled.discard(request)
+        self._send(Replied(request, result, error), urgent=True)
+
+    def _submit(self, command: Resume | Evaluate, work: Work) -> None:
+        """Hand work to the parked thread; a failure there is answered, and it stays parked.
+
+        Raises:
+            Refusal: `pause_not_found`.
+        """
+
+        def guarded(pause: Pause) -> Resolution | None:
+            try:
+                return work(pause)
+            except Refusal as refusal:
+                self.reply(command.request, error=refusal.to_plain())
+            except Exception as error:  # noqa: BLE001 - a border: every request is answered
+                self.reply(command.request, error=internal_error(error).to_plain())
+            return None
+
+        def reject() -> None:
+            refusal = pause_not_found(command.pause_id)
+            self.reply(command.request, error=refusal.to_plain())
+
+        self._gate.submit(command.pause_id, Job(guarded, reject))
+
+    # --- on the parked thread ---------------------------------------------------------------
+
+    def _evaluated(
+        self, command: Evaluate, pause: Pause, interruptor: Interruptor
+    ) -> dict[str, Any]:
+        frame = _frame_of(pause, command.frame_index)
+        session_id, namespace = _namespace_of(pause, command.session_id)
+        pause.touched = True
+        done = evaluate(
+            command.expression, frame, namespace, guard=self._guard, interruptor=interruptor
+        )
+        return {
+            "session_id": session_id,
+            "output": done.output,
+            "stdout": done.stdout,
+            "is_error": done.is_error,
+            "timed_out": done.timed_out,
+            "lease_expires_at": pause.report["lease_expires_at"],
+        }
+
+
+def internal_error(error: Exception) -> Refusal:
+    """The refusal for a failure of our own."""
+    return Refusal(
+        ErrorCode.INTERNAL_ERROR, f"the debugger failed inside the test process: {error!r}"
+    )
+
+
+def _namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, Any]]:
+    """A REPL session of the pause; without an id its first one, made when there is none."""
+    if session_id is None:
+        session_id = next(iter(pause.namespaces), None)
+    if session_id is None:
+        session_id = f"{os.getpid()}-{clock.wall():.6f}"
+        pause.namespaces[session_id] = {}
+        pause.report["repl_sessions"].append(session_id)
+    if session_id not in pause.namespaces:
+        raise Refusal(
+            ErrorCode.SESSION_NOT_FOUND,
+            f"no REPL session {session_id!r} at pause {pause.id}; leave session_id out to use the "
+            "pause's own",
+            session_id=session_id,
+        )
+    return session_id, pause.namespaces[session_id]
+
+
+def _only_continue(command: Resume, pause: Pause) -> Resolution:
+    check_action(pause.phase, command)
+    return Resolution()
+
+
+def _frame_of(pause: Pause, index: int) -> FrameType:
+    if not 0 <= index < len(pause.frames):
+        raise Refusal(
+            ErrorCode.INVALID_FRAME,
+            f"frame_index {index} is outside 0 to {len(pause.frames) - 1}",
+            frame_index=index,
+        )
+    return pause.frames[index]
+
+
+def _thread_name(ident: int) -> str:
+    # Not current_thread(): it would make a raw thread known to `threading`.
+    return next((each.name for each in threading.enumerate() if each.ident == ident), str(ident))

@@ -1,0 +1,42 @@
+"""The pytest plugin `cideldill`: its options, and the two ways to be switched on.
+
+`--cideldill-mcp` hands the process over to the front end; an invitation in the environment connects
+a process that a front end started. Otherwise nothing but this module and `settings` is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+from pytest_cideldill import settings
+
+VARIABLE = "CIDELDILL_CHILD"
+
+# Taken out of the environment at import, before conftests and tests: their subprocesses and nested
+# pytest runs must not connect. Emptied by the first configuration, for in-process nested runs.
+_invitations = [text for text in (os.environ.pop(VARIABLE, None),) if text]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register our options."""
+    settings.add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """The earliest hook of an installed plugin: before output capture and every conftest.
+
+    A wrapper, since capture starts in one too: ours is the first.
+    """
+    if _invitations:
+        from pytest_cideldill.run.child import activate
+
+        activate(early_config, _invitations.pop(), VARIABLE)
+    elif early_config.known_args_namespace.cideldill_mcp:
+        from pytest_cideldill.takeover import take_over
+
+        take_over(early_config)
+    return (yield)

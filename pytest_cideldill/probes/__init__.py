@@ -1,0 +1,1 @@
+"""What is watched: the breakpoints of each kind and where they are bound."""

@@ -1,0 +1,1 @@
+"""The pytest side of a run in the process under test: small plugins, one concern each."""

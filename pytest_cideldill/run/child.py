@@ -1,0 +1,215 @@
+"""Switches the plugin on in a process that the front end (or xdist's controller) started.
+
+Before any conftest is loaded: dial out, shake hands, receive every breakpoint, register the hooks.
+When that fails the tests run as without the plugin, after one line on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.link import SocketLink
+from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.pausing import Identity
+from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.position import PositionFile
+from pytest_cideldill.project import Project
+from pytest_cideldill.run.postmortem import PostMortem
+from pytest_cideldill.run.reporting import Reporting
+from pytest_cideldill.run.selection import Selection
+from pytest_cideldill.run.timers import PauseClock
+from pytest_cideldill.run.verdict import Verdict
+from pytest_cideldill.run.workers import Controller
+from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import Begin
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Configure
+from pytest_cideldill.wire import Departed
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Hello
+from pytest_cideldill.wire import MalformedMessage
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import to_plain
+
+HANDSHAKE_S = 10.0
+"""How long a process waits for the front end before it runs as without it."""
+
+GOODBYE_S = 1.0
+"""How long the last events may take to leave."""
+
+MAIN = "main"
+"""Name of the process that is no xdist worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """Where the front end listens: the value of the environment variable, parsed.
+
+    Attributes:
+        address: A socket path, or `[host, port]`.
+        token: Hex text of the 32 bytes that open the connection.
+        run_id: Which run this process belongs to.
+        directory: Private folder of the front end, for the position file.
+    """
+
+    address: str | list[Any]
+    token: str
+    run_id: str
+    directory: str
+
+
+def activate(config: pytest.Config, text: str, variable: str) -> None:
+    """Connect and register; on any failure say so on stderr and leave the run alone."""
+    plain = json.loads(text)
+    try:
+        connected = _connect(Invitation(**plain))
+        _switch_on(config, connected, Invitation(**plain), variable)
+    except (OSError, FrameError, MalformedMessage, EOFError, TypeError) as error:
+        sys.stderr.write(f"pytest-cideldill: not connected, tests run undebugged: {error}\n")
+
+
+def _connect(invitation: Invitation) -> socket.socket:
+    if isinstance(invitation.address, str):
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        address: Any = invitation.address
+    else:
+        connected = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        address = tuple(invitation.address)
+    connected.settimeout(HANDSHAKE_S)
+    try:
+        connected.connect(address)
+        connected.sendall(bytes.fromhex(invitation.token))
+    except OSError:
+        connected.close()
+        raise
+    return connected
+
+
+def _switch_on(
+    config: pytest.Config, connected: socket.socket, invitation: Invitation, variable: str
+) -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
+    controls = worker == MAIN and _uses_xdist(config)
+    position = _position_file(invitation, worker)
+    connected.sendall(encode_frame(to_plain(_hello(config, invitation, worker, position))))
+    decoder = FrameDecoder()
+    commands = _handshake(connected, decoder)
+    configure = commands[0]
+    if not isinstance(configure, Configure):
+        raise EOFError(f"the front end refused this process: {configure}")
+
+    clock = PauseClock()
+    project = Project(str(config.rootpath))
+    link = SocketLink(
+        connected,
+        on_command=lambda command: manager.apply(command),
+        on_lost=lambda: manager.release("disconnect"),
+        decoder=decoder,
+    )
+    guard = EvaluationGuard()
+    pauses = Pauses(
+        Identity(invitation.run_id, worker),
+        project,
+        guard,
+        link.send,
+        configure.lease_s,
+        clock.paused,
+    )
+    passive = controls or configure.list_nodeids
+    manager = BreakpointManager(project, guard, pauses, link.send, passive=passive)
+    for command in commands[1:]:
+        manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+    link.start()
+
+    plugins: list[object] = [Verdict(manager, link)]
+    if controls:
+        plugins.append(Controller(manager, link, variable, _reinvite(invitation)))
+    else:
+        listing = configure.list_nodeids
+        plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
+        plugins.append(Reporting(manager, link, clock, position))
+        plugins.append(PostMortem(manager, configure.pause_on))
+    for plugin in plugins:
+        config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
+    config.add_cleanup(lambda: _leave(manager, link, position))
+
+
+def _leave(manager: BreakpointManager, link: SocketLink, position: PositionFile | None) -> None:
+    manager.release("stop")
+    link.send(Departed())
+    link.close(GOODBYE_S)
+    if position is not None:
+        position.close()
+
+
+def _hello(
+    config: pytest.Config, invitation: Invitation, worker: str, position: PositionFile | None
+) -> Hello:
+    return Hello(
+        protocol=PROTOCOL,
+        run_id=invitation.run_id,
+        pid=os.getpid(),
+        worker=worker,
+        python=platform.python_version(),
+        executable=sys.executable,
+        pytest=pytest.__version__,
+        rootdir=str(config.rootpath),
+        cwd=os.getcwd(),
+        argv=list(sys.argv),
+        engine={
+            "name": "code-swap",
+            "why": "function breakpoints replace __code__; no line breakpoint is armed",
+        },
+        position_file=position.path if position is not None else None,
+    )
+
+
+def _handshake(connected: socket.socket, decoder: FrameDecoder) -> list[Command | Event]:
+    """Every command up to `Begin`, that one left out."""
+    commands: list[Command | Event] = []
+    while True:
+        data = connected.recv(65536)
+        if not data:
+            raise EOFError("the front end hung up")
+        for plain in decoder.feed(data):
+            message = from_plain(plain)
+            if isinstance(message, Begin):
+                return commands
+            commands.append(message)
+            if isinstance(message, Refused):
+                return commands
+
+
+def _uses_xdist(config: pytest.Config) -> bool:
+    known = config.known_args_namespace
+    return bool(getattr(known, "numprocesses", None) or getattr(known, "tx", None))
+
+
+def _position_file(invitation: Invitation, worker: str) -> PositionFile | None:
+    name = f"{invitation.run_id}-{worker}-{os.getpid()}.position"
+    try:
+        return PositionFile(os.path.join(invitation.directory, name))
+    except (OSError, ValueError):
+        return None  # another machine, or a full disk: only the place of a crash is lost
+
+
+def _reinvite(invitation: Invitation) -> dict[str, Any]:
+    return {
+        "address": invitation.address,
+        "token": invitation.token,
+        "run_id": invitation.run_id,
+        "directory": invitation.directory,
+    }

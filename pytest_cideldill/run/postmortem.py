@@ -1,0 +1,87 @@
+"""The pause of a failing test: after its report, before its fixtures are torn down.
+
+`pytest_exception_interact` on the main thread; the report is out already, so nothing that happens
+here can change the outcome.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_cideldill.capture.autopsy import autopsy
+from pytest_cideldill.capture.autopsy import describe_exception
+from pytest_cideldill.capture.autopsy import rendered
+from pytest_cideldill.capture.autopsy import tail
+from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.traceback import crash_message
+from pytest_cideldill.run.traceback import visible_places
+
+PHASES: dict[str, frozenset[str]] = {
+    "never": frozenset(),
+    "error": frozenset({"setup", "teardown"}),
+    "failure": frozenset({"setup", "call", "teardown"}),
+}
+"""`pause_on` → the failing phases that pause."""
+
+
+class PostMortem:
+    """See the module.
+
+    Args:
+        manager: Parks the thread.
+        pause_on: A key of `PHASES`.
+    """
+
+    def __init__(self, manager: BreakpointManager, pause_on: str) -> None:
+        self.manager = manager
+        self._phases = PHASES[pause_on]
+
+    @guest
+    def pytest_exception_interact(
+        self,
+        node: pytest.Item | pytest.Collector,
+        call: pytest.CallInfo[Any],
+        report: pytest.CollectReport | pytest.TestReport,
+    ) -> None:
+        """Pause with the autopsy of the failure."""
+        if not isinstance(report, pytest.TestReport) or report.when not in self._phases:
+            return
+        if call.excinfo is None or not isinstance(node, pytest.Item):
+            return
+        places = visible_places(call.excinfo, self.manager.project)
+        exception = describe_exception(call.excinfo.value, crash_message(report))
+        details = {
+            "exception": exception,
+            "autopsy": autopsy(exception, places, self.manager.project)
+            | _surroundings(node)
+            | _output(report),
+        }
+        frames = [frame for frame, _ in places]
+        lines = [line for _, line in places]
+        self.manager.pauses.pause("post_mortem", "test_failure", frames, details, lines=lines)
+
+
+def _surroundings(item: pytest.Item) -> dict[str, Any]:
+    """What the test was given: its parameters and the fixtures that are alive."""
+    callspec = getattr(item, "callspec", None)
+    definitions = getattr(getattr(item, "_request", None), "_fixture_defs", {})
+    fixtures = [
+        {"name": name, "scope": str(definition.scope), **rendered({"value": cached[0]})}
+        for name, definition in definitions.items()
+        if (cached := definition.cached_result) is not None and cached[2] is None
+    ]
+    return {
+        "parameters": rendered(callspec.params) if callspec is not None else {},
+        "fixtures": fixtures,
+    }
+
+
+def _output(report: pytest.TestReport) -> dict[str, str]:
+    return {
+        "stdout": tail(report.capstdout),
+        "stderr": tail(report.capstderr),
+        "log": tail(report.caplog),
+    }

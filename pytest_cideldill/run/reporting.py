@@ -1,0 +1,170 @@
+"""Tells the front end what pytest reports: starts, phases that did not just pass, the verdict.
+
+Hooks on pytest's main thread; under xdist in the workers, which own their tests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pytest_cideldill import clock
+from pytest_cideldill.capture.autopsy import describe_exception
+from pytest_cideldill.link import Link
+from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.position import PositionFile
+from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.timers import PauseClock
+from pytest_cideldill.run.traceback import crash_message
+from pytest_cideldill.run.traceback import visible_places
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import PhaseReported
+
+MAX_LONGREPR = 20_000
+MAX_SECTION = 5_000
+"""Characters kept of a report's text and of each captured stream."""
+
+
+class Reporting:
+    """See the module.
+
+    Args:
+        manager: Its position is kept up to date here.
+        link: Where events go.
+        pauses: Subtracted from durations.
+        position: The file that survives a crash.
+    """
+
+    def __init__(
+        self,
+        manager: BreakpointManager,
+        link: Link,
+        pauses: PauseClock,
+        position: PositionFile | None,
+    ) -> None:
+        self.manager = manager
+        self._link = link
+        self._pauses = pauses
+        self._position = position
+        self._duration_s = 0.0
+        self._plain: Counter[str] = Counter()
+        # Phase → what only the exception tells; from the report's making to its logging.
+        self._failure: dict[str, dict[str, Any]] = {}
+
+    @guest
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        self._duration_s = 0.0
+        self._plain.clear()
+        self._failure.clear()
+        self._enter(nodeid, "setup")
+        self._link.send(NodeStarted(nodeid, clock.wall()))
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """A rerun has no start of its own."""
+        self._enter(item.nodeid, "setup")
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Fixtures may have imported what breakpoints mean."""
+        self._enter(item.nodeid, "call")
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """The last phase."""
+        self._enter(item.nodeid, "teardown")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Take our pauses out of the duration; note what the exception was."""
+        call.duration -= self._pauses.overlap(call.start, call.stop)
+        report = yield
+        if call.excinfo is not None and report.failed:
+            self._note_failure(call.excinfo, report)
+        return report
+
+    @guest
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell a phase that did not just pass; count the others."""
+        self._duration_s += report.duration
+        category = category_of(report, self.config)
+        if report.passed and category in ("", "passed", "subtests passed"):
+            if category:
+                self._plain[category] += 1
+            return
+        noted = self._failure.pop(report.when or "", {})
+        self._link.send(phase_reported(report, category, **noted))
+
+    @guest
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test ended."""
+        self._link.send(NodeFinished(nodeid, self._duration_s, dict(self._plain)))
+        self._enter(None, None)
+
+    @guest
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Remember whose hooks tell the category of a report."""
+        self.config = config
+
+    def _enter(self, nodeid: str | None, when: str | None) -> None:
+        self.manager.bind_new()
+        position = self.manager.pauses.position
+        position.nodeid, position.when = nodeid, when
+        if self._position is not None:
+            self._position.write(when or "", nodeid or "")
+
+    @guest
+    def _note_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
+    ) -> None:
+        project = self.manager.project
+        places = visible_places(excinfo, project)
+        own = [place for place in places if project.is_user(place[0].f_code.co_filename)]
+        frame, line = (own or places)[0]
+        self._failure[report.when or ""] = {
+            "exception": describe_exception(excinfo.value, crash_message(report)),
+            "location": {"file": project.relative(frame.f_code.co_filename), "line": line},
+        }
+
+
+def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
+    """pytest's own category, by which its terminal counts; empty: not counted."""
+    if report.passed and report.when != "call":
+        return ""
+    status = config.hook.pytest_report_teststatus(report=report, config=config)
+    return status[0] if status else report.outcome
+
+
+def phase_reported(
+    report: pytest.TestReport,
+    category: str,
+    exception: dict[str, Any] | None = None,
+    location: dict[str, Any] | None = None,
+) -> PhaseReported:
+    """The event of one report."""
+    text = report.longreprtext
+    if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
+        text = str(report.longrepr[2])
+    return PhaseReported(
+        nodeid=report.nodeid,
+        phase=report.when or "call",
+        category=category,
+        outcome=report.outcome,
+        duration_s=report.duration,
+        exception=exception,
+        location=location,
+        longrepr=text[-MAX_LONGREPR:] or None,
+        stdout=report.capstdout[-MAX_SECTION:],
+        stderr=report.capstderr[-MAX_SECTION:],
+        log=report.caplog[-MAX_SECTION:],
+    )

@@ -1,0 +1,177 @@
+"""Command line, ini file → one frozen `Settings`, from one table of options.
+
+The only module of ours that is imported while the plugin is not switched on, besides `plugin.py`;
+so it imports next to nothing. Both processes use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+SWITCH = "--cideldill-mcp"
+"""The flag that turns `pytest ARGS` into the front end; command line only."""
+
+PROFILES = ("full", "plan", "triage")
+STARTS = ("manual", "run")
+DEFAULT_LEASE_S = 1800.0
+MAX_LEASE_S = 604_800
+"""A week; also keeps waits below what the platform's clocks can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user chose.
+
+    Attributes:
+        start: `manual` (a run starts when asked) or `run` (one starts at once).
+        tools: The tool profile, one of `PROFILES`.
+        lease_s: Seconds that an untouched pause lasts.
+    """
+
+    start: str = "manual"
+    tools: str = "full"
+    lease_s: float = DEFAULT_LEASE_S
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain data for the hand-over to the front end."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> Settings:
+        """The inverse of `to_plain`."""
+        return cls(**data)
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"{text!r} is not one of: {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds") from None
+    if not 0 < value <= MAX_LEASE_S:
+        raise ValueError(f"{text!r} is not between 0 and {MAX_LEASE_S} seconds")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One `--cideldill-NAME=VALUE`, also an ini option `cideldill_NAME`."""
+
+    name: str
+    field: str
+    parse: Callable[[str], Any]
+    metavar: str
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """As written on the command line."""
+        return f"--cideldill-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """As written in an ini file."""
+        return f"cideldill_{self.name}"
+
+
+OPTIONS = (
+    Option(
+        "start",
+        "start",
+        _choice(*STARTS),
+        "{" + ",".join(STARTS) + "}",
+        "With --cideldill-mcp: start a test run when asked (manual, default) or at once (run)",
+    ),
+    Option(
+        "tools",
+        "tools",
+        _choice(*PROFILES),
+        "{" + ",".join(PROFILES) + "}",
+        "With --cideldill-mcp: which set of tools to offer (default: full)",
+    ),
+    Option(
+        "lease",
+        "lease_s",
+        _seconds,
+        "SECONDS",
+        "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
+    ),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register the switch and every option of the table with pytest."""
+    group = parser.getgroup("cideldill", "debugging by MCP clients (pytest-cideldill)")
+    group.addoption(
+        SWITCH,
+        action="store_true",
+        default=False,
+        help="Serve a debugger for these tests over MCP on stdin and stdout instead of running "
+        "them; the other arguments become the defaults of every run. An MCP client starts this.",
+    )
+    for option in OPTIONS:
+        group.addoption(option.flag, default=None, metavar=option.metavar, help=option.help)
+        parser.addini(option.ini, option.help)
+
+
+def read(config: pytest.Config) -> Settings:
+    """The settings of a pytest configuration: the command line beats the ini file.
+
+    Raises:
+        ValueError: A value is malformed; the message names the option and what is allowed.
+    """
+    chosen = {}
+    for option in OPTIONS:
+        given = getattr(config.known_args_namespace, option.ini, None)
+        name, text = (
+            (option.flag, given) if given is not None else (option.ini, config.getini(option.ini))
+        )
+        if text:
+            chosen[option.field] = _parse(option, name, text)
+    return Settings(**chosen)
+
+
+def split(arguments: list[str]) -> tuple[Settings, list[str]]:
+    """Take our options out of pytest arguments, where no pytest has parsed them.
+
+    Returns:
+        The settings and the other arguments, the switch removed too.
+
+    Raises:
+        ValueError: As for `read`.
+    """
+    by_flag = {option.flag: option for option in OPTIONS}
+    chosen = {}
+    rest = []
+    pending = iter(arguments)
+    for argument in pending:
+        flag, equals, value = argument.partition("=")
+        option = by_flag.get(flag)
+        if option is not None:
+            chosen[option.field] = _parse(option, flag, value if equals else next(pending, ""))
+        elif argument != SWITCH:
+            rest.append(argument)
+    return Settings(**chosen), rest
+
+
+def _parse(option: Option, name: str, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

@@ -1,0 +1,20 @@
+"""Conditions of breakpoints: one Python expression, compiled once."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+
+def compile_condition(text: str) -> CodeType:
+    """The code object of a condition, for `eval`.
+
+    Raises:
+        ValueError: The text is no expression; the message names the position.
+    """
+    try:
+        return compile(text.strip(), "<condition>", "eval", dont_inherit=True)
+    except SyntaxError as error:
+        place = f" at column {error.offset}" if error.offset else ""
+        raise ValueError(f"condition {text!r}: {error.msg}{place}") from error
+    except ValueError as error:
+        raise ValueError(f"condition {text!r}: {error}") from error

@@ -1,0 +1,132 @@
+"""House rules that no linter checks: sizes, docstrings, sleeping tests, leftovers in text files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = (ROOT / "pytest_cideldill", ROOT / "mcp_server" / "cideldill_mcp")
+FILE_LINES = 350
+FUNCTION_LINES = 60
+
+# Spelled in pieces, so that this file obeys the rules it checks.
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:root|work|home|Users)" + r"/\w")
+LEFTOVER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+
+
+def text_files() -> Iterator[tuple[str, str]]:
+    for path in project_files():
+        try:
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue  # binary, or deleted and not yet committed
+
+
+def project_files() -> list[Path]:
+    """Tracked files; outside a repository (a source distribution) all that are not hidden."""
+    git = shutil.which("git")
+    if git and (ROOT / ".git").exists():
+        command = [git, "-C", str(ROOT), "ls-files", "-z"]
+        listing = subprocess.run(command, capture_output=True, check=False)
+        if listing.returncode == 0:  # not so when the checkout belongs to another user
+            return [ROOT / name for name in listing.stdout.decode("utf-8").split("\0") if name]
+    return sorted(path for path in ROOT.rglob("*") if path.is_file() and not hidden(path))
+
+
+def hidden(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    return "__pycache__" in parts or any(p.startswith(".") and p != ".ci" for p in parts)
+
+
+def functions(source: str) -> Iterator[tuple[str, int, int]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def sleeping_lines(source: str) -> Iterator[int]:
+    """Lines that call ``time.sleep`` or import it by name; text of child programs is not code."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr="sleep")):
+                yield node.lineno
+            case ast.ImportFrom(module="time", names=names) if "sleep" in {n.name for n in names}:
+                yield node.lineno
+
+
+def lines_matching(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in text_files()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_is_longer_than_the_budget() -> None:
+    sizes = {name: len(source.splitlines()) for name, source in modules()}
+    assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_the_budget() -> None:
+    long = [
+        f"{name}:{line}: {function} has {length} lines"
+        for name, source in modules()
+        for function, line, length in functions(source)
+        if length > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [name for name, source in modules() if not ast.get_docstring(ast.parse(source))]
+    assert silent == []
+
+
+def test_no_test_sleeps() -> None:
+    sleeping = [
+        f"{path.relative_to(ROOT).as_posix()}:{line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in sleeping_lines(path.read_text(encoding="utf-8"))
+    ]
+    assert sleeping == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert lines_matching(MACHINE_PATH) == []
+
+
+def test_nothing_is_left_for_later_in_the_sources() -> None:
+    assert lines_matching(LEFTOVER) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("import time\ntime.sleep(1)\n", [2]),
+        ("from time import sleep\n", [1]),
+        ("child = 'import time; time.sleep(1)'\n", []),
+    ],
+)
+def test_a_sleep_is_found_in_code_and_not_in_text(source: str, lines: list[int]) -> None:
+    assert list(sleeping_lines(source)) == lines
+
+
+@pytest.mark.parametrize("folder", ["root", "work", "home", "Users"])
+def test_a_path_of_one_machine_is_told_from_a_web_address(folder: str) -> None:
+    assert MACHINE_PATH.search(f"see /{folder}/x")
+    assert not MACHINE_PATH.search(f"see https://example.org/{folder}/x")

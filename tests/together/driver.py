@@ -1,0 +1,108 @@
+"""Drives the real thing: the SDK's client over stdio, `pytest --cideldill-mcp`, real children.
+
+`Agent` turns the asynchronous client into plain calls, so that tests read as sessions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal
+from anyio.from_thread import start_blocking_portal
+from mcp import Client
+from mcp import StdioServerParameters
+
+DEADLINE_S = 30.0
+"""No call of a test takes longer; a hang fails with the call's name."""
+
+
+class ToolError(Exception):
+    """A tool answered with an error object; `body` is that object."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__(json.dumps(body))
+        self.body = body
+
+
+class Agent:
+    """A connected client. `progress` collects the progress notifications of every call."""
+
+    def __init__(self, client: Client, portal: BlockingPortal) -> None:
+        self.client = client
+        self.progress: list[tuple[float, float | None, str | None]] = []
+        self._portal = portal
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The reply of a tool.
+
+        Raises:
+            ToolError: It is an error object.
+        """
+        result = self._portal.call(self._call, tool, arguments)
+        (content,) = result.content
+        body: dict[str, Any] = json.loads(content.text)
+        if result.is_error:
+            raise ToolError(body)
+        return body
+
+    def start(self, tool: str, /, **arguments: Any) -> Any:
+        """Begin a call; the returned future's `result(timeout)` is that of `call`."""
+        return self._portal.start_task_soon(self._reply, tool, arguments)
+
+    def refused(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The error object of a tool that must refuse."""
+        try:
+            reply = self.call(tool, **arguments)
+        except ToolError as error:
+            return error.body
+        raise AssertionError(f"{tool} was not refused: {reply}")
+
+    async def _reply(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await self._call(tool, arguments)
+        body: dict[str, Any] = json.loads(result.content[0].text)
+        if result.is_error:
+            raise ToolError(body)
+        return body
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            self.progress.append((progress, total, message))
+
+        return await self.client.call_tool(
+            tool, arguments, progress_callback=on_progress, read_timeout_seconds=DEADLINE_S
+        )
+
+
+def server(
+    project: Path, *arguments: str, env: dict[str, str] | None = None
+) -> StdioServerParameters:
+    """How to start the front end on a project, with this interpreter."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "pytest", "-p", "no:cacheprovider", "--cideldill-mcp", *arguments],
+        cwd=project,
+        env=env,
+    )
+
+
+@contextlib.contextmanager
+def connected(
+    parameters: StdioServerParameters, mode: str = "auto", **options: Any
+) -> Iterator[Agent]:
+    """A client of a fresh server; both are gone afterwards."""
+    with start_blocking_portal() as portal:
+        client = Client(parameters, mode=mode, **options)
+        with portal.wrap_async_context_manager(client):
+            yield Agent(client, portal)
+
+
+def only_stop(reply: dict[str, Any]) -> dict[str, Any]:
+    """The one stop of a reply."""
+    (stop,) = reply["stops"]
+    assert isinstance(stop, dict)
+    return stop
