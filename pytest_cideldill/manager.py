@@ -168,7 +168,8 @@ class BreakpointManager:
     def _forget(self) -> None:
         """In a forked child: nobody would ever release a pause there."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
-        self.release("disconnect")
+        self.pauses.forget()
+        self._probes.disarm()
 
     # --- hits, on the threads of the test ---------------------------------------------------
 

@@ -210,6 +210,10 @@ class Pauses:
         for interruptor in list(self._evaluations.values()):
             interruptor.interrupt()
 
+    def forget(self) -> None:
+        """In a forked child: let its only thread pass; an evaluation that forked goes on."""
+        self._gate.release_all("disconnect")
+
     def reply(
         self,
         request: int,

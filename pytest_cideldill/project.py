@@ -16,9 +16,12 @@ class Project:
         self.rootdir = os.path.realpath(rootdir)
         self._prefix = self.rootdir.rstrip(os.sep) + os.sep
         self._ours = os.path.dirname(os.path.realpath(__file__)) + os.sep
-        self._foreign = {
-            os.path.realpath(path).rstrip(os.sep) + os.sep for path in (sys.prefix, sys.exec_prefix)
-        }
+        # An interpreter inside the project is no part of it; one around it (/usr and /usr/src/app,
+        # a checkout inside a virtual environment) says nothing.
+        prefixes = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.exec_prefix)}
+        self._foreign = tuple(
+            each for each in prefixes if each.startswith(self._prefix) and each != self._prefix
+        )
         self._real: dict[str, str] = {}
         self._user: dict[str, bool] = {}
 
@@ -55,7 +58,7 @@ class Project:
         path = self.real(filename)
         if not path.startswith(self._prefix):
             return False
-        if any(path.startswith(foreign) and foreign != self._prefix for foreign in self._foreign):
+        if path.startswith(self._foreign):
             return False
         folders = path[len(self._prefix) :].split(os.sep)[:-1]
         return "site-packages" not in folders and not self._in_environment(folders)

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.launch import Recipe
-from cideldill_mcp.runs import Order
+from cideldill_mcp.run import Order
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.stdio import claim_stdio
 from cideldill_mcp.stdio import stdio_streams

@@ -62,10 +62,14 @@ class Hub:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def invitation(self, run_id: str) -> dict[str, Any]:
-        """What a process of this run needs to dial in; starts to listen at the first call."""
+    async def listen(self) -> None:
+        """Begin to listen; later calls do nothing."""
         if self._server is None:
             self._server = await self._listen()
+
+    def invitation(self, run_id: str) -> dict[str, Any]:
+        """What a process of this run needs to dial in; `listen` comes first."""
+        assert self._server is not None
         address: Any = self._server.sockets[0].getsockname()
         if not isinstance(address, str):
             address = list(address[:2])

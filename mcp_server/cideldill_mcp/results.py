@@ -85,6 +85,8 @@ class Results:
         """A phase that did not just pass. A failing teardown does not hide a failing call."""
         if event.category:
             self.outcomes[event.category] += 1
+        if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
+            return
         if event.category in FAILED:
             self.failures.append(event)
         test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))

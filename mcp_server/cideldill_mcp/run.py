@@ -6,6 +6,8 @@ Lives on the event loop.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +40,23 @@ Logged = tuple[str, dict[str, Any]] | None
 MAX_WARNINGS = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a run is asked to do.
+
+    Attributes:
+        wanted: Node ids, None for all.
+        arguments: Further pytest arguments.
+        pause_on: `never | failure | error`.
+        listing: Only collect, and tell the node ids.
+    """
+
+    wanted: list[str] | None = None
+    arguments: Sequence[str] = ()
+    pause_on: str = "failure"
+    listing: bool = False
+
+
 class Run:
     """See the module.
 
@@ -49,8 +68,9 @@ class Run:
         end: The contract's `end`, once the run is over.
     """
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, order: Order | None = None) -> None:
         self.id = id
+        self.order = order or Order()
         self.results = Results()
         self.child: Child | None = None
         self.targets: dict[str, Target] = {}

@@ -7,10 +7,7 @@ Lives on the event loop. The tools ask here; the hub reports here.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cideldill_mcp.desired import Desired
@@ -21,6 +18,7 @@ from cideldill_mcp.launch import Child
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.launch import launch
 from cideldill_mcp.reaper import Reaper
+from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
@@ -48,23 +46,6 @@ BIND_S = 2.0
 """How long `breakpoint_add` waits for a live process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a run is asked to do.
-
-    Attributes:
-        wanted: Node ids, None for all.
-        arguments: Further pytest arguments.
-        pause_on: `never | failure | error`.
-        listing: Only collect, and tell the node ids.
-    """
-
-    wanted: list[str] | None = None
-    arguments: Sequence[str] = ()
-    pause_on: str = "failure"
-    listing: bool = False
-
-
 class Runs:
     """See the module.
 
@@ -82,10 +63,8 @@ class Runs:
         self._lease_s = lease_s
         self._hub = Hub(Owner(self._admit, self._handle, self._lost))
         self._reaper = Reaper(self._hub.directory)
-        self._numbers = itertools.count(1)
         self._runs: dict[str, Run] = {}
         self._listings: dict[str, Run] = {}
-        self._orders: dict[str, Order] = {}
 
     # --- asking -----------------------------------------------------------------------------
 
@@ -150,25 +129,27 @@ class Runs:
     # --- starting and stopping --------------------------------------------------------------
 
     async def start(self, order: Order) -> Run:
-        """Start a run; the caller has made sure that none is active, listings aside.
+        """Start a run.
 
         Raises:
-            Refusal: The interpreter can't be started.
+            Refusal: `run_active` (listings aside), or the interpreter can't be started.
         """
+        await self._hub.listen()
+        # No await from here on: of two clients that start a run at once, one is refused.
+        if not order.listing and (active := self.active) is not None:
+            raise run_active(active)
         kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
-        run = Run(f"{kind}{next(self._numbers) if order.listing else len(self._runs) + 1}")
-        if not order.listing:
-            self.desired.begin_run()
+        run = Run(f"{kind}{len(known) + 1}", order)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
-        self._orders[run.id] = order
-        invitation = await self._hub.invitation(run.id)
         try:
-            run.child = launch(command, invitation, self._reaper)
+            run.child = launch(command, self._hub.invitation(run.id), self._reaper)
         except OSError as error:
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"
             ) from error
+        if not order.listing:
+            self.desired.begin_run()
         known[run.id] = run
         self.log.append("run_started", run_id=run.id, listing=order.listing)
         run.child.watch(lambda: self._ended(run))
@@ -238,7 +219,7 @@ class Runs:
         run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")
-        order = self._orders[run.id]
+        order = run.order
         if target.worker == MAIN:
             self._remember_root(target)
         run.connected(target)
@@ -289,6 +270,17 @@ class Runs:
         """A process that left pytest but hangs (threads that never end) is killed after a while."""
         loop = asyncio.get_running_loop()
         loop.call_later(LINGER_S, child.kill)  # signals nobody when it has ended
+
+
+def run_active(active: Run) -> Refusal:
+    """The refusal of a second test run."""
+    return Refusal(
+        ErrorCode.RUN_ACTIVE,
+        f"run {active.id} is {active.state}; go on with it (breakpoint_list_paused), end it "
+        "(test_stop), or give replace: true",
+        run_id=active.id,
+        state=active.state,
+    )
 
 
 def add_command(request: int, desired: Any) -> AddBreakpoint:

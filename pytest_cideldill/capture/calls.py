@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
+from itertools import islice
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -16,6 +17,9 @@ from typing import Any
 from pytest_cideldill.capture.frames import SHORT
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.project import Project
+
+MAX_ARGUMENTS = 100
+"""Arguments told of each kind (contract, section 8: items per collection)."""
 
 
 def dotted_path(function: FunctionType, code: CodeType) -> str:
@@ -53,8 +57,11 @@ def describe_call(
     return {
         "method_name": code.co_name,
         "qualified_name": dotted_path(function, code),
-        "pretty_args": [render(value, SHORT) for value in args],
-        "pretty_kwargs": {name: render(value, SHORT) for name, value in kwargs.items()},
+        "pretty_args": [render(value, SHORT) for value in args[:MAX_ARGUMENTS]],
+        "pretty_kwargs": {
+            name: render(value, SHORT) for name, value in islice(kwargs.items(), MAX_ARGUMENTS)
+        },
+        "argument_count": len(args) + len(kwargs),
         "signature": signature_text(function, code),
         "call_site": site,
         "process_pid": os.getpid(),

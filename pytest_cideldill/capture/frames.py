@@ -20,7 +20,7 @@ MAX_LOCALS = 40
 
 _HIDDEN = frozenset({"__tracebackhide__", "__class__"})
 
-SHORT = Limits(depth=2, items=10, attributes=10, string=200, text=300)
+SHORT = Limits(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
 """What a value in a list of locals may take."""
 
 

@@ -153,6 +153,7 @@ class FunctionProbes:
                     governing[id(function)] = best
                     functions[id(function)] = function
         self._governing = governing
+        self._refused.clear()
         for key in [key for key in self._swapped if key not in governing]:
             self._swapped.pop(key).undo()
         for key, function in functions.items():

@@ -9,9 +9,10 @@ from typing import Any
 
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.results import Results
+from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Order
 from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs import run_active
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
@@ -32,13 +33,7 @@ async def run(request: Request) -> Reply:
     runs = request.runs
     if (active := runs.active) is not None:
         if not request["replace"]:
-            raise Refusal(
-                ErrorCode.RUN_ACTIVE,
-                f"run {active.id} is {active.state}; go on with it (breakpoint_list_paused), end "
-                "it (test_stop), or give replace: true",
-                run_id=active.id,
-                state=active.state,
-            )
+            raise run_active(active)
         await runs.stop(active)
     order, message = await _order(request)
     started = await runs.start(order)
