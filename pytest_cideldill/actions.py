@@ -14,6 +14,7 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
+from pytest_cideldill.capture.calls import signature_text
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
@@ -81,13 +82,16 @@ def resolve_call(
         return Resolution("raise", value=make_exception(command, frame))
     if command.modified_args is None and command.modified_kwargs is None:
         return Resolution(value=arguments_of(frame) if touched else None)
-    return Resolution(value=_modified(command, frame, _signature(function, code)))
+    return Resolution(value=_modified(command, frame, function, code))
 
 
-def _modified(command: Resume, frame: FrameType, signature: inspect.Signature) -> Arguments:
+def _modified(
+    command: Resume, frame: FrameType, function: FunctionType, code: CodeType
+) -> Arguments:
     """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
+    signature = _signature(function, code)
     args, kwargs = arguments_of(frame)
-    named = decode(command.modified_kwargs or {}, frame)
+    named = {key: decode(value, frame) for key, value in (command.modified_kwargs or {}).items()}
     if command.modified_args is not None:
         args = tuple(decode(command.modified_args, frame))
     else:
@@ -103,14 +107,15 @@ def _modified(command: Resume, frame: FrameType, signature: inspect.Signature) -
         )
     kwargs = {**kwargs, **named}
     try:
-        signature.bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise Refusal(
             ErrorCode.INVALID_ARGUMENTS,
-            f"the modified arguments don't fit {signature}: {error}",
-            signature=str(signature),
+            f"the modified arguments don't fit {signature_text(function, code)}: {error}",
+            signature=signature_text(function, code),
         ) from error
-    return args, kwargs
+    bound.apply_defaults()  # the original code is called without its function's defaults
+    return bound.args, bound.kwargs
 
 
 def _signature(function: FunctionType, code: CodeType) -> inspect.Signature:
@@ -146,8 +151,13 @@ def _evaluated(source: Any, frame: FrameType) -> Any:
     if not isinstance(source, str):
         raise Refusal(ErrorCode.INVALID_ARGUMENTS, f"$eval takes source text, not {source!r}")
     try:
-        return eval(source, frame.f_globals, dict(frame.f_locals))
-    except Exception as error:  # the user's expression; its failure is the answer
+        # Compiled apart: eval of text would inherit our __future__ imports, and would turn a Ctrl-C
+        # that was handled into the exit status. One namespace: nested scopes see no second one.
+        code = compile(source.strip(), "<cideldill>", "eval", dont_inherit=True)
+        return eval(code, {**frame.f_globals, **frame.f_locals})
+    except KeyboardInterrupt:
+        raise  # Ctrl-C ends the pause
+    except BaseException as error:  # the user's expression; its failure is the answer
         raise Refusal(
             ErrorCode.INVALID_ARGUMENTS, f"$eval {source!r} raised {type(error).__name__}: {error}"
         ) from error
@@ -167,24 +177,34 @@ def make_exception(command: Resume, frame: FrameType) -> BaseException:
             name, f"{reason}; use a builtin, a dotted path or a name that the paused frame sees"
         )
     try:
-        return cls(command.exception_message) if command.exception_message else cls()
+        made = cls(command.exception_message) if command.exception_message else cls()
     except Exception as error:  # the user's constructor; its failure is the answer
         raise _bad_exception(
             name, f"can't be made from the message {command.exception_message!r}: {error}"
         ) from error
+    if not isinstance(made, BaseException):
+        raise _bad_exception(name, f"makes a {type(made).__name__} and no exception")
+    return made
 
 
 def _find_class(name: str, frame: FrameType) -> object:
-    head, *rest = name.split(".")
+    parts = name.split(".")
     for names in (frame.f_locals, frame.f_globals, vars(builtins)):
-        if head in names:
-            found: object = names[head]
-            for part in rest:
-                found = getattr(found, part, None)
+        if parts[0] in names:
+            found = _attribute(names[parts[0]], parts[1:])
             if found is not None:
                 return found
-    module, _, last = name.rpartition(".")
-    return getattr(sys.modules.get(module), last, None) if module else None
+    for split in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:split]))
+        if module is not None:
+            return _attribute(module, parts[split:])
+    return None
+
+
+def _attribute(found: object, path: list[str]) -> object:
+    for part in path:
+        found = getattr(found, part, None)
+    return found
 
 
 def _bad_exception(name: str, reason: str) -> Refusal:

@@ -126,6 +126,11 @@ class Gate:
         """Whether nothing pauses any more (`release_all` was called)."""
         return self._released_by is not None
 
+    @property
+    def holds_any(self) -> bool:
+        """Whether a thread is parked."""
+        return bool(self._parked)
+
     def park(self, pause: Pause) -> Resolution:
         """Hold the calling thread until it is resumed, its lease ends or everything is released.
 
@@ -177,10 +182,10 @@ class Gate:
 
 
 def pause_not_found(pause_id: str) -> Refusal:
-    """The refusal for an id that is not parked here."""
+    """The refusal for an id that is not parked here; the front end asks only for what was."""
     return Refusal(
         ErrorCode.PAUSE_NOT_FOUND,
-        f"no pause {pause_id!r}: it was resumed already or never existed; "
-        "breakpoint_list_paused shows what is paused",
+        f"pause {pause_id!r} was resumed already; breakpoint_list_paused shows what is paused",
         pause_id=pause_id,
+        reason="already_resumed",
     )

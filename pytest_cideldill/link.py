@@ -26,14 +26,19 @@ from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
 
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others, so that a wake-up serves many."""
 
-_FORK_WAIT_S = 0.02
+_FORK_WAIT_S = 0.1
+"""Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
+
 _getpid = os.getpid
+_exists = os.path.exists
 
 
 class Link(Protocol):
@@ -71,8 +76,16 @@ class SocketLink:
     """A link over a connected socket.
 
     Guarantees: events leave in the order of `send`; `on_command` and `on_lost` are called on the
-    I/O thread only; `on_lost` is called once, and not after `close`; after a fork the child's link
-    is dead.
+    I/O thread only; `on_lost` is called once, and not after `close`; an event that can't be encoded
+    is replaced by a warning; after a fork the child's link is dead.
+
+    Args:
+        connected: The socket; this link closes it.
+        on_command: Takes the commands; unknown ones are refused here.
+        on_lost: Told that the peer is gone or sends garbage.
+        decoder: Holds what was received after the handshake already.
+        is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
+            that the I/O thread comes back right after a fork.
     """
 
     def __init__(
@@ -81,12 +94,14 @@ class SocketLink:
         on_command: Callable[[Command], None],
         on_lost: Callable[[], None],
         decoder: FrameDecoder | None = None,
+        is_awaited: Callable[[], bool] = lambda: False,
     ) -> None:
         self._socket = connected
         self._socket.setblocking(False)
         self._on_command = on_command
         self._on_lost = on_lost
         self._decoder = decoder or FrameDecoder()
+        self._is_awaited = is_awaited
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
@@ -96,7 +111,6 @@ class SocketLink:
         self._stopping = False
         self._dead = False
         self._pid = _getpid()
-        self._start_lock = allocate_lock()
         self._running = allocate_lock()  # held by the I/O thread for as long as it lives
         self._native_id = 0
         if hasattr(os, "register_at_fork"):
@@ -108,11 +122,13 @@ class SocketLink:
 
     def start(self) -> None:
         """Start the I/O thread unless it runs; called lazily after a fork."""
-        with self._start_lock:
-            if self._dead or not self._running.acquire(False):
-                return
-            self._stopping = False
+        if self._dead or not self._running.acquire(False):
+            return
+        self._stopping = False
+        try:
             start_new_thread(self._run, ())
+        except RuntimeError:  # no more threads, or the interpreter is ending: the next event tries
+            self._running.release()
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """See `Link`."""
@@ -129,7 +145,7 @@ class SocketLink:
         sent.acquire()
         self._queue.append(sent.release)
         self._wake(urgent=True)
-        return sent.acquire(True, deadline_s)
+        return sent.acquire(True, deadline_s) and not self._dead
 
     def close(self, deadline_s: float) -> None:
         """See `Link`."""
@@ -159,14 +175,16 @@ class SocketLink:
             while not self._stopping and not lost:
                 lost = not self._turn()
             lost = lost or not self._push(may_send=True)
-        except (OSError, ValueError, FrameError):
+        except Exception:  # noqa: BLE001 - a border: without this thread nobody could resume a pause
             lost = True
         finally:
-            self._running.release()
-        if lost and not self._dead:
-            self._dead = True
-            self._release_flushers()
-            self._on_lost()
+            try:
+                if lost and not self._dead:
+                    self._dead = True
+                    self._release_flushers()
+                    self._on_lost()
+            finally:
+                self._running.release()  # at last: there is one I/O thread, and close waits for it
 
     def _turn(self) -> bool:
         """Wait for something to do and do it; False when the peer is gone."""
@@ -189,17 +207,19 @@ class SocketLink:
     def _push(self, *, may_send: bool) -> bool:
         """Encode and send what is queued as far as the socket takes it; False: no peer."""
         while may_send:
-            while self._queue and not callable(self._queue[0]):
-                event = self._queue.popleft()
-                assert not callable(event)
-                self._unsent += encode_frame(to_plain(event))
+            while self._queue:
+                item = self._queue[0]  # senders append meanwhile, only this thread removes
+                if callable(item):
+                    break
+                self._unsent += _frame(item)
+                self._queue.popleft()
             if self._unsent and not self._send_some():
                 return False
             if self._unsent or not self._queue:
                 break
-            flushed = self._queue.popleft()
-            assert callable(flushed)
-            flushed()
+            if callable(flushed := self._queue[0]):
+                self._queue.popleft()
+                flushed()
         return True
 
     def _send_some(self) -> bool:
@@ -251,17 +271,23 @@ class SocketLink:
         # CPython 3.12+ warns about a fork while the *system* counts several threads, so the thread
         # must be gone from there too. It comes back with the next event: restarting it in the
         # after_in_parent hook would still be counted on 3.13.0 (python/cpython#137109).
-        if self._dead or _getpid() != self._pid or not self._running.locked():
+        if _getpid() != self._pid:
             return
-        self._stop_thread(_FORK_WAIT_S)
-        task = f"/proc/self/task/{self._native_id}"
+        if not self._dead:
+            self._stop_thread(_FORK_WAIT_S)
+        # Also after a close or a loss: the system counts a thread a little longer than it runs.
         deadline = clock.monotonic() + _FORK_WAIT_S
-        while os.path.exists(task) and clock.monotonic() < deadline:
-            pass
+        while self._native_id and clock.monotonic() < deadline:
+            if not _exists(f"/proc/self/task/{self._native_id}"):
+                self._native_id = 0
 
     def _after_fork_in_parent(self) -> None:
-        if self._queue and not self._dead and _getpid() == self._pid:
-            self.start()  # another thread queued something meanwhile: a stop must not wait
+        if self._dead or _getpid() != self._pid:
+            return
+        self._stopping = False  # if it did not stop in time it goes on
+        # What was queued meanwhile, and parked threads, must not wait for the next event.
+        if self._queue or self._unsent or self._is_awaited():
+            self.start()
 
     def _after_fork_in_child(self) -> None:
         self._dead = True
@@ -271,3 +297,11 @@ class SocketLink:
     def _close_sockets(self) -> None:
         for each in (self._socket, self._wake_read, self._wake_write):
             each.close()
+
+
+def _frame(event: Event) -> bytes:
+    """The frame of an event, or of a warning that it could not be encoded (a bug of ours)."""
+    try:
+        return encode_frame(to_plain(event))
+    except (FrameError, TypeError, ValueError, RecursionError) as error:
+        return encode_frame(to_plain(Warned(f"{kind_of(event)} could not be sent: {error}")))

@@ -42,6 +42,10 @@ from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import Stopped
 
+# Tests patch these: bound at import.
+_getpid = os.getpid
+_enumerate = threading.enumerate
+
 
 @dataclass(slots=True)
 class Position:
@@ -110,6 +114,11 @@ class Pauses:
     def are_over(self) -> bool:
         """Whether everything was released and nothing will pause any more."""
         return self._gate.is_open
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether a thread is parked: commands must reach it."""
+        return self._gate.holds_any
 
     def pause(
         self,
@@ -239,6 +248,9 @@ class Pauses:
                 self.reply(command.request, error=refusal.to_plain())
             except Exception as error:  # noqa: BLE001 - a border: every request is answered
                 self.reply(command.request, error=internal_error(error).to_plain())
+            except BaseException:  # Ctrl-C while it ran: the pause ends, the client is told
+                reject()
+                raise
             return None
 
         def reject() -> None:
@@ -280,7 +292,7 @@ def _namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, 
     if session_id is None:
         session_id = next(iter(pause.namespaces), None)
     if session_id is None:
-        session_id = f"{os.getpid()}-{clock.wall():.6f}"
+        session_id = f"{_getpid()}-{clock.wall():.6f}"
         pause.namespaces[session_id] = {}
         pause.report["repl_sessions"].append(session_id)
     if session_id not in pause.namespaces:
@@ -310,4 +322,4 @@ def _frame_of(pause: Pause, index: int) -> FrameType:
 
 def _thread_name(ident: int) -> str:
     # Not current_thread(): it would make a raw thread known to `threading`.
-    return next((each.name for each in threading.enumerate() if each.ident == ident), str(ident))
+    return next((each.name for each in _enumerate() if each.ident == ident), str(ident))

@@ -8,6 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
+# Tests patch these: bound at import.
+_exists = os.path.exists
+_realpath = os.path.realpath
+
 
 class Project:
     """The tree under the rootdir, without the site-packages and virtual environments inside it."""
@@ -29,7 +33,7 @@ class Project:
         """The absolute real path of a `co_filename`; one `realpath` per distinct name."""
         path = self._real.get(filename)
         if path is None:
-            path = self._real[filename] = os.path.realpath(filename)
+            path = self._real[filename] = _realpath(filename)
         return path
 
     def relative(self, filename: str) -> str:
@@ -67,6 +71,6 @@ class Project:
         folder = self.rootdir
         for name in folders:
             folder = os.path.join(folder, name)
-            if os.path.exists(os.path.join(folder, "pyvenv.cfg")):
+            if _exists(os.path.join(folder, "pyvenv.cfg")):
                 return True
         return False

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 SWITCH = "--cideldill-mcp"
 """The flag that turns `pytest ARGS` into the front end; command line only."""
 
+NOT_IN_RUNS = {
+    "usepdb": ("--pdb", "it reads the terminal"),
+    "trace": ("--trace", "it reads the terminal"),
+    "looponfail": ("-f (--looponfail)", "it never ends"),
+}
+"""Attributes of pytest's options that no run of a front end can have: as written, and why."""
+
 PROFILES = ("full", "plan", "triage")
 STARTS = ("manual", "run")
 DEFAULT_LEASE_S = 1800.0
@@ -142,9 +149,22 @@ def read(config: pytest.Config) -> Settings:
         name, text = (
             (option.flag, given) if given is not None else (option.ini, config.getini(option.ini))
         )
-        if text:
+        if text or given is not None:
             chosen[option.field] = _parse(option, name, text)
     return Settings(**chosen)
+
+
+def conflict(known: Any, table: dict[str, tuple[str, str]]) -> str | None:
+    """A sentence about the first option that can't stand beside the switch; None when all can.
+
+    Args:
+        known: pytest's parsed options, those of addopts and PYTEST_ADDOPTS included.
+        table: Like `NOT_IN_RUNS`.
+    """
+    for name, (option, why) in table.items():
+        if getattr(known, name, False):
+            return f"{option} can't be used with {SWITCH}: {why}"
+    return None
 
 
 def split(arguments: list[str]) -> tuple[Settings, list[str]]:

@@ -19,29 +19,26 @@ import pytest
 
 from pytest_cideldill import settings
 
-_MCP_MAJOR = "2"
+_MCP_OLDEST = (2, 1)
+_MCP_NEXT_MAJOR = 3
+"""The range of the extra `mcp` in pyproject.toml."""
 
-_CONFLICTS = {
-    "usepdb": "--pdb reads the terminal",
-    "trace": "--trace reads the terminal",
-    "looponfail": "-f/--looponfail never ends",
-    "collectonly": "use the tool test_list",
-    "markers": "it runs no tests",
-    "showfixtures": "it runs no tests",
-    "show_fixtures_per_test": "it runs no tests",
-    "cacheshow": "it runs no tests",
+_NO_TESTS = {
+    "collectonly": ("--collect-only", "the tool test_list collects"),
+    "markers": ("--markers", "it runs no tests"),
+    "showfixtures": ("--fixtures", "it runs no tests"),
+    "show_fixtures_per_test": ("--fixtures-per-test", "it runs no tests"),
+    "cacheshow": ("--cache-show", "it runs no tests"),
 }
-"""Attributes of pytest's options that can't stand beside the switch, and why."""
+"""As `settings.NOT_IN_RUNS`: beside these there is nothing to debug."""
 
-# The front end must not import a `mcp` package of the user's: -P keeps the working directory off
-# its path, and what PYTHONPATH names goes to the end. It inherits no warning filters (-W ignore).
-_BOOT = (
-    "import os, sys; "
-    "named = os.environ.get('PYTHONPATH', '').split(os.pathsep); "
-    "first = [os.path.abspath(p) for p in named if p]; "
-    "sys.path[:] = [p for p in sys.path if p not in first] + first; "
-    "from cideldill_mcp.cli import serve; sys.exit(serve(sys.argv[1]))"
-)
+# -P keeps the working directory off the path, where a `mcp` package of the user's may be; `serve`
+# demotes what PYTHONPATH names. The front end inherits no warning filters.
+_BOOT = "import sys; from cideldill_mcp.cli import serve; sys.exit(serve(sys.argv[1]))"
+_BOOT_FLAGS = ("-P", "-W", "ignore")
+
+_OF_A_WORKER = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID")
+"""Inherited when a test of an xdist run started this pytest: it is no worker."""
 
 _TERMINAL_HELP = """\
 pytest --cideldill-mcp is a server: an MCP client starts it and talks to it over stdin and stdout.
@@ -69,17 +66,18 @@ def take_over(config: pytest.Config) -> None:
     if known.help or known.version:
         return
     _check_origin(config)
-    _check_conflicts(known)
+    _check_beside(known)
     handover = _handover(config)
     _check_extra()
     if sys.stdin is not None and sys.stdin.isatty():
-        _explain(handover)
+        _explain([*handover["command"], *config.invocation_params.args])
     _become_front_end(handover)
 
 
 def _check_origin(config: pytest.Config) -> None:
     given = list(config.invocation_params.args)
-    if settings.SWITCH not in given or "PYTEST_XDIST_WORKER" in os.environ:
+    elsewhere = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    if settings.SWITCH not in given or settings.SWITCH in elsewhere:
         raise pytest.UsageError(
             f"{settings.SWITCH} counts on the command line only, not in addopts, an ini file or "
             "the environment: every nested pytest would become a server"
@@ -91,13 +89,10 @@ def _check_origin(config: pytest.Config) -> None:
         )
 
 
-def _check_conflicts(known: Any) -> None:
-    for name, why in _CONFLICTS.items():
-        if getattr(known, name, False):
-            option = {"usepdb": "--pdb", "looponfail": "-f"}.get(
-                name, "--" + name.replace("_", "-")
-            )
-            raise pytest.UsageError(f"{option} can't be used with {settings.SWITCH}: {why}")
+def _check_beside(known: Any) -> None:
+    reason = settings.conflict(known, settings.NOT_IN_RUNS | _NO_TESTS)
+    if reason is not None:
+        raise pytest.UsageError(reason)
 
 
 def _handover(config: pytest.Config) -> dict[str, Any]:
@@ -106,11 +101,12 @@ def _handover(config: pytest.Config) -> dict[str, Any]:
     own = sys.orig_argv[1 : len(sys.orig_argv) - len(given)]
     try:
         chosen = settings.read(config)
+        _, arguments = settings.split(given)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     return {
         "command": [sys.executable, *own],
-        "arguments": settings.split(given)[1],
+        "arguments": arguments,
         "rootdir": str(config.rootpath),
         "inipath": str(config.inipath) if config.inipath else None,
         "settings": chosen.to_plain(),
@@ -123,7 +119,7 @@ def _check_extra() -> None:
         version = importlib.metadata.version("mcp")
     except importlib.metadata.PackageNotFoundError:
         version = None
-    if version is None or version.partition(".")[0] != _MCP_MAJOR:
+    if version is None or not _MCP_OLDEST <= _numbers(version) < (_MCP_NEXT_MAJOR,):
         found = f"mcp {version} is installed" if version else "mcp is not installed"
         raise pytest.UsageError(
             f"{settings.SWITCH} needs the extra 'mcp' ({found}): "
@@ -131,8 +127,12 @@ def _check_extra() -> None:
         )
 
 
-def _explain(handover: dict[str, Any]) -> NoReturn:
-    words: list[str] = [*handover["command"], settings.SWITCH, *handover["arguments"]]
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor; what follows them does not matter here."""
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def _explain(words: list[str]) -> NoReturn:
     sys.stderr.write(
         _TERMINAL_HELP.format(
             command=json.dumps(words[0]), args=json.dumps(words[1:]), line=shlex.join(words)
@@ -145,7 +145,12 @@ def _explain(handover: dict[str, Any]) -> NoReturn:
 
 def _become_front_end(handover: dict[str, Any]) -> NoReturn:
     os.environ.pop("PYTEST_VERSION", None)  # set by pytest for its own lifetime only
-    command = [sys.executable, "-P", "-W", "ignore", "-c", _BOOT, json.dumps(handover)]
+    for name in _OF_A_WORKER:
+        os.environ.pop(name, None)
+    # Who has this interpreter ignore PYTHONHOME or the user's site-packages has a reason.
+    asked = [("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)]
+    flags = [*_BOOT_FLAGS, *(flag for flag, is_set in asked if is_set)]
+    command = [sys.executable, *flags, "-c", _BOOT, json.dumps(handover)]
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if os.name == "posix":

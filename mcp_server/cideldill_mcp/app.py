@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -22,6 +23,7 @@ from cideldill_mcp.stdio import claim_stdio
 from cideldill_mcp.stdio import stdio_streams
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import Toolbox
+from pytest_cideldill.errors import Refusal
 from pytest_cideldill.settings import Settings
 
 SHUTDOWN_S = 1.0
@@ -55,7 +57,7 @@ async def _serve(recipe: Recipe, settings: Settings, read_fd: int, write_fd: int
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         server = build_server(runs, settings)
         if settings.start == "run":
-            group.start_soon(runs.start, Order())
+            group.start_soon(_start_at_once, runs)
         async with stdio_streams(read_fd, write_fd) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
         group.cancel_scope.cancel()
@@ -70,6 +72,13 @@ async def _running(recipe: Recipe, settings: Settings) -> AsyncIterator[Runs]:
     finally:
         with anyio.CancelScope(shield=True):
             await runs.close("disconnect", SHUTDOWN_S)
+
+
+async def _start_at_once(runs: Runs) -> None:
+    try:
+        await runs.start(Order())
+    except Refusal as refusal:  # no reason to end: test_run will say the same
+        sys.stderr.write(f"pytest-cideldill: {refusal.message}\n")
 
 
 async def _cancel_at_signal(scope: anyio.CancelScope) -> None:

@@ -6,8 +6,10 @@ Nothing of `mcp` is imported before the arguments are known to be good.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.metadata
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,9 @@ from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import split
 
 _DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout."
+
+_EXTRA = ("mcp", "mcp_types", "anyio")
+"""What the extra `mcp` installs."""
 
 _TERMINAL = """\
 cideldill-mcp is a server: an MCP client starts it and talks to it over stdin and stdout.
@@ -32,6 +37,7 @@ def serve(handover: str) -> int:
     Returns:
         The exit status of the process.
     """
+    _demote_user_paths()
     plain = json.loads(handover)
     recipe = Recipe(plain["command"], plain["arguments"], plain["rootdir"], plain["inipath"])
     return _serve(recipe, Settings.from_plain(plain["settings"]))
@@ -55,18 +61,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     version = importlib.metadata.version("pytest-cideldill")
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
     chosen = parser.parse_args(own)
-    if chosen.action == "demo":
-        from cideldill_mcp.demo import demo
-
-        return demo()
+    _demote_user_paths()
     try:
-        settings, rest = split(for_pytest)
+        if chosen.action == "demo":
+            from cideldill_mcp.demo import demo
+
+            return demo()
+        return _serve_for(chosen.python or sys.executable, for_pytest, parser)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        parser.error("this needs the extra 'mcp': pip install 'pytest-cideldill[mcp]'")
+
+
+def _serve_for(python: str, arguments: list[str], parser: argparse.ArgumentParser) -> int:
+    try:
+        settings, rest = split(arguments)
     except ValueError as error:
         parser.error(str(error))
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write(_TERMINAL)
         return 2
-    return _serve(Recipe([chosen.python or sys.executable, "-m", "pytest"], rest), settings)
+    return _serve(Recipe([python, "-m", "pytest"], rest), settings)
+
+
+def _demote_user_paths() -> None:
+    """Put what PYTHONPATH names, and the working directory, behind what is installed.
+
+    A `mcp` package or module of the user's project must not be taken for the library. An empty
+    entry of PYTHONPATH means the working directory.
+    """
+    named = os.environ.get("PYTHONPATH", "")
+    users = [os.path.abspath(path) for path in named.split(os.pathsep)] if named else []
+    last = [path for path in sys.path if os.path.abspath(path) in {*users, os.getcwd()}]
+    sys.path[:] = [path for path in sys.path if path not in last] + last
 
 
 def _divide(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -77,6 +105,9 @@ def _divide(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _serve(recipe: Recipe, settings: Settings) -> int:
+    gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
 
+    gc.freeze()
+    gc.enable()
     return run_server(recipe, settings)

@@ -28,6 +28,7 @@ class Evidence:
         last: `(phase, node id)` under way at the end.
         errors: The end of its stderr.
         output: The end of its stdout.
+        stopped: A client had it ended.
     """
 
     connected: bool
@@ -39,22 +40,28 @@ class Evidence:
     last: tuple[str, str] | None = None
     errors: str = ""
     output: str = ""
+    stopped: bool = False
 
 
 def classify(evidence: Evidence) -> dict[str, Any]:
     """The `end` of the contract: `kind` and what else is known."""
     if evidence.exit_code is not None:
         return _finished(evidence, evidence.exit_code)
-    if evidence.departed or not evidence.connected:
+    if evidence.stopped:
+        return {"kind": "interrupted", "message": "ended by a client", **_last(evidence)}
+    by_signal = evidence.returncode is not None and evidence.returncode < 0
+    if evidence.departed or (not evidence.connected and not by_signal):
         return {"kind": "startup_error", "message": _message(evidence)}
     return _crashed(evidence)
 
 
 def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
     kind = _BY_CODE.get(code, "finished")
-    if code == 2 and evidence.interrupted is not None:
-        kind = "interrupted"
+    if evidence.interrupted is not None:  # pytest.exit may choose any code, also one of pytest's
+        kind = "interrupted" if code == 2 else "finished"
     end: dict[str, Any] = {"kind": kind}
+    if kind in ("interrupted", "internal_error"):
+        end |= _last(evidence)
     if kind == "interrupted" or evidence.interrupted:
         end["message"] = evidence.interrupted
     elif kind == "internal_error":
@@ -72,14 +79,19 @@ def _crashed(evidence: Evidence) -> dict[str, Any]:
         end["message"] = f"the test process was ended by {end['signal']}"
     else:
         end["message"] = f"the test process ended without finishing, exit code {code} (os._exit?)"
-    if evidence.last is not None:
-        phase, nodeid = evidence.last
-        end["lastTest"] = nodeid
-        end["lastPhase"] = phase
+    end |= _last(evidence)
     fatal = evidence.errors.rfind(_FATAL)
     if fatal >= 0:
         end["stacks"] = evidence.errors[fatal:][:MAX_STACKS]
     return end
+
+
+def _last(evidence: Evidence) -> dict[str, str]:
+    """The test that was under way."""
+    if evidence.last is None:
+        return {}
+    phase, nodeid = evidence.last
+    return {"lastTest": nodeid, "lastPhase": phase}
 
 
 def _signal_name(number: int) -> str:

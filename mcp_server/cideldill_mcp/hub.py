@@ -10,6 +10,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
 
 GREETING_S = 10.0
@@ -100,6 +102,11 @@ class Hub:
         self._connections.add(task)
         try:
             await self._serve(reader, writer)
+        except ConnectionError:
+            # A killed process resets it. asyncio keeps the error in a second place, and would
+            # complain on stderr that nobody looked.
+            with suppress(OSError):
+                await writer.wait_closed()
         except (OSError, EOFError, FrameError, TimeoutError):
             return  # whoever it was is gone or no process of ours; `lost` has been told
         except asyncio.CancelledError:
@@ -123,7 +130,10 @@ class Hub:
                 message = await connection.receive()
                 if isinstance(message, Refused):
                     continue  # ours was unknown there: an older plugin; requests time out by name
-                self._owner.handle(target, message)  # type: ignore[arg-type]
+                if isinstance(message, Event):
+                    self._owner.handle(target, message)
+                else:
+                    connection.write(Refused(kind_of(message), "a command, and not for the server"))
         finally:
             target.lost()
             self._owner.lost(target)

@@ -48,7 +48,9 @@ class Recipe:
             found.append(f"--rootdir={self.rootdir}")
         if self.inipath is not None:
             found += ["-c", self.inipath]
-        return [*self.command, *found, *self.arguments, *further]
+        given = list(self.arguments)
+        cut = given.index("--") if "--" in given else len(given)  # no options behind it
+        return [*self.command, *found, *given[:cut], *further, *given[cut:]]
 
 
 class Tail:

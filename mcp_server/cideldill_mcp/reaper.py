@@ -8,6 +8,7 @@ link.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 GRACE_S = 1
@@ -37,6 +38,7 @@ class Reaper:
     """The writing side. Ends, and cleans up, when it is closed or this process is gone."""
 
     def __init__(self, directory: str) -> None:
+        self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         if os.name != "posix":
             return
@@ -58,10 +60,11 @@ class Reaper:
         self._write(b"- %d\n" % group)
 
     def close(self) -> None:
-        """Let it clean up and wait for its end."""
+        """Let it clean up and wait for its end; do it here where it can't."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait(GRACE_S + 1)
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _write(self, line: bytes) -> None:
         if self._process is None or self._process.stdin is None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.ending import Evidence
@@ -205,12 +206,14 @@ class Run:
         last = None
         if self._main is not None and self._main.hello.position_file is not None:
             last = read_position(self._main.hello.position_file)
+            Path(self._main.hello.position_file).unlink(missing_ok=True)
         child = self.child
         self._evidence = replace(
             self._evidence,
             last=last,
             errors=child.err.text() if child else "",
             output=child.out.text() if child else "",
+            stopped=self.is_stopping,
         )
         self.end = classify(self._evidence)
         self._ended = time.monotonic()

@@ -116,14 +116,20 @@ class Runs:
         )
 
     def failed_nodeids(self) -> list[str]:
-        """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict."""
+        """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict.
+
+        A pass that a client brought about by changing calls of that run is no verdict.
+        """
         verdicts: dict[str, bool] = {}
         for run in self:
             failed = set(run.results.failed_nodeids())
             for nodeid, test in run.results.tests.items():
-                if test.outcome is not None:
+                forced = bool(run.interventions) and nodeid not in failed
+                if test.outcome is not None and not forced:
                     verdicts.pop(nodeid, None)
                     verdicts[nodeid] = nodeid in failed
+            for nodeid in run.results.missing:  # renamed or deleted since
+                verdicts.pop(nodeid, None)
         return [nodeid for nodeid, failed in verdicts.items() if failed]
 
     # --- starting and stopping --------------------------------------------------------------
@@ -296,15 +302,18 @@ async def set_everywhere(run: Run | None, desired: Any) -> None:
     Raises:
         Refusal: A process refused it.
     """
-    for target in list(run.targets.values()) if run is not None else ():
-        try:
-            answer = await target.ask(lambda request: add_command(request, desired), BIND_S)
-        except Refusal as refusal:
-            if refusal.code in (ErrorCode.PROCESS_BUSY, ErrorCode.NOT_LIVE):
-                answer = {"functions": [], "verified": False, "message": refusal.message}
-            else:
-                raise
-        desired.bound[target.worker] = Bound(desired.id, **answer)
+    targets = list(run.targets.values()) if run is not None else []
+    await asyncio.gather(*(_set_in(target, desired) for target in targets))
+
+
+async def _set_in(target: Target, desired: Any) -> None:
+    try:
+        answer = await target.ask(lambda request: add_command(request, desired), BIND_S)
+    except Refusal as refusal:
+        if refusal.code not in (ErrorCode.PROCESS_BUSY, ErrorCode.NOT_LIVE):
+            raise
+        answer = {"functions": [], "verified": False, "message": refusal.message}
+    desired.bound[target.worker] = Bound(desired.id, **answer)
 
 
 async def remove_everywhere(run: Run | None, id: str) -> None:

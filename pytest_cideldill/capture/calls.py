@@ -5,10 +5,10 @@ Runs on the calling thread; values pass through `snapshot`, no user code runs he
 
 from __future__ import annotations
 
-import os
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
 from itertools import islice
+from os import getpid as _getpid  # tests patch `os`
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -64,7 +64,7 @@ def describe_call(
         "argument_count": len(args) + len(kwargs),
         "signature": signature_text(function, code),
         "call_site": site,
-        "process_pid": os.getpid(),
+        "process_pid": _getpid(),
     }
 
 

@@ -10,6 +10,7 @@ import ctypes
 import signal
 import threading
 import time
+from _thread import allocate_lock
 from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
@@ -33,6 +34,7 @@ _CLOSED: Final = 2
 
 # In a tuple, where libraries that patch `time` don't look.
 _SLEEP: Final = (time.sleep,)
+_main_thread: Final = threading.main_thread  # tests patch `threading`
 
 
 class Interruptor:
@@ -52,7 +54,7 @@ class Interruptor:
         self._sending = False
         # Taken by interrupting threads only: an interruption that arrived while the evaluating
         # thread takes it could leave it locked.
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self.sent = False
         """Whether an interruption was sent to the work that runs, or ran last."""
 
@@ -120,7 +122,7 @@ def _raise_in(ident: int, exception: type[BaseException] | None) -> None:
 
 def _wake(ident: int) -> None:
     """End a blocking call of the main thread, where the platform can."""
-    if ident == threading.main_thread().ident and hasattr(signal, "pthread_kill"):
+    if ident == _main_thread().ident and hasattr(signal, "pthread_kill"):
         signal.pthread_kill(ident, signal.SIGURG)
 
 
@@ -130,7 +132,7 @@ def _hear_signals() -> Callable[[], None]:
     A handler in Python is needed: the interruption is raised when its first bytecode runs. One
     that is there already serves as well; one installed by C code could not be put back.
     """
-    if get_ident() != threading.main_thread().ident or not hasattr(signal, "pthread_kill"):
+    if get_ident() != _main_thread().ident or not hasattr(signal, "pthread_kill"):
         return lambda: None
     before = signal.getsignal(signal.SIGURG)
     if before is not signal.SIG_DFL and before is not signal.SIG_IGN:

@@ -20,6 +20,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import CannotIntercept
 from pytest_cideldill.sources.interpose import intercept
+from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.syntax.condition import compile_condition
@@ -166,18 +167,19 @@ class FunctionProbes:
 
     def _best(self, function: FunctionType) -> FunctionBreakpoint | None:
         code = original_code(function.__code__)
-        if self._project.is_ours(code.co_filename):
-            return None
         matching = [
             each for each in self._breakpoints.values() if self._means(each.name, function, code)
         ]
-        return max(matching, key=lambda each: each.rank) if matching else None
+        # A stand-in runs the code of a function that is intercepted: its call would stop twice.
+        if not matching or is_stand_in(function) or self._project.is_ours(code.co_filename):
+            return None
+        return max(matching, key=lambda each: each.rank)
 
     def _means(self, name: FunctionName, function: FunctionType, code: CodeType) -> bool:
-        file = code.co_filename
-        if not name.matches(module_name(function), code.co_qualname, self._project.relative(file)):
+        file = "" if name.path is None else self._project.relative(code.co_filename)
+        if not name.matches(module_name(function), code.co_qualname, file):
             return False
-        return name.precision is Precision.EXACT or self._project.is_user(file)
+        return name.precision is Precision.EXACT or self._project.is_user(code.co_filename)
 
     def _swap(self, key: int, function: FunctionType) -> None:
         if key in self._swapped or is_trampoline(function.__code__):
@@ -216,7 +218,8 @@ class FunctionProbes:
             return "breakpoint"
         try:
             with self._guard.evaluating():
-                holds = eval(governing.condition, frame.f_globals, dict(frame.f_locals))
+                # One namespace: with two, nested scopes would not see the arguments.
+                holds = eval(governing.condition, {**frame.f_globals, **frame.f_locals})
                 return "breakpoint" if holds else None
         except Exception as error:  # noqa: BLE001 - the user's expression; signals pass through
             if governing.id in self._failed_conditions:

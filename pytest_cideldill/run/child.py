@@ -32,6 +32,8 @@ from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
+from pytest_cideldill.settings import NOT_IN_RUNS
+from pytest_cideldill.settings import conflict
 from pytest_cideldill.wire import PROTOCOL
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
@@ -72,7 +74,14 @@ class Invitation:
 
 
 def activate(config: pytest.Config, text: str, variable: str) -> None:
-    """Connect and register; on any failure say so on stderr and leave the run alone."""
+    """Connect and register; on any failure say so on stderr and leave the run alone.
+
+    Raises:
+        pytest.UsageError: Something that the front end could not see (PYTEST_ADDOPTS, arguments of
+            one run) would have the run wait for a terminal.
+    """
+    if (reason := conflict(config.known_args_namespace, NOT_IN_RUNS)) is not None:
+        raise pytest.UsageError(reason)
     plain = json.loads(text)
     try:
         connected = _connect(Invitation(**plain))
@@ -102,7 +111,6 @@ def _switch_on(
     config: pytest.Config, connected: socket.socket, invitation: Invitation, variable: str
 ) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
-    controls = worker == MAIN and _uses_xdist(config)
     position = _position_file(invitation, worker)
     connected.sendall(encode_frame(to_plain(_hello(config, invitation, worker, position))))
     decoder = FrameDecoder()
@@ -118,6 +126,7 @@ def _switch_on(
         on_command=lambda command: manager.apply(command),
         on_lost=lambda: manager.release("disconnect"),
         decoder=decoder,
+        is_awaited=lambda: pauses.are_waiting,
     )
     guard = EvaluationGuard()
     pauses = Pauses(
@@ -128,7 +137,9 @@ def _switch_on(
         configure.lease_s,
         clock.paused,
     )
-    passive = controls or configure.list_nodeids
+    listing = configure.list_nodeids
+    controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
+    passive = controls or listing
     manager = BreakpointManager(project, guard, pauses, link.send, passive=passive)
     for command in commands[1:]:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
@@ -138,7 +149,6 @@ def _switch_on(
     if controls:
         plugins.append(Controller(manager, link, variable, _reinvite(invitation)))
     else:
-        listing = configure.list_nodeids
         plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
         plugins.append(Reporting(manager, link, clock, position))
         plugins.append(PostMortem(manager, configure.pause_on))

@@ -7,6 +7,7 @@ the unknown ones are told.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,7 +24,7 @@ class Selection:
     Args:
         manager: Told when everything is imported, to bind breakpoints.
         link: Told the outcome of the collection.
-        wanted: Node ids, classes, files or folders relative to the rootdir; None: everything.
+        wanted: Node ids, classes, files or folders relative to the rootdir (`.`); None: everything.
         list_nodeids: Whether the collected ids are told, not only their number.
     """
 
@@ -48,10 +49,11 @@ class Selection:
         if self._wanted is None:
             return
         root = str(session.config.rootpath)
-        files = dict.fromkeys(
-            os.path.join(root, each.partition("::")[0].partition("[")[0]) for each in self._wanted
-        )
-        session.config.args = [file for file in files if os.path.exists(file)]
+        start = str(session.config.invocation_params.dir)
+        paths = [each.partition("::")[0] for each in self._wanted]
+        files = [os.path.join(root, path) for path in paths if path]
+        found = [_collectable(file, start) for file in files if os.path.exists(file)]
+        session.config.args = list(dict.fromkeys(found))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -83,15 +85,27 @@ class Selection:
             self._link.send(CollectionFailed(report.nodeid, report.longreprtext[-5_000:]))
 
 
+def _collectable(path: str, start: str) -> str:
+    """As an argument of pytest, which takes `[` for the start of parameters: a folder above it."""
+    if "[" not in path:
+        return path
+    return os.path.dirname(os.path.relpath(path, start).partition("[")[0]) or "."
+
+
 def _first_match(nodeid: str, order: dict[str, int]) -> str | None:
-    """The wanted name that means this item: itself, its function, class, file or a folder."""
-    bare = nodeid.partition("[")[0]
-    for name in (nodeid, bare):
-        if name in order:
-            return name
+    """The wanted name that means this item, the most precise one."""
+    return next((name for name in _names(nodeid) if name in order), None)
+
+
+def _names(nodeid: str) -> Iterator[str]:
+    """What an item can be called: itself, its function, classes, file, folders, the rootdir."""
+    yield nodeid
+    path, _, rest = nodeid.partition("::")
+    bare = rest.partition("[")[0]
     while bare:
-        cut = max(bare.rfind("::"), bare.rfind("/"))
-        bare = bare[: max(cut, 0)]
-        if bare in order:
-            return bare
-    return None
+        yield f"{path}::{bare}"
+        bare = bare.rpartition("::")[0]
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+    yield "."

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from pytest_cideldill import clock
 
-_HAS_ITIMER = hasattr(signal, "setitimer")
+_setitimer = getattr(signal, "setitimer", None)  # tests patch `signal`
 
 
 class PauseClock:
@@ -32,14 +32,14 @@ class PauseClock:
         if get_ident() != self._main:
             yield
             return
-        left = signal.setitimer(signal.ITIMER_REAL, 0) if _HAS_ITIMER else (0.0, 0.0)
+        left = _setitimer(signal.ITIMER_REAL, 0) if _setitimer else (0.0, 0.0)
         start = clock.wall()
         try:
             yield
         finally:
             self._intervals.append((start, clock.wall()))
-            if left[0]:
-                signal.setitimer(signal.ITIMER_REAL, *left)
+            if left[0] and _setitimer:
+                _setitimer(signal.ITIMER_REAL, *left)
 
     def overlap(self, start: float, stop: float) -> float:
         """Seconds between two epoch times that were spent paused."""

@@ -10,9 +10,10 @@ from pytest_cideldill.project import Project
 
 
 def visible_places(excinfo: pytest.ExceptionInfo[BaseException], project: Project) -> list[Place]:
-    """The frames of an exception without those of pytest, pluggy and this plugin, innermost first.
+    """The frames of an exception without those of the test tools, innermost first.
 
-    When nothing is left (a failure inside pytest itself), all of them.
+    Those are pytest, pluggy, unittest and this plugin. When nothing is left (a failure inside
+    pytest itself), all of them.
     """
     entries = list(excinfo.traceback)
     shown = [
@@ -20,6 +21,7 @@ def visible_places(excinfo: pytest.ExceptionInfo[BaseException], project: Projec
         for entry in entries
         if filter_traceback(entry)
         and not entry.ishidden(excinfo)
+        and "__unittest" not in entry.frame.raw.f_globals
         and not project.is_ours(entry.frame.raw.f_code.co_filename)
     ]
     return [(entry.frame.raw, entry.lineno + 1) for entry in reversed(shown or entries)]

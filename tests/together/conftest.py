@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.together.workbench import Bench
+from tests.together.workbench import workbench
 
 MakeProject = Callable[..., Path]
 
@@ -29,3 +33,17 @@ def make_project(tmp_path: Path) -> MakeProject:
         return root
 
     return make
+
+
+@pytest.fixture(scope="session")
+def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """One front end for many tests, since its start takes as long as three of them."""
+    with workbench(tmp_path_factory.mktemp("bench") / "project") as bench:
+        yield bench
+
+
+@pytest.fixture
+def bench(shared_bench: Bench) -> Iterator[Bench]:
+    """The shared bench, cleared afterwards."""
+    yield shared_bench
+    shared_bench.clear()

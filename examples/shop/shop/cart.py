@@ -34,6 +34,6 @@ class Cart:
         self.items.append(Item(name, Decimal(price), quantity))
 
     def total(self) -> Decimal:
-        """What is to be paid, to the cent."""
+        """What is to be paid, to ten cents."""
         full = sum((item.subtotal() for item in self.items), Decimal(0))
         return (full * (1 - rate(self.coupon))).quantize(Decimal("0.1"))

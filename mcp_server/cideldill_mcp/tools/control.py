@@ -14,7 +14,7 @@ from cideldill_mcp.tools.registry import Tool
 async def state(request: Request) -> Reply:
     """`debug_state`: the newest run in one reply."""
     run = request.runs.newest
-    running = _running(run) if run is not None else []
+    running = _running(run) if run is not None and not run.is_over else []
     body = {
         "rootdir": request.runs.recipe.rootdir,
         "state": run.state if run is not None else "idle",

@@ -8,6 +8,8 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import remove_everywhere
 from cideldill_mcp.runs import set_everywhere
 from cideldill_mcp.tools import report
+from cideldill_mcp.tools.paging import AFTER
+from cideldill_mcp.tools.paging import behind
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
@@ -31,15 +33,17 @@ WAIT_S = 25.0
 
 async def list_breakpoints(request: Request) -> Reply:
     """Every name with its behaviors."""
-    desired = sorted(request.desired, key=lambda each: each.function_name)
+    known = sorted(request.desired, key=lambda each: each.function_name)
+    desired = behind(known, lambda each: each.function_name, request["after"])
     body = {
         "breakpoints": [each.function_name for each in desired],
         "behaviors": {each.function_name: each.behavior for each in desired},
         "after_behaviors": {each.function_name: each.after_behavior for each in desired},
         "replacements": {},
+        "total_count": len(known),
     }
     in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
-    return Reply(body, lists=["breakpoints"], in_step=in_step)
+    return Reply(body, lists=["breakpoints"], cursor=str, in_step=in_step)
 
 
 async def add(request: Request) -> Reply:
@@ -74,14 +78,14 @@ async def add(request: Request) -> Reply:
 
 async def remove(request: Request) -> Reply:
     """By name (idempotent) or by id."""
-    name, id = request["function_name"], request["id"]
+    name, id = (request["function_name"] or "").strip(), request["id"]
     if not name and not id:
         raise Refusal(
             ErrorCode.MISSING_PARAMETER,
             "give function_name or id; breakpoint_list_breakpoints shows the names",
             parameter="function_name",
         )
-    known = request.desired.get(id) if id else request.desired.named(name.strip())
+    known = request.desired.get(id) if id else request.desired.named(name)
     if known is None and id:
         ids = ", ".join(each.id for each in request.desired) or "none"
         raise Refusal(
@@ -97,7 +101,13 @@ async def remove(request: Request) -> Reply:
 async def list_paused(request: Request) -> Reply:
     """Every parked thread of every run."""
     paused = [report.told(pause) for run in request.runs for pause in run.pauses.values()]
-    return Reply({"paused": paused}, lists=["paused"], cursor=lambda pause: pause["id"])
+    shown = behind(paused, _id_of, request["after"])
+    return Reply({"paused": shown, "total_count": len(paused)}, lists=["paused"], cursor=_id_of)
+
+
+def _id_of(pause: dict[str, Any]) -> str:
+    id: str = pause["id"]
+    return id
 
 
 async def resume(request: Request) -> Reply:
@@ -149,11 +159,11 @@ def _note_intervention(run: Run, pause: dict[str, Any], request: Request) -> Non
     where = f"{place['file']}:{place['line']}"
     action = request["action"]
     if action == "skip":
-        run.interventions.append(f"the result of {what}, {where},")
+        run.interventions.append(f"the result of {what} ({where})")
     elif action == "raise":
-        run.interventions.append(f"what {what}, {where}, raises")
+        run.interventions.append(f"what {what} ({where}) raises")
     elif request["modified_args"] is not None or request["modified_kwargs"] is not None:
-        run.interventions.append(f"what is passed to {what}, {where},")
+        run.interventions.append(f"what is passed to {what} ({where})")
 
 
 async def repl_eval(request: Request) -> Reply:
@@ -222,6 +232,7 @@ TOOLS = (
         "List function breakpoints",
         "The names of all function breakpoints with their behaviors.",
         list_breakpoints,
+        (AFTER,),
         reads_only=True,
         is_list=True,
     ),
@@ -266,6 +277,7 @@ TOOLS = (
         "List paused tests",
         "Every paused thread: why, where, its arguments and locals.",
         list_paused,
+        (AFTER,),
         reads_only=True,
         is_list=True,
     ),

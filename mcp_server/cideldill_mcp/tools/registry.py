@@ -98,9 +98,10 @@ class Param:
             raise self._invalid(given, f"array of {self.items}")
         if self.choices and given not in self.choices:
             raise self._invalid(given, "one of: " + ", ".join(self.choices))
-        if self.minimum is not None and given < self.minimum:
+        # Negated, since NaN (which JSON parsers let pass) is neither below nor above anything.
+        if self.minimum is not None and not given >= self.minimum:
             raise self._invalid(given, f"{self.type} of at least {self.minimum}")
-        if self.maximum is not None and given > self.maximum:
+        if self.maximum is not None and not given <= self.maximum:
             raise self._invalid(given, f"{self.type} of at most {self.maximum}")
         return given
 

@@ -19,6 +19,9 @@ SHORT_MESSAGE = 500
 PROGRESS_S = 0.5
 """Seconds between progress notifications."""
 
+MAX_CHANGES = 3
+"""How many of a client's changes the hint at a cause names."""
+
 
 def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
     """The present pauses of a run that came after `after`, oldest first, for `stops`.
@@ -86,7 +89,15 @@ async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) 
             shown = results.done
             running = ", ".join(test.nodeid for test in results.running()[:3])
             await request.progress(shown, results.total, running or run.state)
+        elif _waits_for_client(run):
+            break
     return holds()
+
+
+def _waits_for_client(run: Run) -> bool:
+    """Whether every test under way is paused: by itself nothing more will come."""
+    paused = {pause["nodeid"] for pause in run.pauses.values()}
+    return bool(paused) and all(test.nodeid in paused for test in run.results.running())
 
 
 def next_steps(run: Run, runs: Runs) -> list[str]:
@@ -140,4 +151,10 @@ def _flipped(run: Run, runs: Runs) -> str | None:
     ]
     if not passed:
         return None
-    return f"the verdict of {passed[0]} flipped: {'; '.join(run.interventions)} is the cause"
+    changes = list(dict.fromkeys(run.interventions))
+    if len(changes) == 1:
+        return f"the verdict of {passed[0]} flipped: {changes[0]} is the cause"
+    left_out = len(changes) - MAX_CHANGES
+    more = f"; and {left_out} more changes" if left_out > 0 else ""
+    told = "; ".join(changes[:MAX_CHANGES])
+    return f"the verdict of {passed[0]} flipped, the cause is among: {told}{more}"

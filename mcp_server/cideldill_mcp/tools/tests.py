@@ -14,6 +14,8 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.runs import run_active
 from cideldill_mcp.tools import report
+from cideldill_mcp.tools.paging import AFTER
+from cideldill_mcp.tools.paging import behind
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
@@ -110,7 +112,8 @@ def _relative(nodeid: str, rootdir: str | None) -> str:
 
 
 def _is_under(nodeid: str, name: str) -> bool:
-    return nodeid == name or any(nodeid.startswith(name + follow) for follow in ("::", "[", "/"))
+    ends = ("::", "[", "/")
+    return name in (nodeid, ".") or any(nodeid.startswith(name + end) for end in ends)
 
 
 async def _check_xdist(runs: Runs) -> None:
@@ -147,29 +150,15 @@ async def list_tests(request: Request) -> Reply:
     nodeids = results.nodeids
     if request["pattern"]:
         nodeids = [nodeid for nodeid in nodeids if matches(request["pattern"], nodeid)]
-    page = _page(nodeids, request["after"], request["limit"])
+    page = behind(nodeids, str, request["after"])[: request["limit"]]
     body: dict[str, Any] = {
-        "tests": page,
+        "tests": list(page),
         "total_count": len(nodeids),
         "errors": _errors(results),
     }
     if page and page[-1] != nodeids[-1]:
         body |= {"truncated": True, "next_after": page[-1]}
     return Reply(body, lists=["tests", "errors"], cursor=lambda nodeid: nodeid)
-
-
-def _page(nodeids: list[str], after: str | None, limit: int) -> list[str]:
-    start = 0
-    if after is not None:
-        if after not in nodeids:
-            raise Refusal(
-                ErrorCode.INVALID_PARAMETER,
-                f"after {after!r} is not in the list; use the next_after of the reply before",
-                parameter="after",
-                expected="a node id of the list",
-            )
-        start = nodeids.index(after) + 1
-    return nodeids[start : start + limit]
 
 
 def matches(pattern: str, nodeid: str) -> bool:
@@ -204,10 +193,11 @@ async def results(request: Request) -> Reply:
                 run_id=asked.id,
             )
     tests.sort(key=lambda test: test.outcome not in FAILED)  # stable: failures first
-    shown = [test.to_plain() for test in tests[: request["limit"]]]
+    left = behind(tests, lambda test: test.nodeid, request["after"])
+    shown = [test.to_plain() for test in left[: request["limit"]]]
     body: dict[str, Any] = {"run_id": asked.id, "tests": shown, "total_count": len(tests)}
-    if len(shown) < len(tests):
-        body["truncated"] = True
+    if len(shown) < len(left):
+        body |= {"truncated": True, "next_after": shown[-1]["nodeid"]}
     return Reply(body, lists=["tests"], cursor=lambda test: test["nodeid"])
 
 
@@ -229,7 +219,7 @@ TOOLS = (
         (
             Param("pattern", "string", "Glob if it has *?[, else substring"),
             Param("limit", "integer", default=200, minimum=1),
-            Param("after", "string", "next_after of the reply before"),
+            AFTER,
         ),
         reads_only=True,
         is_list=True,
@@ -279,6 +269,7 @@ TOOLS = (
             Param("outcome", "string", "failed, error, passed, skipped, …"),
             Param("nodeid", "string", "A test, class or file"),
             Param("limit", "integer", default=50, minimum=1),
+            AFTER,
         ),
         reads_only=True,
         is_list=True,

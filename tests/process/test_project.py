@@ -1,0 +1,146 @@
+"""What is user code, and how paths are told: contract, sections 1 (rule 5) and 4 (user code)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_cideldill
+from pytest_cideldill.project import Project
+
+OURS = str(Path(pytest_cideldill.__file__).parent / "manager.py")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    return root
+
+
+def file(root: Path, name: str) -> str:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_user"),
+    [
+        ("test_cart.py", True),
+        ("src/shop/cart.py", True),
+        ("lib/python/site.py", True),
+        ("site-packages.py", True),
+        ("venv/notes.py", True),  # a folder of that name that is no environment
+        (".tox/py312/lib/python3.12/site-packages/shop/cart.py", False),
+        ("vendor/site-packages/six.py", False),
+        (".venv/lib/python3.12/abc.py", False),
+        ("envs/ci/bin/tool.py", False),
+    ],
+)
+def test_user_code_is_under_the_rootdir_and_in_no_environment(
+    root: Path, name: str, is_user: bool
+) -> None:
+    """Without site-packages and virtual environments inside the rootdir (contract, section 4)."""
+    file(root, ".venv/pyvenv.cfg")
+    file(root, "envs/ci/pyvenv.cfg")
+    path = file(root, name)
+    project = Project(str(root))
+    assert project.is_user(path) is is_user
+    assert project.is_user(path) is is_user  # and so says the cache
+    assert project.relative(path) == name
+
+
+def test_code_elsewhere_is_not_the_user_s(root: Path) -> None:
+    """Told with its absolute path; a sibling with the same beginning is elsewhere too."""
+    project = Project(str(root))
+    sibling = file(root.parent, "project2/cart.py")
+    for path in (os.__file__, pytest.__file__, sibling):
+        assert not project.is_user(path)
+        assert project.relative(path) == os.path.realpath(path)
+
+
+@pytest.mark.parametrize("name", ["<string>", "<frozen importlib._bootstrap>", "<doctest x[0]>"])
+def test_code_without_a_file_is_nobody_s(root: Path, name: str) -> None:
+    """Its name is told as it is; it is never looked for on disk."""
+    project = Project(str(root))
+    assert not project.is_user(name)
+    assert not project.is_ours(name)
+    assert project.relative(name) == name
+
+
+def test_our_own_code_is_ours_wherever_the_rootdir_is() -> None:
+    """This project's own tests run with its rootdir above the plugin."""
+    project = Project(str(Path(OURS).parent.parent))
+    assert project.is_ours(OURS)
+    assert not project.is_user(OURS)
+    assert project.is_user(__file__)
+    assert not project.is_ours(__file__)
+
+
+def test_a_rootdir_that_is_itself_an_environment_is_user_code(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m venv .` in the project's folder: everything is below an environment then."""
+    file(root, "pyvenv.cfg")
+    monkeypatch.setattr(sys, "prefix", str(root))
+    monkeypatch.setattr(sys, "exec_prefix", str(root))
+    project = Project(str(root))
+    assert project.is_user(file(root, "shop/cart.py"))
+    assert not project.is_user(file(root, "lib/python3.12/site-packages/six.py"))
+
+
+def test_a_rootdir_below_the_interpreter_s_prefix_is_user_code(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/usr/src/app` with a Python installed in `/usr`, as in many container images."""
+    monkeypatch.setattr(sys, "prefix", str(root.parent))
+    monkeypatch.setattr(sys, "exec_prefix", str(root.parent))
+    assert Project(str(root)).is_user(file(root, "shop/cart.py"))
+
+
+def test_the_running_environment_inside_the_rootdir_is_not_user_code(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one without `pyvenv.cfg` (conda)."""
+    monkeypatch.setattr(sys, "prefix", str(root / "env"))
+    project = Project(str(root))
+    assert not project.is_user(file(root, "env/lib/tool.py"))
+    assert project.is_user(file(root, "environment/tool.py"))
+
+
+def test_symbolic_links_are_followed(root: Path) -> None:
+    """One file is one file: a rootdir reached through a link, a package linked into it."""
+    real = file(root, "shop/cart.py")
+    (root.parent / "link").symlink_to(root)
+    (root / "alias").symlink_to(root / "shop")
+    (root / "outside").symlink_to(Path(os.__file__).parent)
+    for project in (Project(str(root)), Project(str(root.parent / "link"))):
+        for spelled in (real, str(root.parent / "link/shop/cart.py"), str(root / "alias/cart.py")):
+            assert project.is_user(spelled)
+            assert project.relative(spelled) == "shop/cart.py"
+        assert not project.is_user(str(root / "outside/os.py"))
+
+
+def test_a_relative_name_keeps_its_meaning_when_the_directory_changes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m` from the rootdir may leave relative names in code objects; tests chdir."""
+    file(root, "shop/cart.py")
+    monkeypatch.chdir(root)
+    project = Project(str(root))
+    assert project.is_user("shop/cart.py")
+    monkeypatch.chdir(root.parent)
+    assert project.is_user("shop/cart.py")
+    assert project.relative("shop/cart.py") == "shop/cart.py"
+
+
+def test_the_root_of_the_file_system_may_be_the_rootdir() -> None:
+    """pytest chooses `/` when the arguments have nothing else in common."""
+    project = Project("/")
+    assert project.relative("/opt/x.py") == "opt/x.py"
+    assert project.is_user("/nowhere/x.py")

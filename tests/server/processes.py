@@ -1,0 +1,240 @@
+"""A front end without a client, and fake test processes that speak the wire by hand.
+
+The runs are real (their child is `sleep`); what dials in is this module's `Process`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Coroutine
+from typing import Any
+from typing import TypeVar
+
+from cideldill_mcp.desired import Desired
+from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.launch import Recipe
+from cideldill_mcp.run import Order
+from cideldill_mcp.run import Run
+from cideldill_mcp.runs import Runs
+from cideldill_mcp.tools import profile
+from cideldill_mcp.tools.registry import Toolbox
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import Begin
+from pytest_cideldill.wire import Hello
+from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import Replied
+from pytest_cideldill.wire import Stopped
+from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import to_plain
+
+DEADLINE_S = 10.0
+"""No wait of a test takes longer."""
+
+M = TypeVar("M")
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test function on an event loop of its own, bounded."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 3 * DEADLINE_S))
+
+    return run
+
+
+class Process:
+    """One fake process under test; `worker` is its name."""
+
+    def __init__(
+        self, worker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.worker = worker
+        self._reader, self._writer = reader, writer
+        self._decoder = FrameDecoder()
+        self._received: list[Message] = []
+
+    @classmethod
+    async def connect(cls, invitation: dict[str, Any], worker: str = "main") -> Process:
+        """Open a connection and say nothing."""
+        address = invitation["address"]
+        if isinstance(address, str):
+            return cls(worker, *await asyncio.open_unix_connection(address))
+        return cls(worker, *await asyncio.open_connection(*address))
+
+    async def raw(self, data: bytes) -> None:
+        """Send bytes."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def send(self, *messages: Message) -> None:
+        """Send messages."""
+        await self.raw(b"".join(encode_frame(to_plain(each)) for each in messages))
+
+    async def receive(self) -> Message:
+        """The next message.
+
+        Raises:
+            EOFError: The server hung up.
+        """
+        while not self._received:
+            data = await asyncio.wait_for(self._reader.read(65536), DEADLINE_S)
+            if not data:
+                raise EOFError
+            self._received += map(from_plain, self._decoder.feed(data))
+        return self._received.pop(0)
+
+    async def next(self, kind: type[M]) -> M:
+        """The next message, which must be of this kind."""
+        message = await self.receive()
+        assert isinstance(message, kind), message
+        return message
+
+    async def is_dropped(self) -> bool:
+        """Whether the server hung up and said nothing more."""
+        try:
+            message = await self.receive()
+        except (EOFError, ConnectionError):
+            return True
+        raise AssertionError(f"not dropped: {message}")
+
+    async def until_begin(self) -> list[Message]:
+        """Every command of the handshake, `Begin` left out."""
+        commands: list[Message] = []
+        while not isinstance(command := await self.receive(), Begin):
+            commands.append(command)
+        return commands
+
+    async def answer(self, kind: type[M], **result: Any) -> M:
+        """Receive a command of this kind and answer it."""
+        command = await self.next(kind)
+        await self.send(Replied(command.request, result))  # type: ignore[attr-defined]
+        return command
+
+    async def stop(self, number: int = 1) -> str:
+        """Report a pause before a call; its id."""
+        pause = pause_of(self.worker, number)
+        await self.send(Stopped(pause))
+        id: str = pause["id"]
+        return id
+
+    async def close(self) -> None:
+        """Hang up."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+def hello_of(run_id: str, worker: str, protocol: int = PROTOCOL) -> Hello:
+    """What a process says first."""
+    engine = {"name": "none"}
+    return Hello(
+        protocol, run_id, 123, worker, "3.12.1", "python", "9.0", "rootdir", "cwd", [], engine
+    )
+
+
+def pause_of(worker: str, number: int, **changes: Any) -> dict[str, Any]:
+    """A pause before a call, as a process reports it."""
+    return {
+        "id": f"r1.{worker}.{number}",
+        "paused_at": 1.0,
+        "lease_expires_at": 2.0,
+        "repl_sessions": [],
+        "pause_reason": "breakpoint",
+        "phase": "before",
+        "when": "call",
+        "breakpoint_id": "fn-1",
+        "nodeid": f"test_{worker}.py::test_x",
+        "run_id": "r1",
+        "worker": worker,
+        "thread": {"id": 1, "name": "MainThread"},
+        "location": {"file": "shop.py", "line": 3, "function": "total", "source": "x"},
+        "locals": {},
+        "call_data": {
+            "method_name": "total",
+            "qualified_name": "shop.total",
+            "pretty_args": ["1"],
+            "pretty_kwargs": {},
+        },
+    } | changes
+
+
+class Front:
+    """The front end's inside: runs, breakpoints, tools."""
+
+    def __init__(self) -> None:
+        self.desired, self.log = Desired(), EventLog()
+        self.runs = Runs(Recipe(["sleep"], ["60"]), self.desired, self.log, 1800.0)
+        self.toolbox = Toolbox(profile.tools("full"), self.runs, self.desired)
+        self._processes: list[Process] = []
+
+    async def start(self, **order: Any) -> Run:
+        """Start a run; its child never dials in."""
+        return await self.runs.start(Order(**order))
+
+    async def connect(self, run_id: str = "r1", worker: str = "main") -> Process:
+        """A connection that has shown the token and nothing else."""
+        invitation = self.invitation(run_id)
+        process = await Process.connect(invitation, worker)
+        self._processes.append(process)
+        await process.raw(bytes.fromhex(invitation["token"]))
+        return process
+
+    def invitation(self, run_id: str = "r1") -> dict[str, Any]:
+        """What the child of a run found in its environment."""
+        return self.runs._hub.invitation(run_id)
+
+    async def greeted(self, worker: str = "main", run_id: str = "r1") -> Process:
+        """A process that has said hello; its handshake is not read yet."""
+        process = await self.connect(run_id, worker)
+        await process.send(hello_of(run_id, worker))
+        return process
+
+    async def live(self, *workers: str) -> list[Process]:
+        """Processes that have begun."""
+        processes = [await self.greeted(worker) for worker in workers]
+        for each in processes:
+            await each.until_begin()
+        return processes
+
+    def call(self, tool: str, **arguments: Any) -> asyncio.Task[dict[str, Any]]:
+        """Start a tool call; the task's result is the reply, error objects included."""
+
+        async def progress(_done: float, _total: float | None, _text: str) -> None:
+            return None
+
+        async def call() -> dict[str, Any]:
+            result = await self.toolbox.call(tool, arguments, progress)
+            (content,) = result.content
+            body: dict[str, Any] = json.loads(content.text)  # type: ignore[union-attr]
+            assert bool(result.is_error) == ("error" in body)
+            return body
+
+        return asyncio.get_running_loop().create_task(call())
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until events have made it so."""
+        assert await self.log.until(holds, DEADLINE_S)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self.runs.close("disconnect", DEADLINE_S)
+        for each in self._processes:
+            await each.close()
+
+
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[Front]:
+    """A front end that leaves nothing behind."""
+    front = Front()
+    try:
+        yield front
+    finally:
+        await front.close()

@@ -1,0 +1,142 @@
+"""How a run ended: every row of pytest facts, section 8, through `classify`.
+
+The rule there: finish seen → its code; else bye seen → startup error; else process gone → crashed.
+Exit codes alone lie.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from cideldill_mcp.ending import MAX_MESSAGE
+from cideldill_mcp.ending import MAX_STACKS
+from cideldill_mcp.ending import Evidence
+from cideldill_mcp.ending import classify
+
+LAST = ("call", "test_a.py::test_b")
+FATAL = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
+
+
+def evidence(returncode: int | None, exit_code: int | None, bye: bool, **more: Any) -> Evidence:
+    return Evidence(
+        connected=more.pop("connected", True),
+        exit_code=exit_code,
+        departed=bye,
+        returncode=returncode,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind"),
+    [
+        pytest.param(evidence(-11, None, False, last=LAST), "crashed", id="segfault"),
+        pytest.param(evidence(-6, None, False, last=LAST), "crashed", id="abort"),
+        pytest.param(evidence(-9, None, False, last=LAST), "crashed", id="kill -9"),
+        pytest.param(evidence(3, None, False, last=LAST), "crashed", id="os._exit(3)"),
+        pytest.param(evidence(0, None, False, last=LAST), "crashed", id="os._exit(0)"),
+        pytest.param(evidence(1, 1, True), "finished", id="sys.exit or RecursionError in a test"),
+        pytest.param(evidence(2, 2, True, interrupted="KeyboardInterrupt"), "interrupted",
+                     id="Ctrl-C"),
+        pytest.param(evidence(2, 2, True, interrupted="Exit: enough"), "interrupted",
+                     id="pytest.exit()"),
+        pytest.param(evidence(42, 42, True, interrupted="Exit: 42"), "finished",
+                     id="pytest.exit(returncode=42)"),
+        pytest.param(evidence(3, 3, True, interrupted="Exit: 3"), "finished",
+                     id="pytest.exit(returncode=3)"),
+        pytest.param(evidence(5, 5, True, interrupted="Exit: 5"), "finished",
+                     id="pytest.exit(returncode=5)"),
+        pytest.param(evidence(1, 1, True), "finished", id="-x"),
+        pytest.param(evidence(2, 2, True), "finished", id="collection error"),
+        pytest.param(evidence(3, 3, True, internal_error="boom"), "internal_error",
+                     id="plugin bug in a hook"),
+        pytest.param(evidence(4, None, True, errors="unrecognized arguments"), "startup_error",
+                     id="unknown option"),
+        pytest.param(evidence(4, None, False, connected=False, errors="ImportError"),
+                     "startup_error", id="never connected"),
+        pytest.param(evidence(-11, None, False, connected=False), "crashed",
+                     id="segfault before it connected"),
+        pytest.param(evidence(4, 4, True, errors="not found: x.py"), "startup_error",
+                     id="unknown node id"),
+        pytest.param(evidence(5, 5, True), "no_tests", id="nothing selected"),
+        pytest.param(evidence(0, 0, True), "finished", id="all passed"),
+        pytest.param(evidence(-11, 0, True), "finished", id="segfault after the verdict"),
+        pytest.param(evidence(1, 1, False), "finished", id="hangs after the verdict"),
+        pytest.param(evidence(None, 1, True), "finished", id="still alive after the verdict"),
+        pytest.param(evidence(-9, None, False, last=LAST, stopped=True), "interrupted",
+                     id="killed by a client"),
+    ],
+)  # fmt: skip
+def test_every_way_a_run_can_end_is_told_apart(seen: Evidence, kind: str) -> None:
+    """The kinds of the contract, section 5."""
+    assert classify(seen)["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(11, "SIGSEGV"), (6, "SIGABRT"), (9, "SIGKILL"), (63, "signal 63")]
+)
+def test_a_crash_by_a_signal_names_it_and_the_last_test(number: int, name: str) -> None:
+    """`signal`, `lastTest`; real-time signals have no name of their own."""
+    end = classify(evidence(-number, None, False, last=LAST))
+    assert end == {
+        "kind": "crashed",
+        "signal": name,
+        "message": f"the test process was ended by {name}",
+        "lastTest": "test_a.py::test_b",
+        "lastPhase": "call",
+    }
+
+
+def test_an_exit_without_a_verdict_says_its_code() -> None:
+    """`os._exit(3)` is not an internal error of pytest."""
+    end = classify(evidence(3, None, False))
+    assert "exit code 3" in end["message"]
+    assert not {"signal", "lastTest", "stacks"} & set(end)
+
+
+@pytest.mark.parametrize("before", ["", "warning: something\n"])
+def test_the_stacks_are_the_last_fatal_error_on_stderr(before: str) -> None:
+    """From pytest's faulthandler; an earlier block belongs to a child that the test crashed."""
+    errors = before + FATAL + "  File old\n" + FATAL + "  File new\n"
+    end = classify(evidence(-signal.SIGSEGV, None, False, errors=errors))
+    assert end["stacks"] == FATAL + "  File new\n"
+
+
+def test_stacks_and_messages_are_bounded() -> None:
+    """They are part of every reply about this run: of stacks the top, of messages the end."""
+    crashed = classify(evidence(-11, None, False, errors=FATAL + "x" * 100_000))
+    assert len(crashed["stacks"]) == MAX_STACKS
+    assert crashed["stacks"].startswith("Fatal")
+    failed = classify(evidence(4, None, True, errors="y" * 100_000 + "end"))
+    assert len(failed["message"]) == MAX_MESSAGE
+    assert failed["message"].endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("errors", "output", "message"),
+    [
+        ("ERROR: usage\n", "ignored", "ERROR: usage"),
+        (" \n", "ImportError in conftest\n", "ImportError in conftest"),
+        ("", "", "pytest ended with exit code 4 and no message"),
+    ],
+)
+def test_a_startup_error_carries_pytest_s_text(errors: str, output: str, message: str) -> None:
+    """Text on stderr, else on stdout (a conftest that fails under capture)."""
+    end = classify(evidence(4, None, True, errors=errors, output=output))
+    assert end == {"kind": "startup_error", "message": message}
+
+
+def test_an_internal_error_carries_pytest_s_text() -> None:
+    """From `pytest_internalerror`; without it what stderr says."""
+    seen = evidence(3, 3, True, internal_error="INTERNALERROR> boom", errors="other")
+    assert classify(seen)["message"] == "INTERNALERROR> boom"
+    assert classify(evidence(3, 3, True, errors="other"))["message"] == "other"
+
+
+def test_an_interrupted_run_says_what_struck() -> None:
+    """Ctrl-C, or the reason given to `pytest.exit`, also with a code of its own."""
+    assert classify(evidence(2, 2, True, interrupted="Exit: enough"))["message"] == "Exit: enough"
+    assert classify(evidence(9, 9, True, interrupted="Exit: nine"))["message"] == "Exit: nine"

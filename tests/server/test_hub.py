@@ -1,0 +1,261 @@
+"""Two connected processes, and strangers: who is let in, what reaches whom, who may die.
+
+Raw clients speak the wire to a real hub and real runs. Expectations: issue 2 (items 4 and 6),
+contract, sections 1, 2 and 4.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from cideldill_mcp import hub as hub_module
+from cideldill_mcp import runs as runs_module
+from cideldill_mcp import targets
+from cideldill_mcp.tools import functions
+from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import Configure
+from pytest_cideldill.wire import Evaluate
+from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.wire import ReleaseAll
+from pytest_cideldill.wire import Replied
+from pytest_cideldill.wire import Resume
+from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import Warned
+from tests.server.processes import in_loop
+from tests.server.processes import serving
+
+# --- two processes ------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_every_process_gets_every_breakpoint_before_it_begins() -> None:
+    """Architecture: desired breakpoints are sent to every process before it collects."""
+    async with serving() as front:
+        one = front.desired.add_function("shop.total", "stop", None)
+        two = front.desired.add_function("tax", "go", "amount > 3")
+        await front.start(wanted=["test_a.py"], pause_on="error")
+        for worker in ("gw0", "gw1"):
+            process = await front.greeted(worker)
+            assert await process.until_begin() == [
+                Configure("error", 1800.0, ["test_a.py"]),
+                AddBreakpoint(0, one.id, "shop.total", "stop", None),
+                AddBreakpoint(0, two.id, "tax", "go", "amount > 3"),
+            ]
+
+
+@in_loop
+async def test_a_breakpoint_added_later_is_set_in_both_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody waits for a slow process before the next one is asked; the answers are merged."""
+    monkeypatch.setattr(runs_module, "BIND_S", 600.0)
+    async with serving() as front:
+        await front.start()
+        processes = await front.live("gw0", "gw1")
+        adding = front.call("breakpoint_add", function_name="total")
+        commands = [await each.next(AddBreakpoint) for each in processes]
+        assert {(each.id, each.function_name) for each in commands} == {("fn-1", "total")}
+        for process, command, names in zip(
+            processes, commands, (["shop.total"], ["shop.total", "tax.total"]), strict=True
+        ):
+            answer = {"functions": names, "verified": True, "message": None}
+            await process.send(Replied(command.request, answer))
+        reply = await adding
+        assert (reply["functions"], reply["verified"]) == (["shop.total", "tax.total"], True)
+
+
+@in_loop
+async def test_two_simultaneous_stops_are_two_pauses_of_their_workers() -> None:
+    """Contract, section 2: a list of pauses; section 4: `paused` as soon as one is."""
+    async with serving() as front:
+        run = await front.start()
+        processes = await front.live("gw0", "gw1")
+        ids = [await each.stop() for each in processes]
+        assert ids == ["r1.gw0.1", "r1.gw1.1"]
+        await front.until(lambda: len(run.pauses) == 2)
+        paused = (await front.call("breakpoint_list_paused"))["paused"]
+        assert {(each["id"], each["worker"]) for each in paused} == set(
+            zip(ids, ("gw0", "gw1"), strict=True)
+        )
+        state = await front.call("debug_state")
+        assert (state["state"], sorted(state["paused"])) == ("paused", ids)
+
+
+@in_loop
+async def test_a_command_reaches_the_process_that_paused_and_no_other() -> None:
+    """Each pause is owned by one connection."""
+    async with serving() as front:
+        run = await front.start()
+        gw0, gw1 = await front.live("gw0", "gw1")
+        ids = [await gw0.stop(), await gw1.stop()]
+        await front.until(lambda: len(run.pauses) == 2)
+        resuming = front.call("breakpoint_continue", pause_id=ids[1], action="skip", fake_result=5)
+        resume = await gw1.answer(Resume, action="skip")
+        assert (resume.pause_id, resume.fake_result) == (ids[1], 5)
+        assert await resuming == {"status": "ok", "pause_id": ids[1], "action": "skip"}
+        await gw1.send(Resumed(ids[1], "skip", "client"))
+        evaluating = front.call("breakpoint_repl_eval", pause_id=ids[0], expression="1 + 1")
+        # The first thing that the other process hears of:
+        result = {"session_id": "s", "output": "2", "stdout": "", "is_error": False}
+        evaluate = await gw0.answer(Evaluate, **result, timed_out=False, lease_expires_at=3.0)
+        assert evaluate.expression == "1 + 1"
+        assert (await evaluating)["output"] == "2"
+        await front.until(lambda: list(run.pauses) == [ids[0]])
+
+
+@in_loop
+async def test_a_process_that_dies_takes_its_pauses_along_and_the_other_goes_on() -> None:
+    """`by: disconnect`; who asks for the pause is told that it is over."""
+    async with serving() as front:
+        run = await front.start()
+        gw0, gw1 = await front.live("gw0", "gw1")
+        ids = [await gw0.stop(), await gw1.stop()]
+        await front.until(lambda: len(run.pauses) == 2)
+        waiting = front.call("breakpoint_continue", pause_id=ids[0])
+        await gw0.next(Resume)
+        await gw0.close()
+        assert (await waiting)["error"] == "not_live"
+        await front.until(lambda: list(run.pauses) == [ids[1]])
+        gone = await front.call("breakpoint_continue", pause_id=ids[0])
+        assert (gone["error"], gone["reason"]) == ("pause_not_found", "already_resumed")
+        resuming = front.call("breakpoint_continue", pause_id=ids[1])
+        await gw1.answer(Resume, action="continue")
+        assert (await resuming)["status"] == "ok"
+
+
+@in_loop
+async def test_one_pause_is_resumed_once_whoever_asks() -> None:
+    """Contract: of two clients one wins; the process decides, the refusal is handed on."""
+    async with serving() as front:
+        run = await front.start()
+        (process,) = await front.live("main")
+        id = await process.stop()
+        await front.until(lambda: len(run.pauses) == 1)
+        both = [front.call("breakpoint_continue", pause_id=id) for _ in range(2)]
+        await process.answer(Resume, action="continue")
+        second = await process.next(Resume)
+        error = {"error": "pause_not_found", "message": "gone", "reason": "already_resumed"}
+        await process.send(Replied(second.request, error=error))
+        replies = [await each for each in both]
+        assert [reply.get("error") for reply in replies] == [None, "pause_not_found"]
+        unknown = await front.call("breakpoint_continue", pause_id="r1.gw7.1")
+        assert (unknown["error"], unknown["reason"]) == ("pause_not_found", "unknown")
+
+
+# --- who does not answer ------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Contract, rule 9: every wait is bounded. The late answer finds nobody and harms nobody."""
+    monkeypatch.setattr(functions, "RESUME_S", 0.05)
+    async with serving() as front:
+        run = await front.start()
+        (process,) = await front.live("gw0")
+        id = await process.stop()
+        await front.until(lambda: len(run.pauses) == 1)
+        busy = await front.call("breakpoint_continue", pause_id=id)
+        assert (busy["error"], busy["worker"]) == ("process_busy", "gw0")
+        assert "pid 123" in busy["message"]
+        late = await process.next(Resume)
+        monkeypatch.setattr(functions, "RESUME_S", 10.0)
+        again = front.call("breakpoint_continue", pause_id=id, action="skip")
+        second = await process.next(Resume)
+        assert second.request != late.request
+        await process.send(Replied(late.request, {"action": "continue"}))
+        await process.send(Replied(second.request, {"action": "skip"}))
+        await process.send(Replied(999, {"action": "raise"}))
+        assert (await again)["action"] == "skip"
+
+
+@in_loop
+async def test_a_breakpoint_waits_for_a_busy_process_only_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Contract, section 2: what can't be known is accepted with `verified: false` and a message."""
+    monkeypatch.setattr(runs_module, "BIND_S", 0.05)
+    async with serving() as front:
+        await front.start()
+        await front.live("gw0", "gw1")
+        reply = await front.call("breakpoint_add", function_name="total")
+        assert (reply["status"], reply["verified"]) == ("ok", False)
+        assert "does not answer" in reply["message"]
+
+
+@in_loop
+async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`eval_timeout` says whether it stopped; the interrupt is repeated, then given up."""
+    monkeypatch.setattr(targets, "EXTRA_S", (0.05, 0.05, 10.0))
+    async with serving() as front:
+        run = await front.start()
+        (process,) = await front.live("main")
+        id = await process.stop()
+        await front.until(lambda: len(run.pauses) == 1)
+        asked = {"pause_id": id, "expression": "while True: pass", "timeout_s": 0.1}
+        evaluating = front.call("breakpoint_repl_eval", **asked)
+        request = (await process.next(Evaluate)).request
+        for _ in range(3):
+            assert await process.next(Interrupt) == Interrupt(request)
+        result = {"session_id": "s", "output": "interrupted", "stdout": "", "is_error": True}
+        done = result | {"timed_out": True, "lease_expires_at": 3.0}
+        await process.send(Replied(request, done))
+        told = await evaluating
+        assert (told["error"], told["stopped"]) == ("eval_timeout", True)
+        monkeypatch.setattr(targets, "EXTRA_S", ())
+        stuck = await front.call("breakpoint_repl_eval", **asked)
+        assert (stuck["error"], stuck["stopped"]) == ("eval_timeout", False)
+
+
+# --- the place ----------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_the_socket_is_in_a_private_directory_that_goes_with_the_server() -> None:
+    """Issue 2, item 4: Unix socket in a 0700 directory."""
+    async with serving() as front:
+        await front.start()
+        invitation = front.invitation()
+        directory = invitation["directory"]
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+        assert os.path.dirname(invitation["address"]) == directory
+        assert invitation["run_id"] == "r1"
+    assert not os.path.exists(directory)
+
+
+@in_loop
+async def test_where_a_socket_path_is_too_long_it_is_loopback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Issue 2, item 4: loopback TCP elsewhere."""
+    monkeypatch.setattr(hub_module, "MAX_SOCKET_PATH", 0)
+    async with serving() as front:
+        run = await front.start()
+        address = front.invitation()["address"]
+        assert (address[0], len(address)) == ("127.0.0.1", 2)
+        (process,) = await front.live("main")
+        assert run.is_connected
+        await process.send(Warned("over TCP"))
+        await front.until(lambda: run.warnings == ["over TCP"])
+
+
+@in_loop
+async def test_closing_releases_everybody_and_hangs_up() -> None:
+    """Issue 2, item 3: paused tests are released before the run is ended."""
+    async with serving() as front:
+        await front.start()
+        processes = await front.live("gw0", "gw1")
+        for each in processes:
+            await each.stop()
+        await front.until(lambda: len(front.runs.get("r1").pauses) == 2)
+        closing = front.runs.close("disconnect", 5.0)
+        await closing
+        for each in processes:
+            assert await each.next(ReleaseAll) == ReleaseAll("disconnect")
+            assert await each.is_dropped()

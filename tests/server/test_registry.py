@@ -1,0 +1,311 @@
+"""Tools as a table: what is checked, what is refused and how, what clients see.
+
+Expectations: contract, section 1 (rules 1, 2, 3, 6, 10).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from cideldill_mcp.render import DEFAULT_MAX_CHARS
+from cideldill_mcp.tools import profile
+from cideldill_mcp.tools.registry import MAX_CHARS
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.registry import Toolbox
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from tests.server.processes import in_loop
+
+ALL = profile.tools("full")
+VALUES: dict[str, Any] = {
+    "string": "text",
+    "integer": 7,
+    "number": 1.5,
+    "boolean": True,
+    "array": [1],
+    "object": {"a": 1},
+}
+
+
+def every_param() -> list[Any]:
+    params = [(tool, param) for tool in ALL for param in (*tool.params, MAX_CHARS)]
+    return [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in params]
+
+
+def good(param: Param) -> Any:
+    """A value that this parameter takes."""
+    if param.choices:
+        return param.choices[0]
+    if param.items:
+        return [VALUES[param.items]]
+    if param.minimum is not None:
+        return int(param.minimum) + 1
+    return VALUES.get(param.type, "anything")
+
+
+def enough(tool: Tool) -> dict[str, Any]:
+    return {param.name: good(param) for param in tool.params if param.required}
+
+
+def refused(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    with pytest.raises(Refusal) as caught:
+        tool.check(arguments)
+    return caught.value.to_plain()
+
+
+# --- checking arguments, over the whole table ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("tool", "param"), every_param())
+def test_a_value_of_another_type_is_refused(tool: Tool, param: Param) -> None:
+    """Rule 3: `invalid_parameter` with `parameter` and `expected`; no silent coercion."""
+    for json_type, value in VALUES.items():
+        wanted = ("integer", "number") if param.type == "number" else (param.type,)
+        if param.type == "any" or json_type in wanted:
+            continue
+        body = refused(tool, enough(tool) | {param.name: value})
+        assert (body["error"], body["parameter"]) == (str(param.refuse_as), param.name)
+        assert body["expected"]
+        assert param.name in body["message"]
+
+
+@pytest.mark.parametrize(("tool", "param"), every_param())
+def test_a_good_value_is_taken_as_it_is(tool: Tool, param: Param) -> None:
+    """And one that is left out, or null, becomes the default."""
+    value = good(param)
+    assert tool.check(enough(tool) | {param.name: value})[param.name] is value
+    if not param.required:
+        assert tool.check(enough(tool) | {param.name: None})[param.name] == param.default
+        assert tool.check(enough(tool))[param.name] == param.default
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"), [each for each in every_param() if each.values[1].required]
+)
+def test_a_required_value_that_is_missing_or_blank_is_refused(tool: Tool, param: Param) -> None:
+    """Rule 3: `missing_parameter` (+ `parameter`)."""
+    for missing in ({}, {param.name: None}, {param.name: ""}, {param.name: " \t\n"}):
+        body = refused(tool, {**enough(tool), param.name: None} | missing)
+        assert (body["error"], body["parameter"]) == ("missing_parameter", param.name)
+        assert param.name in body["message"]
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
+    """Rule 3."""
+    checked = tool.check(enough(tool) | {"no_such_parameter": object(), "": 1})
+    assert set(checked) == {param.name for param in (*tool.params, MAX_CHARS)}
+
+
+@pytest.mark.parametrize(
+    ("param", "value", "expected"),
+    [
+        (Param("n", "integer"), True, "integer"),  # bool is an int in Python, not in JSON
+        (Param("n", "integer"), 1.0, "integer"),
+        (Param("n", "integer"), "1", "integer"),
+        (Param("n", "number"), False, "number"),
+        (Param("n", "boolean"), 0, "boolean"),
+        (Param("n", "boolean"), "true", "boolean"),
+        (Param("n", "string"), 5, "string"),
+        (Param("n", "array", items="string"), ["a", 1], "array of string"),
+        (Param("n", "array", items="integer"), [1, True], "array of integer"),
+        (Param("n", "array"), "abc", "array"),
+        (Param("n", "string", choices=("a", "b")), "c", "one of: a, b"),
+        (Param("n", "integer", minimum=1), 0, "integer of at least 1"),
+        (Param("n", "number", maximum=300), 300.5, "number of at most 300"),
+        (Param("n", "number", minimum=0.1, maximum=1), -1e308, "number of at least 0.1"),
+        (Param("n", "number", maximum=300), float("inf"), "number of at most 300"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_what_would(param: Param, value: Any, expected: str) -> None:
+    """Rule 2: the message names the offending thing and the way out."""
+    with pytest.raises(Refusal) as caught:
+        param.check(value)
+    assert caught.value.to_plain() == {
+        "error": "invalid_parameter",
+        "message": f"parameter 'n' is {value!r}, expected {expected}",
+        "parameter": "n",
+        "expected": expected,
+    }
+
+
+def test_not_a_number_is_within_no_bounds() -> None:
+    """NaN compares false with everything; JSON parsers of clients and servers let it pass."""
+    with pytest.raises(Refusal):
+        Param("timeout_s", "number", minimum=0, maximum=300).check(float("nan"))
+
+
+def test_a_parameter_may_have_an_error_code_of_its_own() -> None:
+    """`invalid_behavior` (contract, section 2)."""
+    with pytest.raises(Refusal) as caught:
+        Param("b", "string", choices=("a",), refuse_as=ErrorCode.INVALID_BEHAVIOR).check("x")
+    assert caught.value.code is ErrorCode.INVALID_BEHAVIOR
+
+
+def test_a_long_value_is_told_shortened() -> None:
+    """It came from the client; sending it back in full helps nobody."""
+    with pytest.raises(Refusal) as caught:
+        Param("n", "integer").check("x" * 10_000)
+    assert len(caught.value.message) < 200
+
+
+def test_any_takes_every_value() -> None:
+    """For values that a handler decodes (`fake_result`)."""
+    for value in (*VALUES.values(), "", [], {}):
+        assert Param("v", "any").check(value) is value
+
+
+# --- what clients see ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_a_schema_says_what_is_checked(tool: Tool) -> None:
+    """Made from the same table; every key that constrains is there."""
+    schema = tool.definition().input_schema
+    shown = {param.name: param for param in (*tool.params, MAX_CHARS)}
+    assert schema["type"] == "object"
+    assert set(schema["properties"]) == {
+        name for name in shown if name != "max_chars" or tool.is_list
+    }
+    assert schema.get("required", []) == [param.name for param in tool.params if param.required]
+    for name, told in schema["properties"].items():
+        param = shown[name]
+        assert told.get("type", "any") == param.type
+        assert told.get("enum", []) == list(param.choices)
+        assert told.get("items") == ({"type": param.items} if param.items else None)
+        for key in ("minimum", "maximum", "default"):
+            assert told.get(key) == getattr(param, key)
+        if param.default is not None:
+            assert param.check(param.default) == param.default
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_every_tool_has_a_title_a_short_description_and_annotations(tool: Tool) -> None:
+    """Rule 10; a tool that only reads destroys nothing."""
+    told = tool.definition()
+    assert told.title
+    assert told.description
+    assert len(told.description) <= 400
+    hints = told.annotations
+    assert hints is not None
+    assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
+    assert hints.open_world_hint is False
+    assert not (hints.read_only_hint and hints.destructive_hint)
+
+
+def test_descriptions_are_short_on_average() -> None:
+    """Rule 10: 170 characters."""
+    assert sum(len(tool.about) for tool in ALL) / len(ALL) <= 170
+
+
+@pytest.mark.parametrize(("name", "most"), [("full", 21_000), ("plan", 21_000), ("triage", 8_000)])
+def test_the_list_of_tools_is_small(name: str, most: int) -> None:
+    """Rule 10: every client pays for it in every conversation."""
+    listing = types.ListToolsResult(tools=[tool.definition() for tool in profile.tools(name)])
+    text = listing.model_dump_json(by_alias=True, exclude_none=True)
+    assert len(text) <= most
+
+
+# --- calling ------------------------------------------------------------------------------------
+
+
+async def nobody(_done: float, _total: float | None, _text: str) -> None:
+    return None
+
+
+def toolbox(handler: Any, *params: Param) -> Toolbox:
+    tool = Tool("probe", "Probe", "For tests.", handler, params, is_list=True)
+    return Toolbox([tool], None, None)  # type: ignore[arg-type]  # no handler here looks at them
+
+
+async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:
+    result = await box.call("probe", arguments, nobody)
+    assert result.structured_content is None
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    return bool(result.is_error), json.loads(content.text)
+
+
+@in_loop
+async def test_a_reply_is_one_text_with_one_json_object() -> None:
+    """Rule 1."""
+
+    async def handler(request: Request) -> Reply:
+        return Reply({"n": request["n"], "given": sorted(request.given)})
+
+    box = toolbox(handler, Param("n", "integer", default=3), Param("m", "integer"))
+    assert await call(box) == (False, {"n": 3, "given": []})
+    assert await call(box, n=4, m=None, x=1) == (False, {"n": 4, "given": ["n", "x"]})
+
+
+@in_loop
+async def test_a_refusal_becomes_the_error_object() -> None:
+    """Rule 2: `{"error", "message", …ids}` with `isError: true`."""
+
+    async def handler(_: Request) -> Reply:
+        raise Refusal(ErrorCode.PAUSE_NOT_FOUND, "no such pause", pause_id="r1.main.1")
+
+    expected = {"error": "pause_not_found", "message": "no such pause", "pause_id": "r1.main.1"}
+    assert await call(toolbox(handler)) == (True, expected)
+    is_error, body = await call(toolbox(handler, Param("id", "string", required=True)))
+    assert (is_error, body["error"], body["parameter"]) == (True, "missing_parameter", "id")
+
+
+@in_loop
+async def test_a_failure_of_our_own_becomes_an_error_object_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rule 2: nothing ever escapes as a traceback; that goes to stderr, for the bug report."""
+
+    async def handler(_: Request) -> Reply:
+        raise ZeroDivisionError("boom")
+
+    is_error, body = await call(toolbox(handler))
+    assert (is_error, body["error"]) == (True, "internal_error")
+    assert "probe" in body["message"]
+    assert "boom" in body["message"]
+    captured = capsys.readouterr()
+    assert "ZeroDivisionError: boom" in captured.err
+    assert captured.out == ""
+
+
+@in_loop
+async def test_a_reply_is_cut_to_its_size_and_says_so() -> None:
+    """Rule 6: 8,000 characters unless the client asks for more."""
+
+    async def handler(_: Request) -> Reply:
+        items = [f"item {n}" for n in range(2_000)]
+        return Reply({"items": items}, lists=["items"], cursor=str)
+
+    box = toolbox(handler)
+    for asked, most in (({}, DEFAULT_MAX_CHARS), ({"max_chars": 500}, 500)):
+        result = await box.call("probe", asked, nobody)
+        (content,) = result.content
+        assert isinstance(content, types.TextContent)
+        body = json.loads(content.text)
+        assert most - 100 < len(content.text) <= most
+        assert (body["truncated"], body["total_count"]) == (True, 2_000)
+        assert body["next_after"] == body["items"][-1]
+    assert len((await call(box, max_chars=200_000))[1]["items"]) == 2_000
+    for too in (499, 200_001):
+        is_error, body = await call(box, max_chars=too)
+        assert (is_error, body["parameter"]) == (True, "max_chars")
+
+
+def test_every_error_code_survives_the_wire() -> None:
+    """A refusal of the process under test is handed on as it is."""
+    for code in ErrorCode:
+        refusal = Refusal(code, "a sentence", pause_id="r1", allowed=["a"])
+        plain = refusal.to_plain()
+        assert plain == {
+            "error": code.value, "message": "a sentence", "pause_id": "r1", "allowed": ["a"],
+        }  # fmt: skip
+        again = Refusal.from_plain(json.loads(json.dumps(plain)))
+        assert (again.code, again.message, again.extra) == (code, "a sentence", refusal.extra)

@@ -1,0 +1,232 @@
+"""What several tools tell of a run: verdict, stops with one autopsy, what can be done next."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cideldill_mcp.run import Run
+from cideldill_mcp.targets import Target
+from cideldill_mcp.tools import report
+from pytest_cideldill.wire import Collected
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Finished
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import Stopped
+from tests.server.processes import hello_of
+from tests.server.processes import pause_of
+
+TEST = "test_a.py::test_x"
+
+
+class Told:
+    """A run, and the events that its main process sends."""
+
+    def __init__(self, id: str = "r1") -> None:
+        self.run = Run(id)
+        self._target = Target(hello_of(id, "main"), lambda command: None)
+        self._seq = 0
+        self.run.connected(self._target)
+
+    def __call__(self, *events: Event) -> Told:
+        for event in events:
+            logged = self.run.apply(self._target, event)
+            if logged is not None:
+                self._seq += 1
+                self.run.logged(*logged, self._seq)
+        return self
+
+    def stop(self, number: int, **changes: Any) -> Told:
+        return self(Stopped(pause_of("main", number, **changes)))
+
+    def test(self, outcome: str = "passed", nodeid: str = TEST) -> Told:
+        self(NodeStarted(nodeid, 1.0))
+        if outcome != "passed":
+            self(PhaseReported(nodeid, "call", outcome, outcome, 0.1))
+        return self(NodeFinished(nodeid, 0.1, {"passed": 1} if outcome == "passed" else {}))
+
+    def over(self, exit_code: int = 0) -> Told:
+        self(Finished(exit_code))
+        self.run.settle()
+        return self
+
+
+def runs_of(*told: Told) -> Any:
+    """Stands for `Runs`, of which `next_steps` only asks for the runs."""
+    return [each.run for each in told]
+
+
+# --- the verdict --------------------------------------------------------------------------------
+
+
+def test_the_state_is_one_of_the_contract_s_four() -> None:
+    """Section 5: `running | paused | finished | crashed`, whatever happens inside."""
+    told = Told()
+    states = [report.verdict(told.run)["state"]]
+    told(Collected(1, []), NodeStarted(TEST, 1.0))
+    states.append(report.verdict(told.run)["state"])
+    told.stop(1)
+    states.append(report.verdict(told.run)["state"])
+    told(Resumed("r1.main.1", "continue", "client"))
+    states.append(report.verdict(told.run)["state"])
+    told.over()
+    states.append(report.verdict(told.run)["state"])
+    assert states == ["running", "running", "paused", "running", "finished"]
+    crashed = Told()
+    crashed.run.settle()
+    assert report.verdict(crashed.run)["state"] == "crashed"
+
+
+def test_exit_code_and_end_are_there_once_it_is_over() -> None:
+    """Section 5: `exit_code`?, `end`?; `passed` and `failed` are always counted."""
+    told = Told()
+    assert not {"exit_code", "end"} & set(report.verdict(told.run))
+    assert report.verdict(told.run)["outcomes"] == {"passed": 0, "failed": 0}
+    verdict = report.verdict(told.test().test("skipped", "b").over(0).run)
+    assert (verdict["exit_code"], verdict["end"]) == (0, {"kind": "finished"})
+    assert verdict["outcomes"] == {"passed": 1, "failed": 0, "skipped": 1}
+    assert verdict["duration_s"] >= 0
+
+
+def test_pauses_end_with_the_run() -> None:
+    """A process that is gone holds nothing."""
+    told = Told().stop(1).over(1)
+    assert told.run.pauses == {}
+    assert report.pauses(told.run, 8_000) == []
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exception", "longrepr", "told"),
+    [
+        ({"type": "KeyError", "message": "'x'"}, "text", {"type": "KeyError", "message": "'x'"}),
+        (None, "line\nworker 'gw0' crashed\n", {"type": None, "message": "worker 'gw0' crashed"}),
+        (None, None, None),
+        ({"type": "E", "message": "m" * 9_999}, None, {"type": "E", "message": "m" * 500}),
+    ],
+)
+def test_a_failure_says_what_was_raised(
+    exception: dict[str, Any] | None, longrepr: str | None, told: dict[str, Any] | None
+) -> None:
+    """An item of `failures`; without an exception the last line of pytest's text."""
+    event = PhaseReported(TEST, "setup", "error", "failed", 0.1, exception, {"line": 3}, longrepr)
+    assert report.failure(event) == {
+        "nodeid": TEST,
+        "phase": "setup",
+        "exception": told,
+        "location": {"line": 3},
+    }
+
+
+# --- stops --------------------------------------------------------------------------------------
+
+
+def autopsy(size: int = 20) -> dict[str, Any]:
+    return {"exception": {"type": "KeyError"}, "frames": ["x" * 90] * size}
+
+
+def test_only_the_newest_stop_carries_its_autopsy() -> None:
+    """Rule 6; oldest first, each with `seq`, `reason` and both names of its id."""
+    told = Told().stop(1, autopsy=autopsy()).stop(2, autopsy=autopsy()).stop(3, autopsy=autopsy())
+    stops = report.pauses(told.run, 8_000)
+    assert [each["id"] for each in stops] == ["r1.main.1", "r1.main.2", "r1.main.3"]
+    assert [each["pause_id"] for each in stops] == [each["id"] for each in stops]
+    assert [each["seq"] for each in stops] == [1, 2, 3]
+    assert [each["reason"] for each in stops] == ["breakpoint"] * 3
+    assert ["autopsy" in each for each in stops] == [False, False, True]
+
+
+def test_stops_that_are_known_are_left_out() -> None:
+    """`breakpoint_continue` with `wait` tells what came after it."""
+    told = Told().stop(1).stop(2)
+    assert [each["id"] for each in report.pauses(told.run, 8_000, after=1)] == ["r1.main.2"]
+    assert report.pauses(told.run, 8_000, after=2) == []
+
+
+@pytest.mark.parametrize(
+    ("max_chars", "most"), [(200_000, 6_000), (8_000, 6_000), (5_000, 3_000), (500, 500)]
+)
+def test_an_autopsy_keeps_to_its_budget(max_chars: int, most: int) -> None:
+    """Rule 6: at most min(6,000, max_chars − 2,000) characters."""
+    told = Told().stop(1, autopsy=autopsy(1_000))
+    (stop,) = report.pauses(told.run, max_chars)
+    assert len(json.dumps(stop["autopsy"], ensure_ascii=False, separators=(",", ":"))) <= most
+    assert stop["autopsy"]["exception"] == {"type": "KeyError"}
+    assert len(told.run.pauses["r1.main.1"]["autopsy"]["frames"]) == 1_000  # kept whole
+
+
+# --- next ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed_before() -> Told:
+    return Told("r1").test("failed").over(1)
+
+
+def test_at_a_pause_the_steps_are_those_of_its_phase() -> None:
+    """With the id filled in, ready to be sent."""
+    at_call = report.next_steps(Told().stop(1).run, runs_of())
+    assert all("r1.main.1" in step for step in at_call)
+    assert any("fake_result" in step for step in at_call)
+    after = report.next_steps(Told().stop(1, phase="post_mortem").run, runs_of())
+    assert any("fixtures are alive" in step for step in after)
+    assert not any("fake_result" in step for step in after)
+
+
+def test_the_newest_pause_is_the_one_to_go_on_with() -> None:
+    """Its autopsy is the one that the reply carries."""
+    steps = report.next_steps(Told().stop(1).stop(2).run, runs_of())
+    assert "r1.main.2" in steps[0]
+
+
+def test_a_run_that_goes_on_can_be_watched_or_ended() -> None:
+    """`test_run` returned because its time was up."""
+    steps = report.next_steps(Told().run, runs_of())
+    assert any("debug_state" in step for step in steps)
+    assert any('test_stop {"run_id": "r1"}' in step for step in steps)
+
+
+def test_after_failures_the_reports_and_a_rerun_come_next(failed_before: Told) -> None:
+    """And after nothing but passes there is nothing to do."""
+    steps = report.next_steps(failed_before.run, runs_of(failed_before))
+    assert [step.partition(" ")[0] for step in steps] == ["test_results", "test_run"]
+    assert report.next_steps(Told().test().over().run, runs_of()) == []
+
+
+def test_a_run_that_did_not_finish_points_at_its_end() -> None:
+    """A crash or a startup error: `end` says what is known."""
+    told = Told()
+    told.run.settle()
+    (step,) = report.next_steps(told.run, runs_of(told))
+    assert "end.message" in step
+
+
+def test_a_change_that_turned_a_failure_into_a_pass_is_named_as_the_cause(
+    failed_before: Told,
+) -> None:
+    """What triage aims at: the evidence names the function."""
+    now = Told("r2").test()
+    now.run.interventions.append("the result of shop.total(1) (shop.py:3)")
+    now.over()
+    first, *_ = report.next_steps(now.run, runs_of(failed_before, now))
+    assert TEST in first
+    assert "the result of shop.total(1) (shop.py:3)" in first
+    assert "cause" in first
+
+
+@pytest.mark.parametrize("case", ["no change", "passed before", "still fails"])
+def test_without_a_flip_no_cause_is_named(failed_before: Told, case: str) -> None:
+    """A guess would be worse than silence."""
+    before = Told("r1").test().over() if case == "passed before" else failed_before
+    now = Told("r2").test("failed" if case == "still fails" else "passed")
+    if case != "no change":
+        now.run.interventions.append("the result of shop.total(1)")
+    steps = report.next_steps(now.over().run, runs_of(before, now))
+    assert not any("cause" in step for step in steps)

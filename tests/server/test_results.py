@@ -1,0 +1,150 @@
+"""A run's bookkeeping: outcomes as pytest counts them, each test's verdict, what is running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cideldill_mcp.results import Results
+from pytest_cideldill.wire import Collected
+from pytest_cideldill.wire import CollectionFailed
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import PhaseReported
+
+TEST = "test_a.py::test_x"
+
+
+def phase(phase: str, category: str, nodeid: str = TEST, **more: Any) -> PhaseReported:
+    outcome = "passed" if category == "xpassed" else category
+    return PhaseReported(nodeid, phase, category, outcome, 0.1, **more)
+
+
+def results_of(*phases: PhaseReported, plain: dict[str, int] | None = None) -> Results:
+    """One test that had these phases."""
+    results = Results()
+    results.started("main", NodeStarted(TEST, 5.0))
+    for each in phases:
+        results.reported("main", each)
+    results.finished(NodeFinished(TEST, 1.5, plain or {}))
+    return results
+
+
+@pytest.mark.parametrize(
+    ("phases", "plain", "outcome", "outcomes", "fails"),
+    [
+        ([], {"passed": 1}, "passed", {"passed": 1}, False),
+        ([phase("call", "failed")], {}, "failed", {"failed": 1}, True),
+        ([phase("setup", "error")], {}, "error", {"error": 1}, True),
+        ([phase("setup", "skipped")], {}, "skipped", {"skipped": 1}, False),
+        ([phase("call", "xfailed")], {}, "xfailed", {"xfailed": 1}, False),
+        ([phase("call", "xpassed")], {}, "xpassed", {"xpassed": 1}, False),
+        # pytest counts both; the test itself failed.
+        ([phase("call", "failed"), phase("teardown", "error")], {}, "failed",
+         {"failed": 1, "error": 1}, True),
+        ([phase("teardown", "error")], {"passed": 1}, "error", {"passed": 1, "error": 1}, True),
+        ([phase("setup", "skipped"), phase("teardown", "error")], {}, "error",
+         {"skipped": 1, "error": 1}, True),
+        # pytest-rerunfailures: the attempt that counts is the last one.
+        ([phase("call", "rerun")], {"passed": 1}, "passed", {"rerun": 1, "passed": 1}, False),
+        ([phase("call", "rerun"), phase("call", "failed")], {}, "failed",
+         {"rerun": 1, "failed": 1}, True),
+        # pytest 9's subtests.
+        ([], {"subtests passed": 3, "passed": 1}, "passed", {"subtests passed": 3, "passed": 1},
+         False),
+    ],
+)  # fmt: skip
+def test_a_test_s_outcome_and_the_counts_are_pytest_s(
+    phases: list[PhaseReported],
+    plain: dict[str, int],
+    outcome: str,
+    outcomes: dict[str, int],
+    fails: bool,
+) -> None:
+    """Issue 2, item 5: exit codes and outcomes are pytest's own."""
+    results = results_of(*phases, plain=plain)
+    assert results.tests[TEST].outcome == outcome
+    assert dict(results.outcomes) == outcomes
+    assert results.failed_nodeids() == ([TEST] if fails else [])
+    assert (results.done, results.running()) == (1, [])
+
+
+def test_a_failing_teardown_does_not_hide_why_the_call_failed() -> None:
+    """The report that is shown is the first failure; `failures` has both."""
+    call, teardown = phase("call", "failed"), phase("teardown", "error")
+    results = results_of(call, teardown)
+    assert results.tests[TEST].report == call
+    assert results.failures == [call, teardown]
+
+
+def test_a_test_that_runs_is_shown_as_running() -> None:
+    """From its start to its end; several at once under xdist."""
+    results = Results()
+    results.started("gw0", NodeStarted("a", 1.0))
+    results.started("gw1", NodeStarted("b", 2.0))
+    assert {(test.nodeid, test.worker) for test in results.running()} == {
+        ("a", "gw0"),
+        ("b", "gw1"),
+    }
+    results.finished(NodeFinished("a", 0.5, {"passed": 1}))
+    assert [test.nodeid for test in results.running()] == ["b"]
+
+
+def test_a_test_whose_worker_crashed_is_over() -> None:
+    """xdist reports it with phase `???`; no end of it will come."""
+    results = Results()
+    results.started("gw0", NodeStarted(TEST, 1.0))
+    results.reported("main", phase("???", "failed", longrepr="worker 'gw0' crashed"))
+    assert (results.running(), results.done) == ([], 1)
+    assert results.failed_nodeids() == [TEST]
+
+
+def test_collection_errors_are_counted_once_however_many_workers_tell_them() -> None:
+    """Every xdist worker collects everything."""
+    results = Results()
+    for _ in range(3):
+        results.collection_failed(CollectionFailed("test_bad.py", "SyntaxError"))
+    results.collection_failed(CollectionFailed("test_worse.py", "ImportError"))
+    assert [each.nodeid for each in results.collection_errors] == ["test_bad.py", "test_worse.py"]
+    assert dict(results.outcomes) == {"error": 2}
+
+
+def test_what_was_collected_is_known() -> None:
+    """`nodeids` only when the run was asked to list them."""
+    results = Results()
+    assert results.total is None
+    for event in (Collected(3, ["gone"]), Collected(2, [], ["a", "b"])):
+        results.collected(event)
+        assert results.total == event.total
+        assert results.missing == event.missing
+        assert results.nodeids == (event.nodeids or [])
+
+
+def test_an_end_without_a_start_does_no_harm() -> None:
+    """A connection may begin in the middle."""
+    results = Results()
+    results.finished(NodeFinished("a", 0.1, {"passed": 1}))
+    results.reported("main", phase("call", "failed", "b"))
+    assert (results.done, dict(results.outcomes)) == (1, {"passed": 1, "failed": 1})
+
+
+def test_a_passed_test_is_told_in_few_words() -> None:
+    """An item of `test_results` (contract, section 5); empty keys are left out."""
+    assert results_of(plain={"passed": 1}).tests[TEST].to_plain() == {
+        "nodeid": TEST,
+        "outcome": "passed",
+        "duration_s": 1.5,
+        "phase": "call",
+        "worker": "main",
+    }
+
+
+def test_a_failed_test_tells_why() -> None:
+    """Exception, place, report text and output; only what there is."""
+    told: dict[str, Any] = {"exception": {"type": "KeyError"}, "longrepr": "E  KeyError"}
+    failed = phase("setup", "error", **told, stdout="printed")
+    plain = results_of(failed).tests[TEST].to_plain()
+    assert plain["phase"] == "setup"
+    assert {key: plain[key] for key in (*told, "stdout")} == told | {"stdout": "printed"}
+    assert not {"stderr", "log", "location"} & set(plain)

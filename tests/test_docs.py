@@ -1,0 +1,269 @@
+"""The documentation is true: its examples are run, its tables compared with what they describe.
+
+`CIDELDILL_WRITE_DOCS=1 pytest tests/test_docs.py` writes `docs/tools.md` anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import StdioServerParameters
+
+from cideldill_mcp.tools import profile
+from cideldill_mcp.tools.registry import MAX_CHARS
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.settings import OPTIONS
+from pytest_cideldill.settings import PROFILES
+from pytest_cideldill.settings import SWITCH
+from tests.together.driver import connected
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOP = ROOT / "examples" / "shop"
+TOOLS_PAGE = ROOT / "docs" / "tools.md"
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "examples").rglob("*.md"),
+]
+CACHES = ("__pycache__", ".git", ".venv", ".*_cache", "build", "dist")
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of the README in one language."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", README, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(text) for _, text in found]
+
+
+def command(beginning: str) -> str:
+    """The one shell line of the README that begins like this."""
+    (line,) = (text.strip() for text in blocks("sh") if text.startswith(beginning))
+    assert isinstance(line, str)
+    assert "\n" not in line
+    return line
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A copy of the example project."""
+    return shutil.copytree(SHOP, tmp_path / "shop", ignore=shutil.ignore_patterns(*CACHES))
+
+
+# --- the two commands ---------------------------------------------------------------------------
+
+
+def test_the_two_commands_install_extras_and_run_scripts_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [text.strip() for text in blocks("sh") if text.startswith("python3 -m venv")]
+    extras = [re.findall(r" -e '\.\[(\w+)\]' && ", line) for line in lines]
+    assert extras == [["mcp"], ["test"]]
+    assert {"mcp", "test"} <= project["optional-dependencies"].keys()
+    ends = [shlex.split(line.rpartition("&&")[2]) for line in lines]
+    assert ends == [[".venv/bin/cideldill-mcp", "demo"], [".venv/bin/python", "-m", "pytest"]]
+    assert "cideldill-mcp" in project["scripts"]
+
+
+def test_the_continuous_integration_finds_the_test_command() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (pattern,) = re.findall(r'grep -E "(\^python3.*)" README', script)
+    assert len(re.findall(pattern, README, re.MULTILINE)) == 1
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_the_first_command_installs_and_shows_the_demo_in_a_fresh_clone(tmp_path: Path) -> None:
+    clone = shutil.copytree(ROOT, tmp_path / "clone", ignore=shutil.ignore_patterns(*CACHES))
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python3").symlink_to(Path(sys.executable).resolve())
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            command("python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[mcp]"),
+        ],
+        cwd=clone,
+        env=kept | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if "Could not find a version" in done.stderr:
+        pytest.skip(f"no network: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("Cause: shop/pricing.py:")
+
+
+@pytest.mark.full
+def test_the_benchmark_runs() -> None:
+    """Its figures are for people; here it only has to come to its end."""
+    arguments = ["--runs", "1", "--calls", "2", "--pairs", "1", "--tests", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.spine", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("aim") == 8
+
+
+# --- the client's configuration and the tour ----------------------------------------------------
+
+
+def configuration() -> dict[str, Any]:
+    """What the `.mcp.json` of the README tells a client to start."""
+    (text,) = blocks("json")
+    server = json.loads(text)["mcpServers"]["pytest"]
+    assert isinstance(server, dict)
+    return server
+
+
+def tour() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Each call of the tour: tool, arguments, and what is shown of the reply."""
+    (text,) = blocks("text")
+    _, *entries = re.split(r"^(?=[<>] )", text, flags=re.MULTILINE)
+    for call, reply in zip(entries[::2], entries[1::2], strict=True):
+        assert (call[:2], reply[:2]) == ("> ", "< ")
+        tool, _, arguments = call[2:].partition(" ")
+        yield tool, json.loads(arguments), json.loads(reply[2:])
+
+
+def differences(shown: Any, real: Any, place: str = "reply") -> Iterator[str]:
+    """Where a reply is not as shown: it may hold more keys; `…` stands for any text."""
+    if isinstance(shown, dict) and isinstance(real, dict):
+        for key, value in shown.items():
+            if key in real:
+                yield from differences(value, real[key], f"{place}.{key}")
+            else:
+                yield f"{place} has no {key}"
+    elif isinstance(shown, list) and isinstance(real, list) and len(shown) == len(real):
+        for number, pair in enumerate(zip(shown, real, strict=True)):
+            yield from differences(*pair, f"{place}[{number}]")
+    elif isinstance(shown, str) and isinstance(real, str):
+        pattern = ".*".join(re.escape(part) for part in shown.split("…"))
+        if not re.fullmatch(pattern, real, re.DOTALL):
+            yield f"{place}: {shown!r} is shown, {real!r} came"
+    elif shown != real:
+        yield f"{place}: {shown!r} is shown, {real!r} came"
+
+
+def test_the_tour_happens_as_shown_with_the_configuration_shown(shop: Path) -> None:
+    configured = configuration()
+    assert configured["command"] == ".venv/bin/python"
+    parameters = StdioServerParameters(**configured | {"command": sys.executable}, cwd=shop)
+    with connected(parameters) as agent:
+        for tool, arguments, shown in tour():
+            assert list(differences(shown, agent.call(tool, **arguments))) == []
+
+
+def test_the_one_line_for_claude_code_says_the_same_as_the_file() -> None:
+    own, _, started = command("claude mcp add").partition(" -- ")
+    configured = configuration()
+    assert shlex.split(started) == [configured["command"], *configured["args"]]
+    ((name, value),) = configured["env"].items()
+    assert shlex.split(own)[3:5] == ["--env", f"{name}={value}"]
+    assert own.endswith(" pytest")
+
+
+def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None:
+    _, option, path, *rest = shlex.split(command("cideldill-mcp --python"))
+    assert (option, path) == ("--python", ".venv/bin/python")
+    arguments = ["-m", "cideldill_mcp", option, sys.executable, *rest]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=shop)
+    with connected(parameters) as agent:
+        assert agent.call("debug_state")["state"] == "idle"
+
+
+# --- tables and names ---------------------------------------------------------------------------
+
+
+def test_the_options_in_the_readme_are_those_that_exist() -> None:
+    assert set(re.findall(r"--cideldill-[a-z]+", README)) == {SWITCH, *(o.flag for o in OPTIONS)}
+    assert set(re.findall(r"`(cideldill_[a-z]+)`", README)) == {o.ini for o in OPTIONS}
+
+
+def test_the_page_of_tools_is_up_to_date() -> None:
+    if os.environ.get("CIDELDILL_WRITE_DOCS"):
+        TOOLS_PAGE.write_text(tools_page(), encoding="utf-8")
+    assert TOOLS_PAGE.read_text(encoding="utf-8") == tools_page(), __doc__
+
+
+def tools_page() -> str:
+    """`docs/tools.md`, from the tables that also make the schemas."""
+    parts = [
+        "# Tools",
+        "Made from the tables in `mcp_server/cideldill_mcp/tools/`; do not edit. A reply is one\n"
+        'JSON object, an error is `{"error": CODE, "message": SENTENCE, …}`.\n'
+        "Required parameters are bold.",
+        table([("tool", "for", "profiles"), *(overview(tool) for tool in profile.ALL)]),
+    ]
+    for tool in profile.ALL:
+        parts += [f"## {tool.name}", tool.about]
+        shown = (*tool.params, MAX_CHARS) if tool.is_list else tool.params
+        if shown:
+            head = ("parameter", "type", "default", "meaning")
+            parts.append(table([head, *(described(param) for param in shown)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def overview(tool: Tool) -> tuple[str, ...]:
+    offered = [name for name in PROFILES if tool in profile.tools(name)]
+    return f"[`{tool.name}`](#{tool.name})", tool.title, ", ".join(offered)
+
+
+def described(param: Param) -> tuple[str, ...]:
+    name = f"**`{param.name}`**" if param.required else f"`{param.name}`"
+    kind = f"{param.type} of {param.items}" if param.items else param.type
+    if param.choices:
+        kind = " or ".join(f"`{each}`" for each in param.choices)
+    for word, bound in (("from", param.minimum), ("to", param.maximum)):
+        if bound is not None:
+            kind += f", {word} {bound}"
+    default = "" if param.default is None else f"`{json.dumps(param.default)}`"
+    return name, kind, default, param.about
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    head, *body = (
+        "".join(f"| {cell} ".replace("  ", " ") for cell in cells) + "|" for cells in rows
+    )
+    return "\n".join([head, "|---" * len(rows[0]) + "|", *body])
+
+
+def test_the_architecture_names_every_room_and_no_other() -> None:
+    rooms = {
+        path.name + "/" * path.is_dir()
+        for package in ("pytest_cideldill", "mcp_server/cideldill_mcp")
+        for path in (ROOT / package).iterdir()
+        if path.suffix in ("", ".py") and path.name not in ("__pycache__", "__init__.py")
+    }
+    rooms = {name for name in rooms if name not in ("py.typed", "__main__.py")}
+    told = set(re.findall(r"^\| `([a-z_]+(?:\.py|/))` \|", ARCHITECTURE, re.MULTILINE))
+    assert told == rooms
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    local = [target for target in targets if not target.startswith("https://")]
+    assert [target for target in local if not (page.parent / target).exists()] == []

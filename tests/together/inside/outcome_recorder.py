@@ -1,0 +1,60 @@
+"""Writes what pytest reports of every test to a file, to compare two runs of the same suite.
+
+A plugin (`-p outcome_recorder --record-outcomes=FILE`) inside the process under test, with and
+without the debugger; it must know nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COUNTED = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-outcomes", type=Path)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Recorder(config))
+
+
+class Recorder:
+    """Node id → reports in order, each `[phase, outcome, first line, first line of the error]`.
+
+    Passing reports are counted: unittest's subtests make thousands of them.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._tests: dict[str, dict[str, Any]] = {}
+
+    @pytest.hookimpl(trylast=True)  # pytest's subtests change a report while the terminal looks
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        test = self._tests.setdefault(report.nodeid, {"passed": {}, "reports": []})
+        phase = report.when or ""
+        if report.passed:
+            test["passed"][phase] = test["passed"].get(phase, 0) + 1
+            return
+        crash = getattr(report.longrepr, "reprcrash", None)
+        message = crash.message if crash is not None else ""
+        test["reports"].append(
+            [phase, report.outcome, _first_line(report.longreprtext), _first_line(message)]
+        )
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        terminal = self._config.pluginmanager.getplugin("terminalreporter")
+        counts = {name: len(found) for name, found in terminal.stats.items() if name in COUNTED}
+        record = {"exit_code": int(exitstatus), "counts": counts, "tests": self._tests}
+        path: Path = self._config.option.record_outcomes
+        path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def _first_line(text: str) -> str:
+    return ADDRESS.sub("0x…", text.strip().partition("\n")[0])

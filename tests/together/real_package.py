@@ -1,0 +1,213 @@
+"""A released package with its own test suite: fetched once, unpacked, broken, recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+INSIDE = Path(__file__).parent / "inside"
+"""Modules for the process under test."""
+
+DOWNLOAD_S = 60.0
+SUITE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A source distribution, pinned.
+
+    Attributes:
+        folder: What its archive unpacks into.
+        package: The folder in it that is imported.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    folder: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """One edit of one function.
+
+    Attributes:
+        function: Dotted path of the function that is broken.
+        file: Where it is, relative to the unpacked folder.
+        intact: A text that occurs once.
+        broken: What takes its place.
+    """
+
+    function: str
+    file: str
+    intact: str
+    broken: str
+
+    def apply(self, root: Path) -> None:
+        """Edit the file."""
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(self.intact) == 1, f"{self.file} has not one {self.intact!r}"
+        path.write_text(text.replace(self.intact, self.broken), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report of pytest that did not pass."""
+
+    phase: str
+    outcome: str
+    first_line: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What `outcome_recorder` saw.
+
+    Attributes:
+        counts: The numbers of pytest's last line.
+        reports: Node id → the reports that did not pass, in order.
+        passed: Node id → how many reports passed, by phase.
+    """
+
+    exit_code: int
+    counts: dict[str, int]
+    reports: dict[str, list[Report]]
+    passed: dict[str, dict[str, int]]
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """From the recorder's file."""
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        tests = plain["tests"]
+        return cls(
+            plain["exit_code"],
+            plain["counts"],
+            {nodeid: [Report(*each) for each in test["reports"]] for nodeid, test in tests.items()},
+            {nodeid: test["passed"] for nodeid, test in tests.items()},
+        )
+
+    def verdicts(self) -> dict[str, tuple[str, str]]:
+        """Node id → outcome and the phase that decided it, as `test_results` tells them."""
+        return {nodeid: _verdict(reports) for nodeid, reports in self.reports.items()}
+
+    def failed(self) -> list[str]:
+        """Node ids of the tests that failed, in the order in which they ran."""
+        return [nodeid for nodeid, (outcome, _) in self.verdicts().items() if outcome == "failed"]
+
+
+def _verdict(reports: Sequence[Report]) -> tuple[str, str]:
+    failed = [each.phase for each in reports if each.outcome == "failed"]
+    if "call" in failed:
+        return "failed", "call"
+    if failed:
+        return "error", failed[0]
+    return (reports[0].outcome, reports[0].phase) if reports else ("passed", "call")
+
+
+def archive(release: Release) -> Path:
+    """The source distribution, from the user's cache or downloaded into it.
+
+    The machine's own configuration of pip says where it comes from. Skips the test when it can't be
+    had, fails when it is not the pinned one.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-cideldill"
+    kept = cache / f"{release.sha256}.tar.gz"
+    if not kept.exists() or _sha256(kept) != release.sha256:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            os.replace(_downloaded(release, Path(folder)), kept)
+    return kept
+
+
+def _downloaded(release: Release, folder: Path) -> Path:
+    """Let pip fetch and check it."""
+    if importlib.util.find_spec("pip") is None:
+        pytest.skip(f"{release.name} can't be downloaded: this environment has no pip")
+    wanted = folder / "requirements.txt"
+    wanted.write_text(
+        f"{release.name}=={release.version} --hash=sha256:{release.sha256}\n", encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
+    command += ["--disable-pip-version-check", "--retries=1", "--no-deps", "--no-binary=:all:"]
+    command += ["--require-hashes", f"--requirement={wanted}", f"--dest={folder}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=DOWNLOAD_S
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{release.name} can't be downloaded within {DOWNLOAD_S:.0f} s")
+    assert "DO NOT MATCH THE HASHES" not in done.stderr, done.stderr
+    found = list(folder.glob("*.tar.gz"))
+    if not found:
+        reason = (done.stderr.strip() or "pip said nothing").splitlines()[-1]
+        pytest.skip(
+            f"{release.name} {release.version} can't be downloaded (no network, or not on the "
+            f"index that pip is configured for): {reason}"
+        )
+    assert _sha256(found[0]) == release.sha256
+    return found[0]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def unpacked(release: Release, into: Path) -> Path:
+    """The folder of a fresh copy."""
+    with tarfile.open(archive(release)) as packed:
+        packed.extractall(into, filter="data")
+    return into / release.folder
+
+
+def environment(*paths: Path) -> dict[str, str]:
+    """For a pytest that runs a suite: what it can import besides, nothing of the pytest around."""
+    outer = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "COV_", "COVERAGE_")) and name != "PYTHONPATH"
+    }
+    fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+    return outer | fixed | {"PYTHONPATH": os.pathsep.join(map(str, (INSIDE, *paths)))}
+
+
+def recording(path: Path) -> list[str]:
+    """Arguments of pytest that switch the recorder on."""
+    return ["-p", "outcome_recorder", f"--record-outcomes={path}"]
+
+
+def plain_run(root: Path, record: Path, *arguments: str) -> Record:
+    """The whole suite without the debugger."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:cideldill"]
+    done = subprocess.run(
+        [*command, *recording(record), *arguments],
+        cwd=root,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SUITE_S,
+    )
+    assert record.exists(), done.stdout[-2_000:] + done.stderr[-2_000:]
+    return Record.read(record)
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Key → both values, where they differ; so that a failing test shows these alone."""
+    keys = dict.fromkeys([*one, *other])
+    return {key: (one.get(key), other.get(key)) for key in keys if one.get(key) != other.get(key)}

@@ -1,0 +1,209 @@
+"""How runs end: each way is told from the others, with the last test and the stacks where known.
+
+The kinds are those of the contract (section 5, `test_run`); which is which, pytest facts section 8.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import Any
+
+import pytest
+
+from tests.together.workbench import Bench
+
+full = pytest.mark.full
+
+
+def ended(reply: dict[str, Any]) -> tuple[str, str, int]:
+    return reply["state"], reply["end"]["kind"], reply["exit_code"]
+
+
+def test_a_collection_error_is_told_and_ends_a_run_that_pytest_would_end(bench: Bench) -> None:
+    """pytest's own exit code 2; the text of the report is in `errors`."""
+    bench.write(test_a="def broken(:\n", test_b="def test_b(): pass\n")
+    reply = bench.run()
+    assert ended(reply) == ("finished", "interrupted", 2)
+    assert reply["outcomes"] == {"passed": 0, "failed": 0, "error": 1}
+    (error,) = reply["errors"]
+    assert error["nodeid"] == "test_a.py"
+    assert "SyntaxError" in error["message"]
+    assert reply["stops"] == []
+    reply = bench.run(args=["--continue-on-collection-errors"])
+    assert ended(reply) == ("finished", "finished", 1)
+    assert reply["outcomes"] == {"passed": 1, "failed": 0, "error": 1}
+
+
+def test_a_bad_option_is_a_startup_error_with_the_words_of_pytest(bench: Bench) -> None:
+    """pytest's exit code 4."""
+    reply = bench.test("def test_it(): pass", args=["--no-such-option"])
+    assert ended(reply) == ("finished", "startup_error", 4)
+    assert "unrecognized arguments: --no-such-option" in reply["end"]["message"]
+    assert any("end.message" in step for step in reply["next"])
+
+
+def test_a_broken_conftest_is_a_startup_error(bench: Bench) -> None:
+    """pytest's exit code 4."""
+    bench.write(conftest="raise LookupError('of the conftest')\n")
+    reply = bench.test("def test_it(): pass")
+    assert ended(reply) == ("finished", "startup_error", 4)
+    assert "LookupError: of the conftest" in reply["end"]["message"]
+
+
+@full
+def test_a_conftest_that_exits_is_a_startup_error(bench: Bench) -> None:
+    """A process that left before pytest could say how it ended did not start."""
+    bench.write(conftest="import sys; sys.exit('cannot work here')\n")
+    reply = bench.test("def test_it(): pass")
+    assert reply["end"]["kind"] == "startup_error"
+    assert "cannot work here" in reply["end"]["message"]
+
+
+@full
+def test_a_run_without_tests_says_so(bench: Bench) -> None:
+    """pytest's exit code 5."""
+    reply = bench.test("def not_a_test(): pass")
+    assert ended(reply) == ("finished", "no_tests", 5)
+    assert reply["outcomes"] == {"passed": 0, "failed": 0}
+
+
+def test_pytest_exit_ends_the_run_with_its_own_code(bench: Bench) -> None:
+    """Codes above 5 are no crash."""
+    reply = bench.test(
+        """
+        import pytest
+        def test_a(): pass
+        def test_b(): pytest.exit("enough", returncode=42)
+        def test_c(): pass
+        """
+    )
+    assert ended(reply) == ("finished", "finished", 42)
+    assert "enough" in reply["end"]["message"]
+    assert reply["outcomes"] == {"passed": 1, "failed": 0}
+
+
+def test_a_keyboard_interrupt_in_a_test_interrupts_the_run(bench: Bench) -> None:
+    """pytest's exit code 2; that test has no report."""
+    reply = bench.test("def test_a(): pass\ndef test_b(): raise KeyboardInterrupt\n")
+    assert ended(reply) == ("finished", "interrupted", 2)
+    assert reply["end"]["lastTest"] == "test_it.py::test_b"
+    assert reply["outcomes"] == {"passed": 1, "failed": 0}
+
+
+def test_an_error_in_a_hook_is_an_internal_error_with_its_text(bench: Bench) -> None:
+    """pytest's exit code 3."""
+    bench.write(conftest="def pytest_runtest_logreport(report): {}['of the hook']\n")
+    reply = bench.test("def test_it(): pass")
+    assert ended(reply) == ("finished", "internal_error", 3)
+    assert "KeyError: 'of the hook'" in reply["end"]["message"]
+
+
+@full
+def test_sys_exit_in_a_test_is_a_failed_test(bench: Bench) -> None:
+    """As in a plain run."""
+    reply = bench.test("import sys\ndef test_it(): sys.exit(0)\n", pause_on="never")
+    assert ended(reply) == ("finished", "finished", 1)
+    assert reply["failures"][0]["exception"]["type"] == "SystemExit"
+
+
+CRASHES = {
+    "segfault": ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+    "abort": ("import os; os.abort()", -signal.SIGABRT),
+    "killed": ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    "exited": ("import os; os._exit(3)", 3),
+    "exited in order": ("import os; os._exit(0)", 0),
+    "exited by a thread": (
+        "import os, threading; threading.Thread(target=os._exit, args=(5,)).start()\n"
+        "    while True: pass",
+        5,
+    ),
+}
+FAST = ("segfault",)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [how if how in FAST else pytest.param(how, marks=full) for how in CRASHES],
+)
+def test_a_crash_tells_the_signal_the_last_test_and_the_stacks(bench: Bench, how: str) -> None:
+    """Exit codes lie (`os._exit(3)` is no internal error): what counts is what was not said."""
+    statement, code = CRASHES[how]
+    reply = bench.test(f"def test_before(): pass\ndef test_crash():\n    {statement}\n")
+    assert ended(reply) == ("crashed", "crashed", code)
+    end = reply["end"]
+    assert end["lastTest"] == "test_it.py::test_crash"
+    assert end.get("signal") == (signal.Signals(-code).name if code < 0 else None)
+    assert ("stacks" in end) == (how in ("segfault", "abort"))
+    if "stacks" in end:
+        assert "Fatal Python error" in end["stacks"]
+        assert "test_it.py" in end["stacks"]
+    state = bench.agent.call("debug_state")
+    assert (state["state"], state["running"]) == ("crashed", [])
+
+
+@pytest.mark.parametrize("phase", ["setup", pytest.param("teardown", marks=full)])
+def test_a_crash_outside_the_call_tells_the_phase(bench: Bench, phase: str) -> None:
+    """The position is written before each phase, so the first instruction counts as well."""
+    reply = bench.test(
+        f"""
+        import os
+        def setup_function(): os._exit(1) if "{phase}" == "setup" else None
+        def teardown_function(): os._exit(1)
+        def test_it(): pass
+        """
+    )
+    assert reply["end"]["kind"] == "crashed"
+    assert (reply["end"]["lastTest"], reply["end"]["lastPhase"]) == ("test_it.py::test_it", phase)
+
+
+@full
+def test_a_crash_at_import_has_no_last_test(bench: Bench) -> None:
+    """Nothing is made up."""
+    reply = bench.test("import os; os._exit(7)")
+    assert ended(reply) == ("crashed", "crashed", 7)
+    assert "lastTest" not in reply["end"]
+
+
+def test_a_crash_while_paused_ends_the_pause(bench: Bench) -> None:
+    """A pause whose process is gone is gone, too."""
+    stop = bench.stop_of("def test_bad(): assert 0")
+    refused = bench.agent.refused(
+        "breakpoint_repl_eval",
+        pause_id=stop["pause_id"],
+        expression="__import__('os')._exit(9)",
+    )
+    assert refused["error"] == "not_live"
+    state = bench.agent.call("debug_state")
+    while state["state"] not in ("crashed", "finished"):
+        state = bench.agent.call("debug_state")
+    assert (state["state"], state["paused"]) == ("crashed", [])
+
+
+STUCK = """
+    import os, pathlib, threading
+    def test_leaves_a_thread():
+        pathlib.Path("busy").write_text(str(os.getpid()))
+        threading.Thread(target=threading.Event().wait).start()
+"""
+
+
+@full
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs a way to wait for any process")
+def test_a_process_that_hangs_after_its_verdict_is_gone_some_time_later(bench: Bench) -> None:
+    """Nothing is left behind, even when nobody asks for it."""
+    assert bench.test(STUCK)["exit_code"] == 0
+    process = os.pidfd_open(int((bench.root / "busy").read_text(encoding="utf-8")))
+    try:
+        assert select.select([process], [], [], 20)[0] == [process]
+    finally:
+        os.close(process)
+
+
+def test_the_verdict_does_not_wait_for_a_thread_that_never_ends(bench: Bench) -> None:
+    """pytest facts, section 2: the process hangs in `threading._shutdown` after its `finish`."""
+    reply = bench.test(STUCK)
+    assert ended(reply) == ("finished", "finished", 0)
+    assert reply["duration_s"] < 8
+    assert bench.test("def test_next(): pass")["exit_code"] == 0

@@ -1,0 +1,270 @@
+"""However the front end ends, nothing of it is left; measured from outside, on real processes.
+
+The expectations come from issue 2, deliverable 3: paused tests are released, the run ends, no
+process stays behind. The seconds are printed (`pytest -rP`), not tested.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.frontend import FrontEnd
+from tests.together.frontend import front_end
+from tests.together.frontend import wait_until
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+
+GONE_S = 10.0
+"""The aim is 2 s; this is for a machine under load."""
+
+WAYS: dict[str, Callable[[FrontEnd], None]] = {
+    "end of file": lambda server: server.hang_up(),
+    "SIGINT": lambda server: server.signal(signal.SIGINT),
+    "SIGTERM": lambda server: server.signal(signal.SIGTERM),
+    "SIGKILL": lambda server: server.signal(signal.SIGKILL),
+}
+
+# Deaf to Ctrl-C, so that only a release lets its fixture be torn down.
+PAUSED = """
+    import pathlib, pytest, signal
+
+    @pytest.fixture
+    def resource():
+        yield
+        pathlib.Path("released").touch()
+
+    def test_it(resource):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert 0
+"""
+
+REACHED = """
+    import pathlib, subprocess, sys, threading, time
+
+    def reached():
+        pathlib.Path("reached").touch()
+"""
+
+SWALLOWING = """
+    def test_it():
+        reached()
+        while True:
+            try:
+                time.sleep(1000)
+            except BaseException:
+                pass
+"""
+
+# What a run is doing, by what a test does; each touches `reached` or pauses.
+SCENES = {
+    "idle": "",
+    "paused": PAUSED,
+    "evaluating": PAUSED,
+    "collecting": f"{REACHED}\n    reached()\n    while True: pass",
+    "busy": f"""{REACHED}
+    def test_it():
+        reached()
+        while True: pass
+    """,
+    "swallowing every exception": REACHED + SWALLOWING,
+    "in a C loop that holds the GIL": f"""{REACHED}
+    def test_it():
+        reached()
+        sum(range(10**12))
+    """,
+    "waiting for a deaf grandchild": f"""{REACHED}
+    def test_it():
+        deaf = subprocess.Popen(["sh", "-c", "trap '' INT TERM; sleep 1000; sleep 1000"])
+        reached()
+        deaf.wait()
+    """,
+    "left with a thread that never ends": f"""{REACHED}
+    def test_it():
+        threading.Thread(target=threading.Event().wait).start()
+        reached()
+        while True: pass
+    """,
+    "in two workers, one paused": f"""{REACHED}
+    def test_paused():
+        assert 0
+    {SWALLOWING}""",
+}
+
+
+def prepare(server: FrontEnd, project: Path, scene: str) -> None:
+    """Bring a run to where the scene says, with a client's call still unanswered if it can be."""
+    server.initialize()
+    if scene == "idle":
+        return
+    if "paused" in scene or scene == "evaluating":
+        (stop,) = server.call("test_run")["stops"]
+        if scene == "evaluating":
+            endless = "open('reached', 'w') and [None for _ in iter(int, 1)]"
+            pause = {"pause_id": stop["pause_id"], "timeout_s": 20}
+            server.start("breakpoint_repl_eval", expression=endless, **pause)
+    else:
+        server.start("test_run")
+    if scene != "paused":
+        wait_until((project / "reached").exists, scene)
+
+
+def end(server: FrontEnd, way: str) -> str:
+    """End the front end; the seconds until it, and until everything was gone."""
+    began = time.monotonic()
+    WAYS[way](server)
+    status = server.process.wait(GONE_S)
+    front_end_s = time.monotonic() - began
+    assert status == (-signal.SIGKILL if way == "SIGKILL" else 0)
+    wait_until(lambda: not server.processes(), "nothing is left", GONE_S)
+    everything_s = time.monotonic() - began
+    server.wait_until_nothing_is_left()
+    return f"front end {front_end_s:.2f} s, everything {everything_s:.2f} s"
+
+
+FAST = {
+    ("end of file", "paused"),
+    ("SIGTERM", "busy"),
+    ("SIGKILL", "swallowing every exception"),
+}
+"""One of each kind; the full tier has every pair but those that another one implies."""
+
+IMPLIED = {
+    ("SIGINT", "busy"),
+    ("SIGINT", "collecting"),
+    ("SIGINT", "evaluating"),
+    ("SIGINT", "in a C loop that holds the GIL"),
+    ("SIGINT", "left with a thread that never ends"),
+    ("SIGTERM", "idle"),
+    ("SIGTERM", "collecting"),
+    ("SIGTERM", "evaluating"),
+    ("SIGTERM", "swallowing every exception"),
+    ("SIGTERM", "left with a thread that never ends"),
+    ("SIGKILL", "busy"),
+    ("SIGKILL", "left with a thread that never ends"),
+}
+"""SIGINT and SIGTERM take the same way in the front end."""
+
+PAIRS = [
+    pytest.param(way, scene, marks=() if (way, scene) in FAST else pytest.mark.full)
+    for scene in SCENES
+    for way in WAYS
+    if (way, scene) not in IMPLIED
+]
+
+
+@pytest.mark.parametrize(("way", "scene"), PAIRS)
+def test_nothing_is_left_behind(make_project: MakeProject, way: str, scene: str) -> None:
+    """Issue 2, deliverable 3: "after `kill -9` of the front end nothing is left either"."""
+    project = make_project(test_it=SCENES[scene])
+    workers = ["-n", "2"] if "workers" in scene else []
+    with front_end(project, "-p", "no:cacheprovider", *workers) as server:
+        prepare(server, project, scene)
+        # Itself and its reaper; the run; two workers; a shell and its sleep.
+        at_least = 2 + (scene != "idle") + len(workers) + 2 * ("grandchild" in scene)
+        wait_until(lambda: len(server.processes()) >= at_least, "everything has started")
+        assert len(server.private()) == 1
+        print(f"{way} while {scene}: {end(server, way)}")
+        if SCENES[scene] == PAUSED:
+            assert (project / "released").exists()
+
+
+@pytest.mark.full
+def test_the_private_directory_goes_even_when_the_reaper_was_killed(
+    make_project: MakeProject,
+) -> None:
+    """An orderly end does not depend on it."""
+    with front_end(make_project()) as server:
+        server.initialize()
+        (reaper,) = set(server.processes()) - {server.process.pid}
+        os.kill(reaper, signal.SIGKILL)
+        assert server.leave() == 0
+
+
+@pytest.mark.full
+def test_runs_leave_no_descriptor_and_no_thread_in_the_front_end(
+    make_project: MakeProject,
+) -> None:
+    """Issue 2, "must hold": file descriptors, before and after.
+
+    Only the socket that all runs share, opened by the first, is there afterwards.
+    """
+    project = make_project(test_it="def test_it(): pass")
+
+    def threads() -> int:
+        return len(os.listdir(f"/proc/{server.process.pid}/task"))
+
+    with front_end(project, "-p", "no:cacheprovider") as server:
+        server.initialize()
+        files, tasks = sorted([*server.open_files(), "socket:"]), threads()
+        for _ in range(5):
+            server.call("test_run")
+        server.call("test_list")
+        wait_until(lambda: server.open_files() == files, f"open are only {files}")
+        wait_until(lambda: threads() == tasks, f"there are {tasks} threads")
+        assert server.leave() == 0
+
+
+LOSING = """
+    import os, socket, threading, time
+
+    def sockets():
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                    yield int(name)
+            except FileNotFoundError:
+                pass
+
+    def cut():
+        while not os.path.exists("cut"):
+            time.sleep(0.01)
+        for number in sockets():
+            socket.socket(fileno=os.dup(number)).shutdown(socket.SHUT_RDWR)
+
+    def test_losing():
+        if not os.path.exists("close"):
+            threading.Thread(target=cut, daemon=True).start()
+            assert 0
+        for number in sockets():
+            os.close(number)
+        assert 0
+
+    def test_passed():
+        assert True
+
+    def test_failed():
+        assert 0
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["shut down while it is paused", pytest.param("closed by the test", marks=pytest.mark.full)],
+)
+def test_a_lost_link_releases_the_pause_and_the_run_ends_as_it_would_have(
+    make_project: MakeProject, how: str
+) -> None:
+    """Issue 2, deliverable 4: "a lost link never hurts the run"; the front end lives on."""
+    project = make_project(test_it=LOSING)
+    with front_end(project, "-p", "no:cacheprovider", "--junitxml=report.xml") as server:
+        server.initialize()
+        if how == "closed by the test":
+            (project / "close").touch()
+            server.call("test_run", wait=False)
+        else:
+            assert server.call("test_run")["state"] == "paused"
+            (project / "cut").touch()
+        wait_until(lambda: len(server.processes()) == 2, "the run is over")
+        report = (project / "report.xml").read_text(encoding="utf-8")
+        assert 'errors="0" failures="2" skipped="0" tests="3"' in report
+        over = ("finished", "crashed")
+        wait_until(lambda: server.call("debug_state")["state"] in over, "the front end knows")
+        assert server.call("test_run", keyword="passed")["exit_code"] == 0
+        assert server.leave() == 0

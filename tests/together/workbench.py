@@ -1,0 +1,95 @@
+"""A project folder and a front end on it, shared by many tests to save its start."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.together.driver import Agent
+from tests.together.driver import connected
+from tests.together.driver import only_stop
+from tests.together.driver import server
+
+# pytest trusts a cached test module of the same size that was written in the same second.
+_NO_CACHES = {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class Bench:
+    """A connected agent and the project its front end serves; `clear` between two tests."""
+
+    def __init__(self, agent: Agent, root: Path) -> None:
+        self.agent = agent
+        self.root = root
+
+    def write(self, **files: str) -> Path:
+        """Write files of the project, named as for `make_project`; the path of the last one."""
+        path = self.root
+        for name, text in files.items():
+            path = self.root / (name if "." in name else f"{name}.py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    def test(self, text: str, **options: Any) -> dict[str, Any]:
+        """Write `test_it.py` and run it: the reply of `test_run`."""
+        self.write(test_it=text)
+        return self.run(["test_it.py"], **options)
+
+    def run(self, nodeids: Sequence[str] | None = None, /, **options: Any) -> dict[str, Any]:
+        """The reply of `test_run`."""
+        if nodeids is not None:
+            options["nodeids"] = list(nodeids)
+        return self.agent.call("test_run", **options)
+
+    def stop_of(self, text: str, **options: Any) -> dict[str, Any]:
+        """Write `test_it.py`, run it, expect it to pause: its one stop."""
+        return only_stop(self.test(text, **options))
+
+    def go_on(self, stop: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """The reply of `breakpoint_continue` that waited for what comes next."""
+        return self.agent.call(
+            "breakpoint_continue", pause_id=stop["pause_id"], wait=True, **options
+        )
+
+    def eval(self, stop: dict[str, Any], expression: str, **options: Any) -> str:
+        """What an expression shows at a pause, errors included."""
+        reply = self.agent.call(
+            "breakpoint_repl_eval", pause_id=stop["pause_id"], expression=expression, **options
+        )
+        output = reply["output"]
+        assert isinstance(output, str)
+        return output
+
+    def breakpoint(self, function_name: str, **options: Any) -> dict[str, Any]:
+        """The reply of `breakpoint_add`."""
+        return self.agent.call("breakpoint_add", function_name=function_name, **options)
+
+    def results(self, **options: Any) -> dict[str, dict[str, Any]]:
+        """`test_results` by the node id behind the file name."""
+        reply = self.agent.call("test_results", **options)
+        return {test["nodeid"].partition("::")[2]: test for test in reply["tests"]}
+
+    def clear(self) -> None:
+        """End what runs, take breakpoints out and delete the files: nothing reaches the next."""
+        if self.agent.call("debug_state")["state"] not in ("idle", "finished", "crashed"):
+            self.agent.call("test_stop", mode="kill")
+        for name in self.agent.call("breakpoint_list_breakpoints")["breakpoints"]:
+            self.agent.call("breakpoint_remove", function_name=name)
+        for path in sorted(self.root.rglob("*"), reverse=True):
+            if path.is_dir():
+                path.rmdir()
+            elif path.name != "pytest.ini":
+                path.unlink()
+
+
+@contextmanager
+def workbench(root: Path, *arguments: str, mode: str = "auto") -> Iterator[Bench]:
+    """A bench with a fresh front end; `arguments` go to `pytest --cideldill-mcp`."""
+    root.mkdir(exist_ok=True)
+    (root / "pytest.ini").touch()
+    with connected(server(root, *arguments, env=_NO_CACHES), mode) as agent:
+        yield Bench(agent, root)

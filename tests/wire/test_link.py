@@ -1,0 +1,369 @@
+"""The test process's end of the wire: order, flushing, hanging up, losing the peer.
+
+One contract suite runs over every kind of `Link`; the rest is about the I/O thread of `SocketLink`.
+Expectations: `pytest_cideldill.link`, issue 2 (items 4 and 7), pytest facts, section 7.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from pytest_cideldill import link as link_module
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.link import DirectLink
+from pytest_cideldill.link import Link
+from pytest_cideldill.link import SocketLink
+from pytest_cideldill.wire import Departed
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import ReleaseAll
+from pytest_cideldill.wire import Stopped
+from pytest_cideldill.wire import Warned
+from tests.wire.linked import DEADLINE_S
+from tests.wire.linked import Linked
+from tests.wire.linked import system_threads
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
+
+
+class Linking(Protocol):
+    """A link, and what has come out at its other end."""
+
+    @property
+    def link(self) -> Link: ...
+
+    def receive(self, count: int) -> list[Message]: ...
+
+
+class DirectlyLinked:
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self.link = DirectLink(self._events.append)
+
+    def receive(self, count: int) -> list[Message]:
+        assert len(self._events) >= count
+        received: list[Message] = [*self._events[:count]]
+        del self._events[:count]
+        return received
+
+
+@pytest.fixture
+def linked() -> Iterator[Linked]:
+    with Linked() as made:
+        yield made
+
+
+@pytest.fixture(params=["direct", "socket"])
+def linking(request: pytest.FixtureRequest) -> Iterator[Linking]:
+    if request.param == "direct":
+        yield DirectlyLinked()
+    else:
+        yield request.getfixturevalue("linked")
+
+
+def warnings(count: int, prefix: str = "") -> list[Event]:
+    return [Warned(f"{prefix}{number}") for number in range(count)]
+
+
+# --- the contract of every link -----------------------------------------------------------------
+
+
+def test_events_arrive_in_the_order_of_sending(linking: Linking) -> None:
+    """`Link`; urgency makes an event travel sooner, never past another one."""
+    events = warnings(500)
+    for number, event in enumerate(events):
+        linking.link.send(event, urgent=number % 7 == 0)
+    assert linking.link.flush(DEADLINE_S)
+    assert linking.receive(500) == events
+
+
+def test_every_thread_s_events_arrive_in_its_order(linking: Linking) -> None:
+    """Guarantee of the architecture: the order is exact per process and thread."""
+    barrier = threading.Barrier(8)
+
+    def produce(name: str) -> None:
+        barrier.wait(DEADLINE_S)
+        for event in warnings(300, name):
+            linking.link.send(event)
+
+    threads = [threading.Thread(target=produce, args=(f"t{n}.",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert linking.link.flush(DEADLINE_S)
+    received = linking.receive(8 * 300)
+    for number in range(8):
+        prefix = f"t{number}."
+        mine = [e for e in received if isinstance(e, Warned) and e.message.startswith(prefix)]
+        assert mine == warnings(300, prefix)
+
+
+def test_what_was_sent_before_close_arrives(linking: Linking) -> None:
+    """`Link.close` sends what is queued and hangs up."""
+    for event in warnings(100):
+        linking.link.send(event)
+    linking.link.send(Departed())
+    linking.link.close(DEADLINE_S)
+    assert linking.receive(101) == [*warnings(100), Departed()]
+
+
+def test_sending_flushing_and_closing_after_close_do_nothing_bad(linking: Linking) -> None:
+    """`send` never raises: hooks of the guest's run call it at any time."""
+    linking.link.close(DEADLINE_S)
+    linking.link.send(Warned("late"), urgent=True)
+    linking.link.flush(DEADLINE_S)
+    linking.link.close(DEADLINE_S)
+
+
+# --- the way up ---------------------------------------------------------------------------------
+
+
+def test_an_event_that_is_not_urgent_waits_for_company(
+    linked: Linked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One wake-up serves many (`BATCH_S`, here without end); an urgent event ends the wait."""
+    monkeypatch.setattr(link_module, "BATCH_S", 10 * DEADLINE_S)
+    linked.link.send(Warned("first"))
+    linked.socket.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        linked.receive(1)
+    linked.socket.settimeout(DEADLINE_S)
+    linked.link.send(Warned("second"), urgent=True)
+    assert linked.receive(2) == [Warned("first"), Warned("second")]
+
+
+def test_an_event_that_is_not_urgent_arrives_without_any_other(linked: Linked) -> None:
+    """Batching delays, it does not hold back."""
+    for number in range(5):
+        linked.link.send(Warned(str(number)))
+        assert linked.receive(1) == [Warned(str(number))]
+
+
+def test_a_peer_that_does_not_read_never_blocks_a_sender(linked: Linked) -> None:
+    """Issue 2, item 7: off the hot path. A flush is bounded, and afterwards nothing is missing."""
+    events: list[Event] = [NodeStarted("x" * 1000 + str(n), 0.0) for n in range(3000)]
+    for event in events:
+        linked.link.send(event, urgent=True)
+    assert not linked.link.flush(0.05)
+    assert linked.receive(3000) == events
+    assert linked.link.flush(DEADLINE_S)
+
+
+def test_commands_are_taken_while_the_peer_does_not_read(linked: Linked) -> None:
+    """A full socket is full in one direction only; a release must get through."""
+    for number in range(3000):
+        linked.link.send(NodeStarted("x" * 1000 + str(number), 0.0))
+    assert not linked.link.flush(0.05)
+    linked.command(ReleaseAll("stop"))
+    assert len(linked.receive(3000)) == 3000
+
+
+def test_an_event_that_can_t_be_encoded_is_replaced_by_a_warning(linked: Linked) -> None:
+    """`send` never raises and a bug of ours must not cost the connection; the rest goes on."""
+    linked.link.send(Stopped({"locals": object()}))
+    linked.link.send(Warned("next"))
+    refused, following = linked.receive(2)
+    assert isinstance(refused, Warned)
+    assert "stopped could not be sent" in refused.message
+    assert following == Warned("next")
+
+
+def test_a_thread_that_can_t_be_started_now_is_started_with_the_next_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`start_new_thread` raises when the process may have no more threads, and at its very end."""
+
+    def no_more(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(link_module, "start_new_thread", no_more)
+        linked = Linked()
+        linked.link.send(Warned("kept"), urgent=True)
+        assert not linked.link.flush(0.01)
+    with linked:
+        linked.link.send(Warned("next"), urgent=True)
+        assert linked.receive(2) == [Warned("kept"), Warned("next")]
+
+
+# --- the way down -------------------------------------------------------------------------------
+
+
+def test_commands_are_handed_on_in_order(linked: Linked) -> None:
+    """Also when several come in one piece, or one in several."""
+    commands = [ReleaseAll(str(number)) for number in range(20)]
+    stream = b"".join(encode_frame({"kind": "release_all", "by": each.by}) for each in commands)
+    for start in range(0, len(stream), 13):
+        linked.socket.sendall(stream[start : start + 13])
+    assert [linked.commands.get(timeout=DEADLINE_S) for _ in commands] == commands
+
+
+def test_what_was_received_with_the_handshake_counts() -> None:
+    """A decoder is handed over; it may hold half a command already."""
+    frame = encode_frame({"kind": "release_all", "by": "stop"})
+    decoder = FrameDecoder()
+    decoder.feed(frame[:9])
+    with Linked(decoder=decoder) as linked:
+        linked.socket.sendall(frame[9:])
+        assert linked.commands.get(timeout=DEADLINE_S) == ReleaseAll("stop")
+
+
+@pytest.mark.parametrize(
+    ("plain", "kind", "reason"),
+    [
+        ({"kind": "teleport"}, "teleport", "unknown kind"),
+        ({"kind": "release_all"}, "release_all", "by"),
+        ({}, "None", "unknown kind"),
+    ],
+)
+def test_a_command_that_is_not_known_is_refused_by_name(
+    linked: Linked, plain: dict[str, object], kind: str, reason: str
+) -> None:
+    """Issue 2, item 4; the link lives on."""
+    linked.socket.sendall(encode_frame(plain))
+    (refused,) = linked.receive(1)
+    assert isinstance(refused, Refused)
+    assert refused.refused_kind == kind
+    assert reason in refused.reason
+    linked.command(ReleaseAll("stop"))
+
+
+# --- losing the peer ----------------------------------------------------------------------------
+
+
+def lost_once(linked: Linked) -> None:
+    linked.losses.get(timeout=DEADLINE_S)
+    linked.link.send(Warned("to nobody"), urgent=True)
+    assert not linked.link.flush(DEADLINE_S)
+    linked.link.close(DEADLINE_S)
+    assert linked.losses.empty()
+
+
+def test_a_peer_that_hangs_up_is_told_once(linked: Linked) -> None:
+    """Guarantee of `SocketLink`: `on_lost` is called once."""
+    linked.socket.close()
+    lost_once(linked)
+
+
+def test_a_peer_that_is_reset_while_events_are_queued_is_told_once(linked: Linked) -> None:
+    """The failure shows while sending instead of while receiving."""
+    for event in warnings(3000, "x" * 1000):
+        linked.link.send(event)
+    assert not linked.link.flush(0.05)
+    linked.socket.close()
+    lost_once(linked)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\xff\xff\xff\xff", struct.pack(">I", 3) + b"abc", struct.pack(">I", 2) + b"[]"],
+    ids=["oversize", "no JSON", "no object"],
+)
+def test_a_peer_that_sends_garbage_is_lost(linked: Linked, garbage: bytes) -> None:
+    """A stream that can't be trusted is the end of the link, never of the run."""
+    linked.socket.sendall(garbage)
+    lost_once(linked)
+
+
+def test_a_flush_that_waits_ends_when_the_peer_is_lost(linked: Linked) -> None:
+    """Nobody waits for the deadline of something that can't happen any more; it did not leave."""
+    for event in warnings(3000, "x" * 1000):
+        linked.link.send(event)
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(linked.link.flush(10 * DEADLINE_S)))
+    thread.start()
+    linked.receive(1)
+    linked.socket.close()
+    thread.join(DEADLINE_S)
+    assert answers == [False]
+
+
+def test_closing_is_not_losing(linked: Linked) -> None:
+    """Guarantee of `SocketLink`: not after `close`; the peer sees the end of the stream."""
+    linked.link.close(DEADLINE_S)
+    with pytest.raises(EOFError):
+        linked.receive(1)
+    linked.socket.close()
+    assert linked.losses.empty()
+
+
+def test_both_ends_may_hang_up_at_the_same_time() -> None:
+    """At most one call, none after `close` has returned, no exception, no thread left."""
+    for _ in range(50):
+        linked = Linked()
+        closing = threading.Thread(target=linked.socket.close)
+        closing.start()
+        linked.link.close(DEADLINE_S)
+        told = linked.losses.qsize()
+        closing.join(DEADLINE_S)
+        assert linked.losses.qsize() == told <= 1
+
+
+# --- the thread ---------------------------------------------------------------------------------
+
+
+def test_the_thread_is_invisible_to_threading() -> None:
+    """pytest facts, section 7: tests that count threads must see what they see without us."""
+    before = threading.enumerate(), threading.active_count()
+    with Linked() as linked:
+        linked.link.send(Warned("up"), urgent=True)
+        linked.receive(1)
+        linked.command(ReleaseAll("stop"))
+        assert (threading.enumerate(), threading.active_count()) == before
+        assert not [each for each in threading.enumerate() if "Dummy" in type(each).__name__]
+
+
+@needs_proc
+def test_all_signals_are_blocked_in_the_thread() -> None:
+    """pytest facts, section 7: the main thread gets them, and its blocking calls end."""
+    before = system_threads()
+    with Linked() as linked:
+        linked.link.send(Warned("up"), urgent=True)
+        linked.receive(1)
+        (native_id,) = set(system_threads()) - set(before)
+        status = Path(f"/proc/self/task/{native_id}/status").read_text(encoding="ascii")
+        blocked = int(status.partition("SigBlk:\t")[2].partition("\n")[0], 16)
+    unblockable = {signal.SIGKILL, signal.SIGSTOP}
+    open_to = {n for n in signal.valid_signals() - unblockable if not blocked >> (n - 1) & 1}
+    assert open_to == set()
+
+
+@needs_proc
+def test_the_thread_is_gone_after_close_and_after_a_loss() -> None:
+    """Nothing is left behind."""
+    threads, descriptors = set(system_threads()), set(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with Linked():
+            pass
+        lost = Linked()
+        lost.socket.close()
+        lost_once(lost)
+    assert set(os.listdir("/proc/self/fd")) <= descriptors
+    # The system counts a thread until shortly after its last instruction.
+    deadline = time.monotonic() + DEADLINE_S
+    while set(system_threads()) - threads:
+        assert time.monotonic() < deadline
+
+
+def test_a_link_reports_a_closed_socket_as_lost() -> None:
+    """A test that closes all file descriptors it does not know takes ours along."""
+    with Linked() as linked:
+        mine: socket.socket = linked.link._socket
+        assert isinstance(linked.link, SocketLink)
+        mine.close()
+        linked.link.send(Warned("up"), urgent=True)
+        linked.losses.get(timeout=DEADLINE_S)
