@@ -14,7 +14,6 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
-from pytest_cideldill.capture.calls import signature_text
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
@@ -57,7 +56,13 @@ def check_action(phase: str, command: Resume) -> str:
 
 
 def resolve_call(
-    command: Resume, frame: FrameType, function: FunctionType, code: CodeType, *, touched: bool
+    command: Resume,
+    frame: FrameType,
+    function: FunctionType,
+    code: CodeType,
+    *,
+    signature: str,
+    touched: bool,
 ) -> Resolution:
     """How an intercepted call goes on.
 
@@ -66,6 +71,7 @@ def resolve_call(
         frame: The trampoline's frame; its locals are the parameters.
         function: The intercepted function.
         code: Its original code object.
+        signature: As the client was told.
         touched: Whether an evaluation may have assigned parameters.
 
     Returns:
@@ -82,14 +88,13 @@ def resolve_call(
         return Resolution("raise", value=make_exception(command, frame))
     if command.modified_args is None and command.modified_kwargs is None:
         return Resolution(value=arguments_of(frame) if touched else None)
-    return Resolution(value=_modified(command, frame, function, code))
+    return Resolution(value=_modified(command, frame, _signature(function, code), signature))
 
 
 def _modified(
-    command: Resume, frame: FrameType, function: FunctionType, code: CodeType
+    command: Resume, frame: FrameType, signature: inspect.Signature, told: str
 ) -> Arguments:
     """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
-    signature = _signature(function, code)
     args, kwargs = arguments_of(frame)
     named = {key: decode(value, frame) for key, value in (command.modified_kwargs or {}).items()}
     if command.modified_args is not None:
@@ -111,8 +116,8 @@ def _modified(
     except TypeError as error:
         raise Refusal(
             ErrorCode.INVALID_ARGUMENTS,
-            f"the modified arguments don't fit {signature_text(function, code)}: {error}",
-            signature=signature_text(function, code),
+            f"the modified arguments don't fit {told}: {error}",
+            signature=told,
         ) from error
     bound.apply_defaults()  # the original code is called without its function's defaults
     return bound.args, bound.kwargs

@@ -16,6 +16,7 @@ from typing import Any
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.capture.calls import describe_call
 from pytest_cideldill.capture.frames import visible_stack
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
@@ -25,7 +26,6 @@ from pytest_cideldill.pausing import Send
 from pytest_cideldill.pausing import internal_error
 from pytest_cideldill.probes.functions import Call
 from pytest_cideldill.probes.functions import FunctionProbes
-from pytest_cideldill.project import Project
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
@@ -43,7 +43,7 @@ class BreakpointManager:
     """See the module.
 
     Args:
-        project: Tells user code and paths.
+        lens: Shows what the process holds.
         guard: Shared with `pauses`.
         pauses: Parks threads.
         send: Where events go.
@@ -52,19 +52,19 @@ class BreakpointManager:
 
     def __init__(
         self,
-        project: Project,
+        lens: Lens,
         guard: EvaluationGuard,
         pauses: Pauses,
         send: Send,
         *,
         passive: bool = False,
     ) -> None:
-        self.project = project
+        self.lens = lens
         self.pauses = pauses
         self._send = send
         self._passive = passive
         self._lock = allocate_lock()
-        self._probes = FunctionProbes(project, guard, self._on_call, self.warn)
+        self._probes = FunctionProbes(lens.project, guard, self._on_call, self.warn)
         # Breakpoint id → what was told last of it.
         self._told: dict[str, Bound] = {}
         self._modules = 0
@@ -163,7 +163,7 @@ class BreakpointManager:
         """Tell a failure of our own, or of a condition, once."""
         if message not in self._warned:
             self._warned.add(message)
-            self._send(Warned(message))
+            self._send(Warned(self.lens.text(message)))
 
     def _forget(self) -> None:
         """In a forked child: nobody would ever release a pause there."""
@@ -185,16 +185,21 @@ class BreakpointManager:
         return original(*args, **kwargs)
 
     def _pause_before(self, call: Call) -> Resolution:
-        frames = visible_stack(call.frame, self.project)
+        frames = visible_stack(call.frame, self.lens.project)
         caller = frames[1] if len(frames) > 1 else None
-        data = describe_call(call.function, call.code, call.args, call.kwargs, caller, self.project)
+        data = describe_call(call.function, call.code, call.args, call.kwargs, caller, self.lens)
         return self.pauses.pause(
             "before",
             call.reason,
             frames,
             {"call_data": data, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_call(
-                command, call.frame, call.function, call.code, touched=pause.touched
+                command,
+                call.frame,
+                call.function,
+                call.code,
+                signature=data["signature"],
+                touched=pause.touched,
             ),
         )
 
@@ -210,7 +215,7 @@ class BreakpointManager:
             place = error.__traceback__
             while place is not None and place.tb_next is not None:
                 place = place.tb_next
-            if place is None or not self.project.is_ours(place.tb_frame.f_code.co_filename):
+            if place is None or not self.lens.project.is_ours(place.tb_frame.f_code.co_filename):
                 raise
             self.warn(f"the debugger failed at a hit, and the test went on: {error!r}")
             return Resolution(by="stop")

@@ -25,6 +25,7 @@ from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Gate
@@ -34,7 +35,6 @@ from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
-from pytest_cideldill.project import Project
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Replied
@@ -80,7 +80,7 @@ class Pauses:
 
     Args:
         identity: Names this process.
-        project: Tells user code and paths.
+        lens: Shows what the process holds.
         guard: Marks threads that evaluate; they don't pause.
         send: Where events go.
         lease_s: Seconds that an untouched pause lasts.
@@ -90,7 +90,7 @@ class Pauses:
     def __init__(
         self,
         identity: Identity,
-        project: Project,
+        lens: Lens,
         guard: EvaluationGuard,
         send: Send,
         lease_s: float,
@@ -98,7 +98,7 @@ class Pauses:
     ) -> None:
         self.position = Position()
         self._identity = identity
-        self._project = project
+        self._lens = lens
         self._guard = guard
         self._send = send
         self._numbers = itertools.count(1)
@@ -156,7 +156,7 @@ class Pauses:
         lines: Sequence[int] | None,
     ) -> dict[str, Any]:
         """The pause of the contract (section 2)."""
-        top = top_user_frame(list(frames), self._project)
+        top = top_user_frame(list(frames), self._lens.project)
         frame = frames[top]
         line = lines[top] if lines else frame.f_lineno
         ident = get_ident()
@@ -173,8 +173,8 @@ class Pauses:
             "run_id": self._identity.run_id,
             "worker": self._identity.worker,
             "thread": {"id": ident, "name": _thread_name(ident)},
-            "location": location(frame, line, self._project),
-            "locals": short_locals(frame),
+            "location": location(frame, line, self._lens),
+            "locals": short_locals(frame, self._lens),
         }
 
     def _on_stopped(self, pause: Pause) -> None:
@@ -272,8 +272,8 @@ class Pauses:
         )
         return {
             "session_id": session_id,
-            "output": done.output,
-            "stdout": done.stdout,
+            "output": self._lens.text(done.output),
+            "stdout": self._lens.text(done.stdout),
             "is_error": done.is_error,
             "timed_out": done.timed_out,
             "lease_expires_at": pause.report["lease_expires_at"],

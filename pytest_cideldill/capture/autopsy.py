@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.capture.frames import SHORT
 from pytest_cideldill.capture.frames import describe_frame
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.snapshot import class_name
-from pytest_cideldill.capture.snapshot import render
-from pytest_cideldill.project import Project
 
 MAX_FRAMES = 10
 MAX_MESSAGE = 2_000
@@ -24,7 +22,7 @@ Place = tuple[FrameType, int]
 """A frame and the line in it where the exception passed."""
 
 
-def describe_exception(error: BaseException, told: str) -> dict[str, Any]:
+def describe_exception(error: BaseException, told: str, lens: Lens) -> dict[str, Any]:
     """`{type, message}` of an exception.
 
     Args:
@@ -34,13 +32,13 @@ def describe_exception(error: BaseException, told: str) -> dict[str, Any]:
     cls = type(error)
     for name in (cls.__qualname__, class_name(cls)):
         told = told.removeprefix(f"{name}: ")
-    return {"type": class_name(cls), "message": told[:MAX_MESSAGE]}
+    return {"type": class_name(cls), "message": lens.text(told, MAX_MESSAGE)}
 
 
 def autopsy(
     exception: dict[str, Any],
     places: Sequence[Place],
-    project: Project,
+    lens: Lens,
     *,
     frames_with_locals: int = 1,
 ) -> dict[str, Any]:
@@ -49,14 +47,14 @@ def autopsy(
     Args:
         exception: As of `describe_exception`.
         places: The traceback, innermost first, hidden frames left out.
-        project: Decides what is user code.
+        lens: Shows values, decides what is user code.
         frames_with_locals: For how many user frames, from the innermost on, locals are told.
     """
     frames = []
     for index, (frame, line) in enumerate(places[:MAX_FRAMES]):
-        wanted = frames_with_locals > 0 and project.is_user(frame.f_code.co_filename)
+        wanted = frames_with_locals > 0 and lens.project.is_user(frame.f_code.co_filename)
         frames_with_locals -= wanted
-        frames.append(describe_frame(frame, line, index, project, with_locals=wanted))
+        frames.append(describe_frame(frame, line, index, lens, with_locals=wanted))
     users = [frame["index"] for frame in frames if not frame["isExternal"]]
     return {
         "exception": exception,
@@ -65,15 +63,3 @@ def autopsy(
         "throwingFrameIndex": 0,
         "userFrameIndex": users[0] if users else 0,
     }
-
-
-def rendered(values: dict[str, Any]) -> dict[str, str]:
-    """`{name: short value}`."""
-    return {name: render(value, SHORT) for name, value in values.items()}
-
-
-def tail(text: str) -> str:
-    """The end of a captured stream, with a notice of what was left out."""
-    if len(text) <= MAX_OUTPUT:
-        return text
-    return f"[{len(text) - MAX_OUTPUT} earlier characters]…{text[-MAX_OUTPUT:]}"

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
+from itertools import chain
 from itertools import islice
+from itertools import repeat
 from os import getpid as _getpid  # tests patch `os`
 from types import CodeType
 from types import FrameType
 from types import FunctionType
 from typing import Any
 
-from pytest_cideldill.capture.frames import SHORT
-from pytest_cideldill.capture.snapshot import render
-from pytest_cideldill.project import Project
+from pytest_cideldill.capture.lens import Lens
 
 MAX_ARGUMENTS = 100
 """Arguments told of each kind (contract, section 8: items per collection)."""
@@ -39,7 +39,7 @@ def describe_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     caller: FrameType | None,
-    project: Project,
+    lens: Lens,
 ) -> dict[str, Any]:
     """The `call_data` of the contract's pause.
 
@@ -49,26 +49,30 @@ def describe_call(
         args: Positional arguments as bound.
         kwargs: Keyword arguments as bound.
         caller: The frame that called, None at the bottom of a thread.
-        project: Tells paths.
+        lens: Shows the values.
     """
+    names = code.co_varnames[: code.co_argcount]
     site = None
     if caller is not None:
-        site = {"file": project.relative(caller.f_code.co_filename), "line": caller.f_lineno}
+        site = lens.place(caller, caller.f_lineno)
     return {
         "method_name": code.co_name,
         "qualified_name": dotted_path(function, code),
-        "pretty_args": [render(value, SHORT) for value in args[:MAX_ARGUMENTS]],
+        "pretty_args": [
+            lens.show(value, name)
+            for name, value in zip(chain(names, repeat("")), args[:MAX_ARGUMENTS], strict=False)
+        ],
         "pretty_kwargs": {
-            name: render(value, SHORT) for name, value in islice(kwargs.items(), MAX_ARGUMENTS)
+            name: lens.show(value, name) for name, value in islice(kwargs.items(), MAX_ARGUMENTS)
         },
         "argument_count": len(args) + len(kwargs),
-        "signature": signature_text(function, code),
+        "signature": signature_text(function, code, lens),
         "call_site": site,
         "process_pid": _getpid(),
     }
 
 
-def signature_text(function: FunctionType, code: CodeType) -> str:
+def signature_text(function: FunctionType, code: CodeType, lens: Lens) -> str:
     """The parameters and their defaults as source text, from the code object alone.
 
     Unlike `inspect.signature` it runs no user code; annotations are left out.
@@ -80,7 +84,7 @@ def signature_text(function: FunctionType, code: CodeType) -> str:
     parts = []
     for index, name in enumerate(positional):
         default = index - (len(positional) - len(defaults))
-        parts.append(f"{name}={render(defaults[default], SHORT)}" if default >= 0 else name)
+        parts.append(f"{name}={lens.show(defaults[default], name)}" if default >= 0 else name)
         if index + 1 == code.co_posonlyargcount:
             parts.append("/")
     if code.co_flags & CO_VARARGS:
@@ -89,7 +93,7 @@ def signature_text(function: FunctionType, code: CodeType) -> str:
         parts.append("*")
     named = function.__kwdefaults__ or {}
     for name in keyword_only:
-        parts.append(f"{name}={render(named[name], SHORT)}" if name in named else name)
+        parts.append(f"{name}={lens.show(named[name], name)}" if name in named else name)
     if code.co_flags & CO_VARKEYWORDS:
         parts.append("**" + rest.pop(0))
     return f"({', '.join(parts)})"

@@ -5,13 +5,11 @@ Runs on the thread that stopped. Values pass through `snapshot`; no user code ru
 
 from __future__ import annotations
 
-import linecache
 from types import CodeType
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.capture.snapshot import Limits
-from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.project import Project
 
@@ -19,9 +17,6 @@ MAX_LOCALS = 40
 """Locals told per frame (contract, section 8)."""
 
 _HIDDEN = frozenset({"__tracebackhide__", "__class__"})
-
-SHORT = Limits(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
-"""What a value in a list of locals may take."""
 
 
 def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
@@ -48,24 +43,18 @@ def module_of(frame: FrameType) -> str:
     return name if type(name) is str else "?"
 
 
-def source_line(filename: str, line: int) -> str:
-    """The stripped text of a line, empty when unknown."""
-    return linecache.getline(filename, line).strip()[:200]
-
-
-def location(frame: FrameType, line: int, project: Project) -> dict[str, Any]:
+def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
     """`{file, line, function, source}` of a place in a frame."""
     code = frame.f_code
     return {
-        "file": project.relative(code.co_filename),
-        "line": line,
+        **lens.place(frame, line),
         "function": code.co_qualname,
-        "source": source_line(code.co_filename, line),
+        "source": lens.source_line(code.co_filename, line),
     }
 
 
 def describe_frame(
-    frame: FrameType, line: int, index: int, project: Project, *, with_locals: bool
+    frame: FrameType, line: int, index: int, lens: Lens, *, with_locals: bool
 ) -> dict[str, Any]:
     """One entry of the contract's `frames`; `variables` and `arguments` only `with_locals`."""
     code = frame.f_code
@@ -73,12 +62,12 @@ def describe_frame(
         "index": index,
         "function": code.co_qualname,
         "module": module_of(frame),
-        "isExternal": not project.is_user(code.co_filename),
-        "location": {"file": project.relative(code.co_filename), "line": line},
-        "source": source_line(code.co_filename, line),
+        "isExternal": not lens.project.is_user(code.co_filename),
+        "location": lens.place(frame, line),
+        "source": lens.source_line(code.co_filename, line),
     }
     if with_locals:
-        variables = locals_of(frame)
+        variables = locals_of(frame, lens)
         names = set(_parameter_names(code))
         described["arguments"] = [entry for entry in variables if entry["name"] in names]
         described["variables"] = {
@@ -87,7 +76,7 @@ def describe_frame(
     return described
 
 
-def locals_of(frame: FrameType) -> list[dict[str, str]]:
+def locals_of(frame: FrameType, lens: Lens) -> list[dict[str, str]]:
     """`[{name, type, value}]` of a frame's locals, in the order of their definition.
 
     Names that only the interpreter or pytest's assertion rewriting made are left out.
@@ -100,13 +89,13 @@ def locals_of(frame: FrameType) -> list[dict[str, str]]:
             continue
         if len(shown) == MAX_LOCALS:
             break
-        shown.append({"name": name, "type": type_name(value), "value": render(value, SHORT)})
+        shown.append({"name": name, "type": type_name(value), "value": lens.show(value, name)})
     return shown
 
 
-def short_locals(frame: FrameType) -> dict[str, str]:
+def short_locals(frame: FrameType, lens: Lens) -> dict[str, str]:
     """`{name: value}`, for a pause."""
-    return {entry["name"]: entry["value"] for entry in locals_of(frame)}
+    return {entry["name"]: entry["value"] for entry in locals_of(frame, lens)}
 
 
 def _parameter_names(code: CodeType) -> tuple[str, ...]:

@@ -29,8 +29,10 @@ from typing import Protocol
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import find
 from pytest_cideldill.capture.layout import find_in_class
+from pytest_cideldill.capture.layout import is_a
 from pytest_cideldill.capture.layout import module_of
 from pytest_cideldill.capture.layout import short_name
+from pytest_cideldill.redact import MARGIN
 
 
 class Renderer(Protocol):
@@ -38,6 +40,8 @@ class Renderer(Protocol):
 
     @property
     def string_limit(self) -> int: ...
+    def shown(self, x: str) -> str: ...
+    def shown_bytes(self, x: bytes) -> bytes: ...
     def value(self, x: Any, depth: int) -> str: ...
     def sequence(self, ends: str, items: Iterator[Any], count: int, depth: int) -> str: ...
     def mapping(self, items: Iterator[tuple[Any, Any]], count: int, depth: int) -> str: ...
@@ -58,23 +62,33 @@ def _int(renderer: Renderer, x: int, _depth: int) -> str:
 
 
 def _str(renderer: Renderer, x: str, _depth: int) -> str:
-    return _quoted(str.__str__(x), renderer.string_limit, "chars")
+    text = str.__str__(x)
+    return _quoted(renderer.shown(text), len(text) - renderer.string_limit, "chars")
 
 
 def _bytes(renderer: Renderer, x: bytes, _depth: int) -> str:
-    return _quoted(bytes.__getitem__(x, slice(None)), renderer.string_limit, "bytes")
+    data = bytes.__getitem__(x, slice(None))
+    return _quoted(renderer.shown_bytes(data), len(data) - renderer.string_limit, "bytes")
 
 
 def _bytearray(renderer: Renderer, x: bytearray, _depth: int) -> str:
-    start = bytes(bytearray.__getitem__(x, slice(renderer.string_limit)))
-    more = bytearray.__len__(x) - len(start)
-    return f"bytearray({_quoted(start, renderer.string_limit, 'bytes', more)})"
+    data = bytes(bytearray.__getitem__(x, slice(renderer.string_limit + MARGIN)))
+    more = bytearray.__len__(x) - renderer.string_limit
+    return f"bytearray({_quoted(renderer.shown_bytes(data), more, 'bytes')})"
 
 
-def _quoted(x: str | bytes, limit: int, unit: str, more: int = 0) -> str:
-    more += max(len(x) - limit, 0)
-    quoted = repr(x[:limit])
-    return f"{quoted[:-1]}…{quoted[-1]}+{more} {unit}" if more else quoted
+def _quoted(shown: str | bytes, more: int, unit: str) -> str:
+    quoted = repr(shown)
+    return f"{quoted[:-1]}…{quoted[-1]}+{more} {unit}" if more > 0 else quoted
+
+
+def whole_text(x: Any) -> str:
+    """All of a string or of bytes; empty for anything else."""
+    if is_a(type(x), str):
+        return str.__str__(x)
+    if is_a(type(x), bytes):
+        return bytes.__getitem__(x, slice(None)).decode("latin-1")
+    return ""
 
 
 def _list(renderer: Renderer, x: list[Any], depth: int) -> str:

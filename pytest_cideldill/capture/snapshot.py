@@ -24,9 +24,11 @@ from pytest_cideldill.capture.kinds import draw_enum
 from pytest_cideldill.capture.kinds import draw_library
 from pytest_cideldill.capture.kinds import draw_mock
 from pytest_cideldill.capture.kinds import is_mock
+from pytest_cideldill.capture.kinds import whole_text
 from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
+from pytest_cideldill.redact import Redactor
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "class_name", "render", "type_name"]
 
@@ -57,13 +59,15 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-def render(value: object, limits: Limits = DEFAULT_LIMITS) -> str:
+def render(
+    value: object, limits: Limits = DEFAULT_LIMITS, redactor: Redactor | None = None, name: str = ""
+) -> str:
     """One line like `Cart(items=[3 items], coupon='BULK10')`; can be encoded as UTF-8.
 
     Runs no user code and never raises: what can't be shown becomes `<unrenderable: TypeError>`.
     """
     try:
-        return _fitted(_Rendering(limits).value(value, limits.depth), limits.text)
+        return _fitted(_Rendering(limits, redactor).named(name, value, limits.depth), limits.text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on what it shows
         return f"<unrenderable: {class_name(type(error))}>"
 
@@ -77,9 +81,10 @@ def _fitted(text: str, limit: int) -> str:
 class _Rendering:
     """One rendering: what is left of its limits, and the objects it is inside of."""
 
-    __slots__ = ("_deadline", "_layouts", "_left", "_limits", "_path")
+    __slots__ = ("_deadline", "_layouts", "_left", "_limits", "_path", "_redactor")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, redactor: Redactor | None) -> None:
+        self._redactor = redactor
         self._limits = limits
         self._left = limits.text
         self._deadline = clock.monotonic() + limits.milliseconds / 1000
@@ -90,6 +95,25 @@ class _Rendering:
     def string_limit(self) -> int:
         """Characters per string."""
         return self._limits.string
+
+    def shown(self, x: str) -> str:
+        """The start of a string, its secrets replaced before it is cut."""
+        limit = self._limits.string
+        return self._redactor.redact_text(x, limit) if self._redactor else x[:limit]
+
+    def shown_bytes(self, x: bytes) -> bytes:
+        """Like `shown`."""
+        limit = self._limits.string
+        return self._redactor.redact_bytes(x, limit) if self._redactor else x[:limit]
+
+    def named(self, name: Any, x: Any, depth: int) -> str:
+        """Like `value`, for what has a name or a key; any object may be one."""
+        redactor = self._redactor
+        if redactor is None or type(name) is not str or not redactor.name_is_sensitive(name):
+            return self.value(x, depth)
+        if whole := whole_text(x):
+            return redactor.redact_value(name, whole, "str")
+        return redactor.redact_value(name, self.value(x, depth))
 
     def value(self, x: Any, depth: int) -> str:
         """Render `x`, opening at most `depth` levels."""
@@ -120,7 +144,7 @@ class _Rendering:
         below = depth - 1
         parts = self._parts(
             items,
-            lambda pair: f"{self.value(pair[0], below)}: {self.value(pair[1], below)}",
+            lambda pair: f"{self.value(pair[0], below)}: {self.named(pair[0], pair[1], below)}",
             self._limits.items,
         )
         return "{" + ", ".join(_with_rest(parts, count, "items")) + "}"
@@ -194,7 +218,7 @@ class _Rendering:
         return f"{layout.short_name(cls)}({', '.join(parts)})"
 
     def _pair(self, depth: int) -> Callable[[tuple[str, Any]], str]:
-        return lambda pair: f"{layout.label(pair[0])}={self.value(pair[1], depth - 1)}"
+        return lambda pair: f"{layout.label(pair[0])}={self.named(pair[0], pair[1], depth - 1)}"
 
     def _layout(self, cls: type) -> Layout:
         known = self._layouts.get(id(cls))

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
@@ -26,6 +27,7 @@ from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
@@ -120,7 +122,7 @@ def _switch_on(
         raise EOFError(f"the front end refused this process: {configure}")
 
     clock = PauseClock()
-    project = Project(str(config.rootpath))
+    lens = Lens(Project(str(config.rootpath)), Redactor(environ=os.environ))
     link = SocketLink(
         connected,
         on_command=lambda command: manager.apply(command),
@@ -131,7 +133,7 @@ def _switch_on(
     guard = EvaluationGuard()
     pauses = Pauses(
         Identity(invitation.run_id, worker),
-        project,
+        lens,
         guard,
         link.send,
         configure.lease_s,
@@ -140,7 +142,7 @@ def _switch_on(
     listing = configure.list_nodeids
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     passive = controls or listing
-    manager = BreakpointManager(project, guard, pauses, link.send, passive=passive)
+    manager = BreakpointManager(lens, guard, pauses, link.send, passive=passive)
     for command in commands[1:]:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
     link.start()

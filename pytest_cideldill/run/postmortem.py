@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.capture.autopsy import MAX_OUTPUT
 from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.autopsy import describe_exception
-from pytest_cideldill.capture.autopsy import rendered
-from pytest_cideldill.capture.autopsy import tail
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.traceback import crash_message
@@ -51,37 +51,40 @@ class PostMortem:
             return
         if call.excinfo is None or not isinstance(node, pytest.Item):
             return
-        places = visible_places(call.excinfo, self.manager.project)
-        exception = describe_exception(call.excinfo.value, crash_message(report))
+        lens = self.manager.lens
+        places = visible_places(call.excinfo, lens.project)
+        exception = describe_exception(call.excinfo.value, crash_message(report), lens)
         details = {
             "exception": exception,
-            "autopsy": autopsy(exception, places, self.manager.project)
-            | _surroundings(node)
-            | _output(report),
+            "autopsy": autopsy(exception, places, lens)
+            | _surroundings(node, lens)
+            | _output(report, lens),
         }
         frames = [frame for frame, _ in places]
         lines = [line for _, line in places]
         self.manager.pauses.pause("post_mortem", "test_failure", frames, details, lines=lines)
 
 
-def _surroundings(item: pytest.Item) -> dict[str, Any]:
+def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
     """What the test was given: its parameters and the fixtures that are alive."""
     callspec = getattr(item, "callspec", None)
     definitions = getattr(getattr(item, "_request", None), "_fixture_defs", {})
     fixtures = [
-        {"name": name, "scope": str(definition.scope), **rendered({"value": cached[0]})}
+        {"name": name, "scope": str(definition.scope), "value": lens.show(cached[0], name)}
         for name, definition in definitions.items()
         if (cached := definition.cached_result) is not None and cached[2] is None
     ]
     return {
-        "parameters": rendered(callspec.params) if callspec is not None else {},
+        "parameters": {
+            name: lens.show(value, name) for name, value in getattr(callspec, "params", {}).items()
+        },
         "fixtures": fixtures,
     }
 
 
-def _output(report: pytest.TestReport) -> dict[str, str]:
+def _output(report: pytest.TestReport, lens: Lens) -> dict[str, str]:
     return {
-        "stdout": tail(report.capstdout),
-        "stderr": tail(report.capstderr),
-        "log": tail(report.caplog),
+        "stdout": lens.end_of(report.capstdout, MAX_OUTPUT),
+        "stderr": lens.end_of(report.capstderr, MAX_OUTPUT),
+        "log": lens.end_of(report.caplog, MAX_OUTPUT),
     }

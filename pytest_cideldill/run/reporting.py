@@ -13,6 +13,7 @@ import pytest
 
 from pytest_cideldill import clock
 from pytest_cideldill.capture.autopsy import describe_exception
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.position import PositionFile
@@ -103,7 +104,7 @@ class Reporting:
                 self._plain[category] += 1
             return
         noted = self._failure.pop(report.when or "", {})
-        self._link.send(phase_reported(report, category, **noted))
+        self._link.send(phase_reported(report, category, self.manager.lens, **noted))
 
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -127,13 +128,13 @@ class Reporting:
     def _note_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
     ) -> None:
-        project = self.manager.project
-        places = visible_places(excinfo, project)
-        own = [place for place in places if project.is_user(place[0].f_code.co_filename)]
+        lens = self.manager.lens
+        places = visible_places(excinfo, lens.project)
+        own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
         frame, line = (own or places)[0]
         self._failure[report.when or ""] = {
-            "exception": describe_exception(excinfo.value, crash_message(report)),
-            "location": {"file": project.relative(frame.f_code.co_filename), "line": line},
+            "exception": describe_exception(excinfo.value, crash_message(report), lens),
+            "location": lens.place(frame, line),
         }
 
 
@@ -148,6 +149,7 @@ def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
 def phase_reported(
     report: pytest.TestReport,
     category: str,
+    lens: Lens,
     exception: dict[str, Any] | None = None,
     location: dict[str, Any] | None = None,
 ) -> PhaseReported:
@@ -163,8 +165,8 @@ def phase_reported(
         duration_s=report.duration,
         exception=exception,
         location=location,
-        longrepr=text[-MAX_LONGREPR:] or None,
-        stdout=report.capstdout[-MAX_SECTION:],
-        stderr=report.capstderr[-MAX_SECTION:],
-        log=report.caplog[-MAX_SECTION:],
+        longrepr=lens.end_of(text, MAX_LONGREPR) or None,
+        stdout=lens.end_of(report.capstdout, MAX_SECTION),
+        stderr=lens.end_of(report.capstderr, MAX_SECTION),
+        log=lens.end_of(report.caplog, MAX_SECTION),
     )

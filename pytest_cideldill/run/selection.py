@@ -17,6 +17,9 @@ from pytest_cideldill.run.guest import guest
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 
+MAX_LONGREPR = 5_000
+"""Characters kept of a collection error."""
+
 
 class Selection:
     """Hooks around collection.
@@ -82,7 +85,11 @@ class Selection:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Tell collection errors one by one."""
         if report.failed:
-            self._link.send(CollectionFailed(report.nodeid, report.longreprtext[-5_000:]))
+            self._link.send(
+                CollectionFailed(
+                    report.nodeid, self.manager.lens.end_of(report.longreprtext, 5_000)
+                )
+            )
 
 
 def _collectable(path: str, start: str) -> str:

@@ -35,9 +35,9 @@ class Verdict:
     @guest
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Ctrl-C or `pytest.exit`."""
-        self._link.send(Interrupted(excinfo.exconly()[:2_000]))
+        self._link.send(Interrupted(self.manager.lens.text(excinfo.exconly(), 2_000)))
 
     @guest
     def pytest_internalerror(self, excrepr: object) -> None:
         """A hook of some plugin failed."""
-        self._link.send(InternalErrorRaised(str(excrepr)[-5_000:]))
+        self._link.send(InternalErrorRaised(self.manager.lens.end_of(str(excrepr), 5_000)))

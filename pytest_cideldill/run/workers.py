@@ -54,4 +54,4 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Workers tell their own reports; a dead one can't tell that it crashed."""
         if report.when not in ("setup", "call", "teardown"):  # xdist says "???"
-            self._link.send(phase_reported(report, "failed"))
+            self._link.send(phase_reported(report, "failed", self.manager.lens))

@@ -109,6 +109,18 @@ def original_code(code: CodeType) -> CodeType:
     return code if trampoline is None else trampoline.original
 
 
+def is_stand_in(function: FunctionType) -> bool:
+    """Whether `function` is one that `on_call` gets as `original`; no function of the user's."""
+    return function.__name__ == _SENTINEL
+
+
+def _stand_in(
+    code: CodeType, globals_: dict[str, Any], cells: tuple[CellType, ...]
+) -> FunctionType:
+    """Runs original code. Only its own name tells it apart; tracebacks show the code's."""
+    return FunctionType(code, globals_, _SENTINEL, None, cells)
+
+
 class _Trampoline:
     """The constant inside a trampoline's code that receives its calls, and its recognition mark."""
 
@@ -119,7 +131,7 @@ class _Trampoline:
         self._globals = globals_
         self._on_call = on_call
         # A function without free variables is the same for every call: made once.
-        self._plain = None if original.co_freevars else FunctionType(original, globals_)
+        self._plain = None if original.co_freevars else _stand_in(original, globals_, ())
 
     def call(
         self, cells: tuple[CellType, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -127,8 +139,7 @@ class _Trampoline:
         __tracebackhide__ = True
         original = self._plain
         if original is None:
-            code = self.original
-            original = FunctionType(code, self._globals, code.co_name, None, cells)
+            original = _stand_in(self.original, self._globals, cells or ())
         return self._on_call(sys._getframe(1), original, args, kwargs)
 
 

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 from typing import TypeVar
 
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link import DirectLink
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
@@ -78,11 +80,12 @@ class Debuggee:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self._replies: dict[int, SimpleQueue[Replied]] = {}
         self._requests = itertools.count(1)
-        project, guard, send = Project(str(ROOT)), EvaluationGuard(), DirectLink(self._take).send
+        lens = Lens(Project(str(ROOT)), Redactor(environ={}))
+        guard, send = EvaluationGuard(), DirectLink(self._take).send
         self.pauses = Pauses(
-            Identity("r1", "main"), project, guard, send, lease_s, contextlib.nullcontext
+            Identity("r1", "main"), lens, guard, send, lease_s, contextlib.nullcontext
         )
-        self.manager = BreakpointManager(project, guard, self.pauses, send)
+        self.manager = BreakpointManager(lens, guard, self.pauses, send)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Replied) and event.request in self._replies:

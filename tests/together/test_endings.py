@@ -175,10 +175,7 @@ def test_a_crash_while_paused_ends_the_pause(bench: Bench) -> None:
         expression="__import__('os')._exit(9)",
     )
     assert refused["error"] == "not_live"
-    state = bench.agent.call("debug_state")
-    while state["state"] not in ("crashed", "finished"):
-        state = bench.agent.call("debug_state")
-    assert (state["state"], state["paused"]) == ("crashed", [])
+    assert bench.until("crashed")["paused"] == []
 
 
 STUCK = """

@@ -206,8 +206,7 @@ def test_several_threads_pause_side_by_side_and_go_on_one_by_one(shapes: Bench) 
     """Contract, section 4: a pause parks its thread, others run."""
     shapes.breakpoint("area")
     reply = shapes.test(THREADED)
-    while len(paused := shapes.agent.call("breakpoint_list_paused")["paused"]) < 3:
-        pass
+    paused = shapes.until_paused(3)
     assert sorted(pause["thread"]["name"] for pause in paused) == [f"worker-{n}" for n in range(3)]
     assert reply["state"] == "paused"
     for pause in paused:
@@ -215,9 +214,7 @@ def test_several_threads_pause_side_by_side_and_go_on_one_by_one(shapes: Bench) 
         if shapes.eval(pause, "width") == "2":
             action = {"action": "skip", "fake_result": 100}
         shapes.agent.call("breakpoint_continue", pause_id=pause["pause_id"], **action)
-    while (state := shapes.agent.call("debug_state"))["state"] != "finished":
-        pass
-    assert state["outcomes"] == {"passed": 1}
+    assert shapes.until("finished")["outcomes"] == {"passed": 1}
 
 
 @full

@@ -152,9 +152,7 @@ def test_the_lease_lets_a_forgotten_pause_go_on(tmp_path: Path) -> None:
         bench.eval(stop, "1")
         (pause,) = bench.agent.call("breakpoint_list_paused")["paused"]
         assert pause["lease_expires_at"] > stop["lease_expires_at"]
-        while (state := bench.agent.call("debug_state"))["state"] != "finished":
-            pass
-        assert state["outcomes"] == {"failed": 1}
+        assert bench.until("finished")["outcomes"] == {"failed": 1}
         gone = bench.agent.refused("breakpoint_continue", pause_id=stop["pause_id"])
         assert (gone["error"], gone["reason"]) == ("pause_not_found", "already_resumed")
 

@@ -185,7 +185,7 @@ def test_triage_names_the_broken_function(breakage: Breakage, tmp_path: Path) ->
         suspects = triage.suspects(failures)
         findings = [triage.tried(suspect, failures[0]["nodeid"]) for suspect in suspects]
         proven = [finding for finding in findings if finding.flipped]
-        assert [finding.function for finding in proven] == [breakage.function]
+        assert [finding.function for finding in proven] == [breakage.function], findings
         (finding,) = proven
         assert breakage.function in finding.hint
         assert finding.compared
@@ -245,7 +245,7 @@ class Triage:
             compared += self._compared(stop)
             older = f"__import__('second_opinion').result({function!r}, locals())"
             reply = self._go_on(stop, action="skip", fake_result={"$eval": older})
-        self.agent.call("breakpoint_remove", function_name=function)
+        self._take_out(function)
         hint = next(iter(reply["next"]), "")
         return Finding(function, reply["exit_code"] == 0, hint, compared)
 
@@ -261,8 +261,13 @@ class Triage:
             stop = only_stop(reply)
             names.add(stop["call_data"]["qualified_name"])
             reply = self._go_on(stop)
-        self.agent.call("breakpoint_remove", function_name=everything)
+        self._take_out(everything)
         return names
+
+    def _take_out(self, function_name: str) -> None:
+        """Remove a breakpoint; the run that it was for must not have met a failure of ours."""
+        self.agent.call("breakpoint_remove", function_name=function_name)
+        assert "warnings" not in (state := self.agent.call("debug_state")), state
 
     def _functions_failed_in(self, autopsy: dict[str, Any]) -> set[str]:
         """The innermost frame of the user's code, when it is one of the package."""

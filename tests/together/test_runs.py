@@ -194,9 +194,7 @@ def test_the_time_bounds_the_wait_and_not_the_run(bench: Bench) -> None:
     refused = bench.agent.refused("test_run")
     assert refused["error"] == "run_active"
     (bench.root / "go").touch()
-    while (state := bench.agent.call("debug_state"))["state"] != "finished":
-        pass
-    assert state["outcomes"] == {"passed": 1}
+    assert bench.until("finished")["outcomes"] == {"passed": 1}
 
 
 def test_a_run_stopped_before_it_began_to_test_was_interrupted(bench: Bench) -> None:
@@ -211,13 +209,11 @@ def test_a_run_that_is_not_waited_for_can_be_watched_and_ends_by_itself(bench: B
     """Contract, section 5: `wait`; section 4: `debug_state` while it runs."""
     started = bench.test(WAITS_FOR_GO, wait=False)
     assert started["state"] == "running"
-    state = bench.agent.call("debug_state")
-    while not state["running"]:
-        state = bench.agent.call("debug_state")
+    while not (state := bench.until("collecting", "running", "starting"))["running"]:
+        pass
     assert state["state"] == "running"
     assert state["running"][0]["nodeid"] == "test_it.py::test_waits"
     (bench.root / "go").touch()
-    while state["state"] != "finished":
-        state = bench.agent.call("debug_state")
+    state = bench.until("finished")
     assert state["outcomes"] == {"passed": 1}
     assert (state["running"], state["paused"]) == ([], [])

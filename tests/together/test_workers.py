@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.together.driver import only_stop
@@ -61,19 +59,12 @@ TOGETHER = """
 """Two tests that need each other, so that both run at the same time."""
 
 
-def stops_of_both(bench: Bench, reply: dict[str, Any]) -> list[dict[str, Any]]:
-    stops: list[dict[str, Any]] = reply["stops"]
-    while len(stops) < 2:
-        stops = bench.agent.call("breakpoint_list_paused")["paused"]
-    return sorted(stops, key=lambda stop: str(stop["worker"]))
-
-
 @full
 def test_two_workers_pause_at_once_and_go_on_one_by_one(bench: Bench) -> None:
     """Contract, rule 4: a pause's id tells its worker; section 4: `paused` as soon as one is."""
     reply = bench.test(TOGETHER, workers=2)
     assert reply["state"] == "paused"
-    first, second = stops_of_both(bench, reply)
+    first, second = bench.until_paused(2)
     assert [first["pause_id"].split(".")[1], first["worker"]] == ["gw0", "gw0"]
     assert [second["pause_id"].split(".")[1], second["worker"]] == ["gw1", "gw1"]
     seen = {bench.eval(stop, "(n, seen)") for stop in (first, second)}
@@ -95,7 +86,8 @@ def test_a_function_breakpoint_is_set_in_every_worker(bench: Bench) -> None:
     text = TOGETHER.replace("import pathlib", "import pathlib, helper").replace(
         "seen = n * 10", "seen = helper.help(n)"
     )
-    first, second = stops_of_both(bench, bench.test(text, workers=2))
+    bench.test(text, workers=2)
+    first, second = bench.until_paused(2)
     for stop in (first, second):
         assert stop["call_data"]["qualified_name"] == "helper.help"
     reply = bench.go_on(first, action="skip", fake_result=0)
@@ -140,7 +132,8 @@ def test_a_worker_that_crashes_is_told_and_the_run_goes_on(bench: Bench) -> None
 @full
 def test_a_run_with_workers_is_stopped_with_everything_it_paused(bench: Bench) -> None:
     """Contract, section 5: `test_stop`, `released`."""
-    stops = stops_of_both(bench, bench.test(TOGETHER, workers=2))
+    bench.test(TOGETHER, workers=2)
+    stops = bench.until_paused(2)
     ended = bench.agent.call("test_stop")
     assert ended["status"] == "stopped"
     assert sorted(ended["released"]) == [stop["pause_id"] for stop in stops]
@@ -152,13 +145,8 @@ def test_stopping_after_the_first_failure_waits_for_paused_workers(bench: Bench)
     """pytest facts, section 2: a paused worker is safe with `--maxfail`."""
     reply = bench.test(MIXED, workers=2, maxfail=1)
     while reply["state"] == "paused":
-        reply = bench.go_on(reply["stops"][0] if reply["stops"] else paused(bench))
+        reply = bench.go_on(bench.until_paused(1)[0])
     assert (reply["state"], reply["exit_code"]) in [("finished", 1), ("finished", 2)]
-
-
-def paused(bench: Bench) -> dict[str, Any]:
-    pause: dict[str, Any] = bench.agent.call("breakpoint_list_paused")["paused"][0]
-    return pause
 
 
 @full

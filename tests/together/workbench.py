@@ -17,6 +17,9 @@ from tests.together.driver import server
 # pytest trusts a cached test module of the same size that was written in the same second.
 _NO_CACHES = {"PYTHONDONTWRITEBYTECODE": "1"}
 
+OVER = ("idle", "finished", "crashed")
+"""States in which nothing more will happen."""
+
 
 class Bench:
     """A connected agent and the project its front end serves; `clear` between two tests."""
@@ -68,6 +71,18 @@ class Bench:
         """The reply of `breakpoint_add`."""
         return self.agent.call("breakpoint_add", function_name=function_name, **options)
 
+    def until(self, *states: str) -> dict[str, Any]:
+        """`debug_state` as soon as it tells one of the states; a run must not end in another."""
+        while (now := self.agent.call("debug_state"))["state"] not in states:
+            assert now["state"] not in OVER, now
+        return now
+
+    def until_paused(self, number: int) -> list[dict[str, Any]]:
+        """All pauses as soon as there are so many; the run must not end before."""
+        while len(paused := self.agent.call("breakpoint_list_paused")["paused"]) < number:
+            assert (now := self.agent.call("debug_state"))["state"] not in OVER, now
+        return sorted(paused, key=lambda pause: str(pause["id"]))
+
     def results(self, **options: Any) -> dict[str, dict[str, Any]]:
         """`test_results` by the node id behind the file name."""
         reply = self.agent.call("test_results", **options)
@@ -75,7 +90,7 @@ class Bench:
 
     def clear(self) -> None:
         """End what runs, take breakpoints out and delete the files: nothing reaches the next."""
-        if self.agent.call("debug_state")["state"] not in ("idle", "finished", "crashed"):
+        if self.agent.call("debug_state")["state"] not in OVER:
             self.agent.call("test_stop", mode="kill")
         for name in self.agent.call("breakpoint_list_breakpoints")["breakpoints"]:
             self.agent.call("breakpoint_remove", function_name=name)

@@ -1,0 +1,57 @@
+"""How this process shows what it holds: within limits, without secrets, with the project's paths.
+
+Everything that leaves the process as text passes here. Any thread; no lock, no user code.
+"""
+
+from __future__ import annotations
+
+import linecache
+from types import FrameType
+
+from pytest_cideldill.capture.snapshot import Limits
+from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
+
+SHORT = Limits(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
+"""What a value in a list of locals or arguments may take."""
+
+MAX_SOURCE = 200
+"""Characters of a source line."""
+
+
+class Lens:
+    """See the module.
+
+    Args:
+        project: Tells user code and paths.
+        redactor: Knows secrets.
+    """
+
+    def __init__(self, project: Project, redactor: Redactor) -> None:
+        self.project = project
+        self._redactor = redactor
+
+    def show(self, value: object, name: str = "") -> str:
+        """A short rendering of a value that is known under `name`."""
+        return render(value, SHORT, self._redactor, name)
+
+    def text(self, text: str, limit: int | None = None) -> str:
+        """The start of a text that somebody else made (reports, output)."""
+        return self._redactor.redact_text(text, limit)
+
+    def end_of(self, text: str, limit: int) -> str:
+        """The end of a text, with a notice of what was left out."""
+        text = self._redactor.redact_text(text)
+        if len(text) <= limit:
+            return text
+        return f"[{len(text) - limit} earlier characters]…{text[-limit:]}"
+
+    def source_line(self, filename: str, line: int) -> str:
+        """The stripped text of a line, empty when unknown."""
+        text = linecache.getline(filename, line).strip()
+        return self._redactor.redact_source(text)[:MAX_SOURCE]
+
+    def place(self, frame: FrameType, line: int) -> dict[str, object]:
+        """`{file, line}` of a place in a frame."""
+        return {"file": self.project.relative(frame.f_code.co_filename), "line": line}

@@ -1,0 +1,283 @@
+"""Secrets out of everything that leaves the process under test (contract, section 8).
+
+A secret becomes a tag like `<redacted:token#a1>`: one tag per value, so that an agent can tell
+equal from different ones. Runs on any thread, takes no lock, runs no user code, never raises.
+"""
+
+from __future__ import annotations
+
+import ast
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from pytest_cideldill.sensitive import SHAPE_HINT
+from pytest_cideldill.sensitive import NamedSecrets
+from pytest_cideldill.sensitive import Secret
+from pytest_cideldill.sensitive import find_aws_secrets
+from pytest_cideldill.sensitive import find_shapes
+from pytest_cideldill.sensitive import has_long_word
+from pytest_cideldill.sensitive import label_of_name
+from pytest_cideldill.sensitive import words_of
+
+MIN_ENVIRONMENT: Final = 8
+"""Characters from which on the value of a sensitive environment variable is looked for."""
+
+MARGIN: Final = 2_048
+"""Characters behind a limit that are looked at, to recognize a secret that reaches over it."""
+
+_MOST_LOOKED_AT: Final = 65_536
+"""Characters behind a limit that are looked at for the end of such a secret."""
+
+_SHORTEST: Final = 6
+"""Shorter texts hold no secret that could be told from a word."""
+
+_PASSES: Final = 3
+"""A replacement may put together what then looks like a secret again."""
+
+_MOST_TAGS: Final = 20_000
+"""Values that get short tags; others, of a test that makes secrets in a loop, get long ones."""
+
+_LONG_TAG: Final = 16
+
+_TAG: Final = re.compile(r"<redacted:[^<>#]*#[0-9a-f]+>")
+_FAILED: Final = "<redacted:unknown#0>"
+
+_NOT_ENVIRONMENT: Final = frozenset({"PWD", "OLDPWD"})
+"""Folders; their names would hide every path."""
+
+_COMMON_WORDS: Final = (
+    "password postgres postgresql changeme changeit testtest testing disabled required undefined "
+    "username rabbitmq minioadmin"
+)
+_TOO_COMMON: Final = frozenset(_COMMON_WORDS.split())
+"""Defaults of services and words: hiding them hides no secret but many a text."""
+
+_EMPTY_VALUES: Final = (
+    "None True False 0 0.0 '' \"\" b'' () [] {} set() frozenset() ... … Ellipsis bytearray(b'') "
+    "deque([]) <cycle>"
+)
+_HARMLESS: Final = frozenset(_EMPTY_VALUES.split())
+_NO_DATA: Final = ("<class ", "<function ", "<bound method ", "<built-in ", "<module ")
+
+
+class Redactor:
+    """Replaces secrets by tags.
+
+    Args:
+        extra_names: Further sensitive names, in any spelling; also parts of longer names.
+        extra_patterns: Regular expressions; what they match is a secret.
+        environ: The environment variables, looked at now; those of the process by default.
+        enabled: Whether anything is replaced at all.
+
+    Raises:
+        ValueError: A pattern is malformed; the message names it.
+    """
+
+    def __init__(
+        self,
+        extra_names: Iterable[str] = (),
+        extra_patterns: Iterable[str] = (),
+        environ: Mapping[str, str] | None = None,
+        *,
+        enabled: bool = True,
+    ) -> None:
+        extra = tuple(words for name in extra_names if (words := tuple(words_of(name))))
+        self.enabled = enabled
+        self._label_of = lru_cache(4096)(lambda name: label_of_name(name, extra))
+        self._named = NamedSecrets(self._label_of, extra)
+        self._extra_patterns = tuple(_pattern(text) for text in extra_patterns)
+        # Short digest → (whole digest, label). Only dict.setdefault writes, which is atomic; so a
+        # fork or a signal at any moment leaves nothing locked.
+        self._tags: dict[str, tuple[bytes, str]] = {}
+        self._key = secrets.token_bytes(32)
+        values = _environment_secrets(os.environ if environ is None else environ)
+        self._values = values
+        for value, label in values.items():
+            self._tag(label, value)
+        longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+        self._environment = re.compile("|".join(longest_first)) if longest_first else None
+        self._hint = re.compile("|".join((SHAPE_HINT, *longest_first))).search
+        self._margin = max(MARGIN, *map(len, values), 0)
+
+    def name_is_sensitive(self, name: str) -> bool:
+        """Whether what has this name is to be hidden, whatever its value looks like."""
+        return self.enabled and type(name) is str and self._label_of(name) is not None
+
+    def redact_text(self, text: str, limit: int | None = None) -> str:
+        """The text without its secrets.
+
+        Args:
+            text: Any text; not cut yet, for a secret that was cut is not recognized.
+            limit: How many characters of `text` are wanted. A secret that reaches over the limit
+                is replaced as a whole; what is behind is left out. Costs no more for long texts.
+        """
+        try:
+            if limit is not None and len(text) > limit:
+                return self._start(text, limit)
+            return self._whole(text) if self._may_hold_secrets(text) else text
+        except Exception:  # noqa: BLE001 - a border: showing nothing is safe, showing it all is not
+            return _FAILED
+
+    def redact_source(self, text: str) -> str:
+        """Like `redact_text` for Python source: in `token = name` the name is no secret."""
+        try:
+            if not self._may_hold_secrets(text):
+                return text
+            return self._replaced(text, list(self._secrets(text, is_source=True)), len(text))
+        except Exception:  # noqa: BLE001 - a border, as above
+            return _FAILED
+
+    def redact_bytes(self, data: bytes, limit: int | None = None) -> bytes:
+        """Like `redact_text`; the tags are ASCII."""
+        if limit is not None:
+            data = data[: limit + 16 * self._margin]
+        return self.redact_text(data.decode("latin-1"), limit).encode("latin-1", "replace")
+
+    def redact_value(self, name: str, rendered: str, kind: str = "") -> str:
+        """A value that has a name, as it may be shown.
+
+        Under a sensitive name it becomes a tag as a whole, unless it says nothing (None, booleans,
+        empty ones, functions, classes). Else it stays as it is: its strings were redacted before.
+
+        Args:
+            name: Of the variable, attribute or key.
+            rendered: The value; for strings best the whole string itself, so that its tag is the
+                same everywhere.
+            kind: `str` or `bytes` if `rendered` is the string itself (bytes as latin-1), else
+                it is taken for a rendering.
+        """
+        if not self.name_is_sensitive(name) or _TAG.fullmatch(rendered):
+            return rendered
+        whole = kind in ("str", "bytes")
+        if not rendered or (not whole and (rendered in _HARMLESS or rendered.startswith(_NO_DATA))):
+            return rendered
+        return self.tag(self._label_of(name) or "name", rendered if whole else _unquoted(rendered))
+
+    def tag(self, label: str, secret: str) -> str:
+        """The tag of a secret value; the label of its first appearance stays."""
+        try:
+            return self._tag(label, secret)
+        except Exception:  # noqa: BLE001 - a border, as above
+            return _FAILED
+
+    def _tag(self, label: str, secret: str) -> str:
+        if len(secret) > _MOST_LOOKED_AT:
+            secret = f"{secret[:_MOST_LOOKED_AT]}{len(secret)}"
+        # Keyed with a random key of this run: a tag can't be found by trying out passwords.
+        digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
+        text = digest.hex()
+        room = len(self._tags) < _MOST_TAGS
+        for length in range(2, len(text) + 1):
+            short = text[:length]
+            owner = self._tags.setdefault(short, (digest, label)) if room else self._tags.get(short)
+            if owner is None:
+                return f"<redacted:{label}#{text[:_LONG_TAG]}>"
+            if owner[0] == digest:
+                return f"<redacted:{owner[1]}#{short}>"
+        return _FAILED
+
+    def _may_hold_secrets(self, text: str) -> bool:
+        """The quick test that ordinary texts pass with."""
+        if not self.enabled or len(text) < _SHORTEST:
+            return False
+        if self._hint(text) or self._extra_patterns or has_long_word(text):
+            return True
+        return self._named.may_be_in(text)
+
+    def _start(self, text: str, limit: int) -> str:
+        size = limit + self._margin
+        while self._may_hold_secrets(text[:size]):
+            found = list(self._secrets(text[:size]))
+            # One up to the end of what was looked at may go on: its tag is that of all of it.
+            is_open = any(start < limit and last == size for start, last, _ in found)
+            if not is_open or size >= min(len(text), limit + _MOST_LOOKED_AT):
+                return self._replaced(text[:size], found, limit)
+            size *= 4
+        return text[:limit]
+
+    def _whole(self, text: str) -> str:
+        for _ in range(_PASSES):
+            if not (found := list(self._secrets(text))):
+                break
+            text = self._replaced(text, found, len(text))
+        return text
+
+    def _secrets(self, text: str, *, is_source: bool = False) -> Iterator[Secret]:
+        """Every secret in the text; they may overlap. Tags are none."""
+        found = [*find_shapes(text), *find_aws_secrets(text)]
+        found += self._named.find(text, is_source=is_source)
+        if self._environment is not None:
+            matches = self._environment.finditer(text)
+            found += [(*each.span(), self._values[each[0]]) for each in matches]
+        for pattern in self._extra_patterns:
+            found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
+        tags = [each.span() for each in _TAG.finditer(text)] if found else []
+        for start, end, label in found:
+            if not any(first <= start and end <= last for first, last in tags):
+                yield start, end, label
+
+    def _replaced(self, text: str, found: list[Secret], limit: int) -> str:
+        """The first `limit` characters, each run of overlapping secrets replaced by one tag."""
+        parts = []
+        behind = 0
+        for start, end, label in _merged(found):
+            if start >= limit:
+                break
+            secret = text[start:end]
+            parts += [text[behind:start], self._tag(self._values.get(secret, label), secret)]
+            behind = end
+        return "".join((*parts, text[behind : max(limit, behind)]))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+
+
+def _environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The values to look for, and their labels."""
+    return {
+        value: "env:" + re.sub(r"[^\w.-]", "_", name)
+        for name, value in environ.items()
+        if len(value) >= MIN_ENVIRONMENT
+        and name not in _NOT_ENVIRONMENT
+        and value.lower() not in _TOO_COMMON
+        and "redacted" not in value
+        and label_of_name(name) is not None
+    }
+
+
+def _merged(found: list[Secret]) -> Iterator[Secret]:
+    """The unions of overlapping secrets, each with the label of its first one."""
+    start, end, label = 0, 0, ""
+    for first, last, name in sorted(found, key=lambda each: (each[0], -each[1])):
+        if first < end:
+            end = max(end, last)
+            continue
+        if end > start:
+            yield start, end, label
+        start, end, label = first, last, name
+    if end > start:
+        yield start, end, label
+
+
+def _unquoted(rendered: str) -> str:
+    """What a `repr` of a string is made from; anything else as it is."""
+    if rendered[-1:] not in ("'", '"') or rendered[:1] not in ("'", '"', "b"):
+        return rendered
+    try:
+        value = ast.literal_eval(rendered)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return rendered
+    if type(value) is bytes:
+        return value.decode("latin-1")
+    return value if type(value) is str else rendered

@@ -1,0 +1,92 @@
+"""Code objects: a name for each that holds in every process, and the lines that have events.
+
+Pure, and light to import: the process under test uses it on live code. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from opcode import opmap
+from types import CodeType
+from typing import Any
+from typing import Final
+from zlib import crc32
+
+_RESUME: Final = opmap["RESUME"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeKey:
+    """What a code object is in any compilation of the same text, assertion-rewritten or not.
+
+    Code objects with equal keys are copies of one piece of source (CPython compiles a `finally`
+    twice): whoever arms one arms all.
+
+    Attributes:
+        qualname: `co_qualname`.
+        line: `co_firstlineno`, for a decorated function that of its first decorator.
+        shape: Tells lambdas and comprehensions of one line apart; 0 for what has a name.
+    """
+
+    qualname: str
+    line: int
+    shape: int = 0
+
+    def to_plain(self) -> list[str | int]:
+        """Plain data for the wire."""
+        return [self.qualname, self.line, self.shape]
+
+    @classmethod
+    def from_plain(cls, data: list[Any]) -> CodeKey:
+        """The inverse of `to_plain`."""
+        qualname, line, shape = data
+        return cls(qualname, line, shape)
+
+
+def key_of(code: CodeType) -> CodeKey:
+    """The key of any code object, live or compiled from the text."""
+    name = code.co_name
+    anonymous = name.startswith("<") and name != "<module>"
+    return CodeKey(code.co_qualname, code.co_firstlineno, _shape(code) if anonymous else 0)
+
+
+def find_codes(root: CodeType, key: CodeKey) -> list[CodeType]:
+    """The code objects of the tree under `root`, itself included, that `key` means."""
+    return [code for code, _parent, _depth in walk(root) if key_of(code) == key]
+
+
+def walk(
+    root: CodeType, parent: CodeType | None = None, depth: int = 0
+) -> Iterator[tuple[CodeType, CodeType | None, int]]:
+    """`(code, parent, depth)` of a tree of code objects, outer ones first."""
+    yield root, parent, depth
+    for constant in root.co_consts:
+        if type(constant) is CodeType:
+            yield from walk(constant, root, depth + 1)
+
+
+def lines_of(code: CodeType) -> frozenset[int]:
+    """The lines of a code object that CPython has line events for.
+
+    What comes before RESUME makes no events: the `def` line of a function belongs to the code that
+    defines it, unless the body stands there too.
+    """
+    bytecode = code.co_code
+    start = next((at for at in range(0, len(bytecode), 2) if bytecode[at] == _RESUME), -2) + 2
+    return frozenset(line for _, end, line in code.co_lines() if line and end > start)
+
+
+def _shape(code: CodeType) -> int:
+    # The columns alone don't do: 3.12 has none for `lambda: 1`.
+    plain = (code.co_names, code.co_varnames, [_plain(each) for each in code.co_consts])
+    text = repr(plain).encode("utf-8", "backslashreplace")
+    return crc32(text + code.co_code + code.co_linetable)
+
+
+def _plain(constant: Any) -> object:
+    if type(constant) is CodeType:
+        return constant.co_qualname
+    if type(constant) is frozenset:
+        return sorted(map(repr, constant))  # their order differs between processes
+    return constant

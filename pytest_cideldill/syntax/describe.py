@@ -1,0 +1,178 @@
+"""What the syntax tree of a file says: its functions, its statements, its docstrings.
+
+Pure; nothing is compiled here, imported or run.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Final
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+MAX_DEFAULT: Final = 60
+"""Characters told of a default value."""
+
+_DECORATED: Final = {
+    "staticmethod": "static method",
+    "classmethod": "class method",
+    "property": "property",
+    "cached_property": "property",
+    "setter": "property",
+    "deleter": "property",
+}
+_BETWEEN: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfo:
+    """A function as its source tells it.
+
+    Attributes:
+        qualname: `co_qualname`.
+        line: Of the `def`, below the decorators.
+        signature_text: Parameters and defaults as source text, annotations left out.
+        kind: `function`, `method`, `static method`, `class method` or `property`, preceded by
+            `async`, `generator` or `async generator` if it is one.
+    """
+
+    qualname: str
+    line: int
+    signature_text: str
+    kind: str
+
+
+def describe_function(node: FunctionNode, code: CodeType, *, in_class: bool) -> FunctionInfo:
+    """What is known of a function without importing it.
+
+    Args:
+        node: Its definition.
+        code: Its code object, compiled from the same text.
+        in_class: Whether it is defined in the body of a class.
+    """
+    kind = "method" if in_class else "function"
+    for decorator in node.decorator_list:
+        kind = _DECORATED.get(_last_name(decorator), kind)
+    return FunctionInfo(code.co_qualname, node.lineno, _signature(node.args), _nature(code) + kind)
+
+
+def definitions(tree: ast.Module) -> Iterator[tuple[FunctionNode, bool]]:
+    """Every `def` in source order, and whether it is in the body of a class."""
+    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while pending:
+        node, in_class = pending.pop()
+        if isinstance(node, FunctionNode):
+            yield node, in_class
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            in_class = isinstance(node, ast.ClassDef)
+        pending += [(child, in_class) for child in reversed(list(ast.iter_child_nodes(node)))]
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line of the first decorator if there is one: CPython's `co_firstlineno`."""
+    decorators = getattr(node, "decorator_list", [])
+    lines: list[int] = [node.lineno, *(each.lineno for each in decorators)]
+    return min(lines)
+
+
+def first_body_line(node: FunctionNode, lines: frozenset[int]) -> int:
+    """The first of a function's `lines` with code that is not its docstring."""
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    start = first_line(body[0]) if body else node.lineno
+    return min((line for line in lines if line >= start), default=min(lines, default=node.lineno))
+
+
+def docstring_lines(tree: ast.Module) -> dict[int, frozenset[int]]:
+    """The lines of docstrings that CPython makes code for: the module's (key 0) and classes'.
+
+    Keys are first lines of classes.
+    """
+    found = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef):
+            continue
+        if ast.get_docstring(node, clean=False) is None:
+            continue
+        docstring, *rest = node.body
+        last = docstring.end_lineno or docstring.lineno
+        lines = set(range(docstring.lineno, last + 1))
+        lines -= {each.lineno for each in rest[:1]}  # """text"""; x = 1
+        found[first_line(node) if isinstance(node, ast.ClassDef) else 0] = frozenset(lines)
+    return found
+
+
+def statements(text: str) -> dict[int, tuple[int, int]]:
+    """The first and last line of the simple statement or the header that a line is part of.
+
+    Blank lines and comments between statements are left out.
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    start = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NEWLINE:
+            span = (start, token.end[0])
+            spans |= dict.fromkeys(range(start, token.end[0] + 1), span)
+            start = 0
+        elif not start and token.type not in _BETWEEN:
+            start = token.start[0]
+    return spans
+
+
+def blocks(tree: ast.Module, spans: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """First and last line of every function and class body.
+
+    Args:
+        tree: The syntax tree.
+        spans: As of `statements`.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            _, header_end = spans.get(node.lineno, (0, node.lineno))
+            yield header_end + 1, node.end_lineno or node.lineno
+
+
+def _last_name(decorator: ast.expr) -> str:
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    if isinstance(decorator, ast.Attribute):
+        return decorator.attr
+    return decorator.id if isinstance(decorator, ast.Name) else ""
+
+
+def _nature(code: CodeType) -> str:
+    if code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        return "async generator "
+    if code.co_flags & inspect.CO_COROUTINE:
+        return "async "
+    return "generator " if code.co_flags & inspect.CO_GENERATOR else ""
+
+
+def _signature(arguments: ast.arguments) -> str:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    missing = len(positional) - len(arguments.defaults)
+    defaults: list[ast.expr | None] = [*[None] * missing, *arguments.defaults]
+    parts = [_parameter(each, default) for each, default in zip(positional, defaults, strict=True)]
+    if arguments.posonlyargs:
+        parts.insert(len(arguments.posonlyargs), "/")
+    if arguments.vararg:
+        parts.append(f"*{arguments.vararg.arg}")
+    elif arguments.kwonlyargs:
+        parts.append("*")
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    parts += [_parameter(each, default) for each, default in named]
+    if arguments.kwarg:
+        parts.append(f"**{arguments.kwarg.arg}")
+    return f"({', '.join(parts)})"
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
+    if default is None:
+        return argument.arg
+    text = ast.unparse(default)
+    return f"{argument.arg}={text if len(text) <= MAX_DEFAULT else text[: MAX_DEFAULT - 1] + '…'}"

@@ -1,0 +1,188 @@
+"""`python -P -m pytest_cideldill.syntax.helper`: one JSON request on stdin, one reply on stdout.
+
+A short-lived process of the tests' interpreter that answers the front end while no run is alive.
+It reads files; it never imports or runs user code (`-P` keeps the current folder off the path).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tokenize
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.syntax.condition import compile_condition
+from pytest_cideldill.syntax.locations import FunctionNotFound
+from pytest_cideldill.syntax.locations import InvalidColumn
+from pytest_cideldill.syntax.locations import InvalidLine
+from pytest_cideldill.syntax.locations import InvalidSource
+from pytest_cideldill.syntax.locations import Place
+from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.syntax.template import InvalidTemplate
+from pytest_cideldill.syntax.template import parse_template
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+
+def answer(request: Any) -> Reply:
+    """The reply to one request: what was asked for, or `{"error": CODE, "message": SENTENCE, …}`.
+
+    | `op` | parameters | reply |
+    |---|---|---|
+    | `lines` | `file` | `lines` |
+    | `validate` | `file`, and `line` with `column`? or `function` | `places` [{`line`, `function`,
+      `key`, `source`}] |
+    | `functions` | `file` | `functions` [{`qualname`, `line`, `signature`, `kind`}] |
+    | `compile_condition` | `condition` | – |
+    | `compile_template` | `template` | `expressions` |
+    """
+    try:
+        return _OPERATIONS[_text(request, "op")](request)
+    except InvalidLine as error:
+        return _error("invalid_line", str(error), nearestValidLine=error.nearest)
+    except InvalidColumn as error:
+        candidates = [asdict(each) for each in error.candidates]
+        return _error("invalid_column", str(error), candidates=candidates)
+    except FunctionNotFound as error:
+        return _error("function_not_found", str(error), known=list(error.known))
+    except InvalidTemplate as error:
+        return _error("invalid_template", str(error), position=error.position)
+    except InvalidSource as error:
+        return _error("invalid_source", str(error), line=error.line)
+    except OSError as error:
+        return _error("file_not_found", f"{request['file']} can't be read: {error.strerror}")
+    except _Malformed as error:
+        return _error("invalid_request", str(error))
+    except KeyError:
+        return _error("invalid_request", f"op is none of {', '.join(_OPERATIONS)}")
+
+
+def main() -> None:
+    """Answer the request on stdin; always one line of JSON and exit code 0."""
+    # The compiler's warnings are about code that is not ours to judge.
+    warnings.simplefilter("ignore")
+    try:
+        reply = answer(_read_request())
+    except _Malformed as error:
+        reply = _error("invalid_request", str(error))
+    except Exception as error:  # noqa: BLE001 - a border: the caller waits for one line of JSON
+        reply = _error("internal_error", f"{type(error).__name__}: {error}")
+    sys.stdout.write(json.dumps(reply) + "\n")
+
+
+class _Malformed(Exception):
+    """The request is not one."""
+
+
+def _read_request() -> Any:
+    try:
+        return json.load(sys.stdin.buffer)
+    except (ValueError, RecursionError) as error:
+        raise _Malformed(f"stdin holds no JSON: {error}") from error
+
+
+def _text(request: Any, name: str) -> str:
+    value = request.get(name) if type(request) is dict else None
+    if type(value) is not str or "\0" in value:
+        raise _Malformed(f"{name} is no string")
+    return value
+
+
+def _number(request: Request, name: str) -> int:
+    value = request.get(name)
+    if type(value) is not int:
+        raise _Malformed(f"{name} is no integer")
+    return value
+
+
+def _lines(request: Request) -> Reply:
+    return {"lines": list(_source_map(request).lines)}
+
+
+def _validate(request: Request) -> Reply:
+    source_map = _source_map(request)
+    if request.get("function") is not None:
+        places = source_map.function_places(_text(request, "function"))
+    else:
+        column = None if request.get("column") is None else _number(request, "column")
+        places = (source_map.code_for_line(_number(request, "line"), column),)
+    return {"places": [_place(each) for each in places]}
+
+
+def _functions(request: Request) -> Reply:
+    return {
+        "functions": [
+            {
+                "qualname": each.qualname,
+                "line": each.line,
+                "signature": each.signature_text,
+                "kind": each.kind,
+            }
+            for each in _source_map(request).functions()
+        ]
+    }
+
+
+def _compile_condition(request: Request) -> Reply:
+    try:
+        compile_condition(_text(request, "condition"))
+    except ValueError as error:
+        return _error("invalid_condition", str(error))
+    return {}
+
+
+def _compile_template(request: Request) -> Reply:
+    return {"expressions": list(parse_template(_text(request, "template")).expressions)}
+
+
+_OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
+    {
+        "lines": _lines,
+        "validate": _validate,
+        "functions": _functions,
+        "compile_condition": _compile_condition,
+        "compile_template": _compile_template,
+    }
+)
+
+
+def _source_map(request: Request) -> SourceMap:
+    file = _text(request, "file")
+    return SourceMap.from_source(read_source(file), file)
+
+
+def read_source(file: str) -> str:
+    """The text of a source file in the encoding that it declares.
+
+    Raises:
+        OSError: It can't be read.
+        InvalidSource: It is not in that encoding.
+    """
+    try:
+        with tokenize.open(file) as stream:
+            return stream.read()
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise InvalidSource(file, None, str(error)) from error
+
+
+def _place(place: Place) -> Reply:
+    return {
+        "line": place.line,
+        "function": place.key.qualname,
+        "key": place.key.to_plain(),
+        "source": place.source,
+    }
+
+
+def _error(code: str, message: str, **extra: Any) -> Reply:
+    return {"error": code, "message": message, **extra}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""Where a source text has code, and which code object a line, a column or a name means.
+
+Pure: from the text alone, compiled and never run. Right for the Python version that runs it, so it
+is asked of the tests' interpreter: in the live run or through `helper.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import CO_NEWLOCALS
+from types import CodeType
+from typing import Final
+
+from pytest_cideldill.syntax.codes import CodeKey
+from pytest_cideldill.syntax.codes import key_of
+from pytest_cideldill.syntax.codes import lines_of
+from pytest_cideldill.syntax.codes import walk
+from pytest_cideldill.syntax.describe import FunctionInfo
+from pytest_cideldill.syntax.describe import FunctionNode
+from pytest_cideldill.syntax.describe import blocks
+from pytest_cideldill.syntax.describe import definitions
+from pytest_cideldill.syntax.describe import describe_function
+from pytest_cideldill.syntax.describe import docstring_lines
+from pytest_cideldill.syntax.describe import first_body_line
+from pytest_cideldill.syntax.describe import first_line
+from pytest_cideldill.syntax.describe import statements
+
+__all__ = [
+    "Candidate",
+    "CodeKey",
+    "FunctionNotFound",
+    "InvalidColumn",
+    "InvalidLine",
+    "InvalidSource",
+    "Place",
+    "SourceMap",
+    "key_of",
+]
+
+_NEVER_RUN: Final = "__annotate__"
+"""Code that CPython 3.14 runs only when somebody reads the annotations."""
+
+
+class InvalidSource(ValueError):
+    """The text is no Python source for this interpreter."""
+
+    def __init__(self, filename: str, line: int | None, reason: str) -> None:
+        place = f"{filename}:{line}" if line else filename
+        super().__init__(f"{place} can't be compiled: {reason}")
+        self.line = line
+        self.reason = reason
+
+
+class InvalidLine(ValueError):
+    """A line without code. `nearest` is None when the file has no code at all."""
+
+    def __init__(self, filename: str, line: int, nearest: int | None) -> None:
+        way_out = "the file has none at all" if nearest is None else f"use line {nearest}"
+        super().__init__(f"line {line} of {filename} has no code: {way_out}")
+        self.line = line
+        self.nearest = nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A column at which a code object begins on a line, and its qualified name."""
+
+    column: int
+    function: str
+
+
+class InvalidColumn(ValueError):
+    """A column outside of the code of its line."""
+
+    def __init__(self, line: int, column: int, candidates: tuple[Candidate, ...]) -> None:
+        known = ", ".join(f"{each.column} ({each.function})" for each in candidates)
+        super().__init__(f"column {column} of line {line} has no code: use one of {known}")
+        self.column = column
+        self.candidates = candidates
+
+
+class FunctionNotFound(ValueError):
+    """A name that no function of the file has; `known` are those it has."""
+
+    def __init__(self, filename: str, name: str, known: tuple[str, ...]) -> None:
+        close = get_close_matches(name, known, 3) or known[:10]
+        way_out = f"it has {', '.join(close)}" if close else "it has none at all"
+        super().__init__(f"{filename} has no function {name!r}: {way_out}")
+        self.name = name
+        self.known = known
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line (1-based) in a code object, with the stripped text of the line."""
+
+    line: int
+    key: CodeKey
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scope:
+    code: CodeType
+    parent: CodeType | None
+    depth: int
+    key: CodeKey
+    lines: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceMap:
+    """The code of one source text. Lines and columns are 1-based; columns count characters.
+
+    Attributes:
+        filename: As given.
+        lines: All lines with code, sorted. Docstrings of modules and classes count as having none.
+        root: The module's code object.
+    """
+
+    filename: str
+    lines: tuple[int, ...]
+    root: CodeType
+    _texts: tuple[str, ...]
+    _tree: ast.Module
+    _scopes: tuple[_Scope, ...]
+
+    @classmethod
+    def from_source(cls, text: str, filename: str) -> SourceMap:
+        """Compile as pytest and the import system would, without running anything.
+
+        The compiler may emit SyntaxWarnings, subject to the filters of the process.
+
+        Raises:
+            InvalidSource: The text is malformed.
+        """
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        try:
+            tree = ast.parse(text, filename)
+            root = compile(tree, filename, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            raise InvalidSource(filename, error.lineno, error.msg) from error
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise InvalidSource(filename, None, str(error) or type(error).__name__) from error
+        scopes = tuple(_scopes(root, docstring_lines(tree)))
+        lines = tuple(sorted({line for scope in scopes for line in scope.lines}))
+        return cls(filename, lines, root, tuple(text.split("\n")), tree, scopes)
+
+    def nearest(self, line: int) -> int | None:
+        """The line with code that `line` most likely means; None if there is no code.
+
+        Itself; else the start of the statement that it continues; else the nearest one of the same
+        function or class, below rather than above.
+        """
+        if line in self.lines:
+            return line
+        spans = statements("\n".join(self._texts))
+        first, last = spans.get(line, (line, line))
+        if inside := [each for each in self.lines if first <= each <= last]:
+            return inside[0]
+        start, end = max(
+            (block for block in blocks(self._tree, spans) if block[0] <= line <= block[1]),
+            default=(1, len(self._texts)),
+        )
+        near = [each for each in self.lines if start <= each <= end]
+        return min(near or self.lines, key=_distance(first, last), default=None)
+
+    def code_for_line(self, line: int, column: int | None = None) -> Place:
+        """The code object that a breakpoint on a line means.
+
+        Where several have code on the line it is the outermost, as in other debuggers: the
+        statement and not the lambda in it, the definition and not the body of
+        `def f(x): return x`. A column in the text of the lambda, the comprehension (where it has
+        code of its own) or the body selects that.
+
+        Raises:
+            InvalidLine: The line has no code.
+            InvalidColumn: The column is outside of the line's text.
+        """
+        here = self._scopes_at(line)
+        if not here:
+            raise InvalidLine(self.filename, line, self.nearest(line))
+        return self._place(line, here[0] if column is None else self._at(here, line, column))
+
+    def candidates(self, line: int) -> tuple[Candidate, ...]:
+        """The columns that `code_for_line` tells apart, empty for a line without code."""
+        here = self._scopes_at(line)
+        found = {(self._margin(line), scope.key.qualname) for scope in here[:1]}
+        for scope in here[1:]:
+            found |= {(start, scope.key.qualname) for start, _ in self._spans(scope, line)}
+        return tuple(Candidate(column, function) for column, function in sorted(found))
+
+    def function_places(self, name: str) -> tuple[Place, ...]:
+        """The first body lines of the functions that `name` means, in source order.
+
+        Args:
+            name: A qualified name, `<locals>` optional, else the end of one: `total`, `Cart.total`.
+
+        Raises:
+            FunctionNotFound: There is none.
+        """
+        found = [(scope.key.qualname, node, scope) for node, scope, _ in self._functions()]
+        matching = [
+            each for each in found if name in (each[0], each[0].replace(".<locals>", ""))
+        ] or [each for each in found if each[0].replace(".<locals>", "").endswith(f".{name}")]
+        if not matching:
+            raise FunctionNotFound(self.filename, name, tuple(each[0] for each in found))
+        return tuple(
+            self._place(first_body_line(node, scope.lines), scope) for _, node, scope in matching
+        )
+
+    def functions(self) -> tuple[FunctionInfo, ...]:
+        """Every `def` of the file, in source order, but for those that CPython optimizes away."""
+        return tuple(
+            describe_function(node, scope.code, in_class=in_class)
+            for node, scope, in_class in self._functions()
+        )
+
+    def _functions(self) -> Iterator[tuple[FunctionNode, _Scope, bool]]:
+        known = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
+        for node, in_class in definitions(self._tree):
+            scope = known.get((node.name, first_line(node)))
+            if scope is not None:
+                yield node, scope, in_class
+
+    def _scopes_at(self, line: int) -> list[_Scope]:
+        here = [scope for scope in self._scopes if line in scope.lines]
+        return sorted(here, key=lambda each: each.depth)
+
+    def _at(self, here: list[_Scope], line: int, column: int) -> _Scope:
+        """The innermost of the code objects of a line that has the column."""
+        spans = [
+            (end - start, index)
+            for index, scope in enumerate(here)
+            if index > 0
+            for start, end in self._spans(scope, line)
+            if start <= column < end
+        ]
+        if spans:
+            return here[min(spans)[1]]
+        if self._margin(line) <= column <= len(self._texts[line - 1].rstrip()):
+            return here[0]
+        raise InvalidColumn(line, column, self.candidates(line))
+
+    def _spans(self, scope: _Scope, line: int) -> Iterator[tuple[int, int]]:
+        """`(first column, column behind)` of what a nested code object has on a line."""
+        places = _expressions(scope) if scope.key.shape else _instructions(scope.code, line)
+        for first, start, last, end in places or _expressions(scope):
+            if first <= line <= last:
+                yield (
+                    self._column(line, start) if first == line else self._margin(line),
+                    self._column(line, end) if last == line else len(self._texts[line - 1]) + 1,
+                )
+
+    def _column(self, line: int, offset: int) -> int:
+        # CPython counts bytes of UTF-8.
+        before = self._texts[line - 1].encode("utf-8", "surrogatepass")[:offset]
+        return len(before.decode("utf-8", "replace")) + 1
+
+    def _margin(self, line: int) -> int:
+        text = self._texts[line - 1]
+        return len(text) - len(text.lstrip()) + 1
+
+    def _place(self, line: int, scope: _Scope) -> Place:
+        return Place(line, scope.key, self._texts[line - 1].strip())
+
+
+def _scopes(root: CodeType, docstrings: dict[int, frozenset[int]]) -> Iterator[_Scope]:
+    for code, parent, depth in walk(root):
+        if code.co_name == _NEVER_RUN:
+            continue
+        lines = lines_of(code)
+        if code is root:
+            lines -= docstrings.get(0, frozenset())
+        elif not code.co_flags & CO_NEWLOCALS:  # a class
+            lines -= docstrings.get(code.co_firstlineno, frozenset())
+        yield _Scope(code, parent, depth, key_of(code), lines)
+
+
+def _distance(first: int, last: int) -> Callable[[int], tuple[int, bool]]:
+    return lambda line: (first - line if line < first else line - last, line < first)
+
+
+_Span = tuple[int, int, int, int]
+"""First line and offset, last line and offset behind."""
+
+
+def _expressions(scope: _Scope) -> list[_Span]:
+    """Where the outer code makes a nested code object: the text of the whole lambda, say."""
+    assert scope.parent is not None
+    made = [each for each in dis.get_instructions(scope.parent) if each.argval is scope.code]
+    return [span for each in made if each.positions and (span := _span(*each.positions))]
+
+
+def _instructions(code: CodeType, line: int) -> list[_Span]:
+    """From the first to the last column of a code object's own instructions on a line."""
+    spans = [span for position in code.co_positions() if (span := _span(*position))]
+    here = [span for span in spans if span[0] == line == span[2] and span[1] < span[3]]
+    if not here:
+        return []
+    return [(line, min(span[1] for span in here), line, max(span[3] for span in here))]
+
+
+def _span(first: int | None, last: int | None, start: int | None, end: int | None) -> _Span | None:
+    if first is None or last is None or start is None or end is None:
+        return None
+    return (first, start, last, end)

@@ -1,0 +1,497 @@
+"""Redaction: which names and values are secrets, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+import string
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pytest_cideldill.redact import MARGIN
+from pytest_cideldill.redact import Redactor
+
+TAG = re.compile(r"<redacted:[^<>#]+#[0-9a-f]+>")
+ENVIRONMENT = {"DEPLOY_TOKEN": "p4ss,word;with'signs", "PWD": "/srv/project", "HOME": "/srv/home"}
+
+
+def noise(length: int, alphabet: str = string.ascii_letters + string.digits, seed: int = 7) -> str:
+    return "".join(random.Random(seed).choices(alphabet, k=length))
+
+
+def jwt() -> str:
+    parts = (b'{"alg":"HS256"}', b'{"sub":"1234567890"}', noise(24).encode())
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+BODY = "\n".join(noise(64, seed=seed) for seed in range(6))
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----"
+BASIC = base64.b64encode(b"alice:Zb8-qq71-Lm").decode()
+
+# Joined from pieces, so that no scanner takes this file for a leak. Text with {} and the secret.
+PLANTED = {
+    "pem": ("key:\n{}\nend", PEM),
+    "escaped pem": ("'{}'", PEM.replace("\n", "\\n")),
+    "jwt": ("got {} back", jwt()),
+    "aws id": ("id {}", "AK" + "IA" + noise(16, string.ascii_uppercase + string.digits)),
+    "aws secret": ("secret is {}.", "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYEXAMPLEKEY"),
+    "github": ("git clone {}", "gh" + "p_" + noise(36)),
+    "github fine": ("{}", "github" + "_pat_" + noise(40)),
+    "gitlab": ("x{}", "glp" + "at-" + noise(20)),
+    "slack": ("{} sent", "xo" + "xb-" + noise(24)),
+    "stripe": ("({})", "sk" + "_live_" + noise(24)),
+    "google": ("{}", "AI" + "za" + noise(35)),
+    "npm": ("//registry/:_auth={}", "np" + "m_" + noise(36)),
+    "pypi": ("upload {}", "py" + "pi-Ag" + noise(60)),
+    "bearer": ("curl -H 'X: Bearer {}'", noise(20)),
+    "basic": ("Basic {}", BASIC),
+    "url": ("postgres://shop:{}@db.example/shop", "tr0ub4dor&3"),
+    "url without user": ("redis://:{}@cache:6379/0", "q8Wz7yK2m"),
+    "pair": ("login(user=1, password={})", "hunter2hunter2"),
+    "json": ('{{"user": 1, "apiToken": "{}"}}', "a-b c,d;e=f"),
+    "escaped json": ('{{\\"client_secret\\": \\"{}\\", \\"x\\": 1}}', "Zq1x9,pV&3"),
+    "repr": ("{{'Authorization': 'Token {}'}}", "0123456789abcdef"),
+    "header": ("GET /\nCookie: {}\nHost: x", "sid=Zq1x9pV7; theme=Qw8er7ty"),
+    "query": ("GET /callback?code=1&access_token={}&x=1", "Ab-9_xYz71Q"),
+    "option": ("deploy --api-key {} --fast", "Zq1x9pV7Lm"),
+    "prose": ("API key: {}", "Zq1x9pV7Lm"),
+    "repr of a secret": ("User(password=SecretStr('{}'))", "hunter2hunter2"),
+    "environment": ("it said {}!", ENVIRONMENT["DEPLOY_TOKEN"]),
+    "environment in a pair": ("token={}", ENVIRONMENT["DEPLOY_TOKEN"]),
+}
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor(environ=ENVIRONMENT)
+
+
+def left_of(secret: str, text: str) -> list[str]:
+    """Every piece of five characters of the secret that is still in the text."""
+    text = TAG.sub("\0", text)
+    pieces = {secret[at : at + 5] for at in range(max(len(secret) - 4, 1))}
+    return sorted(piece for piece in pieces if piece in text)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_nothing_of_a_planted_secret_is_left(redactor: Redactor, name: str) -> None:
+    context, secret = PLANTED[name]
+    redacted = redactor.redact_text(context.format(secret))
+    assert left_of(secret, redacted) == []
+    assert TAG.search(redacted)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_nothing_of_a_planted_secret_is_left_in_bytes(redactor: Redactor, name: str) -> None:
+    context, secret = PLANTED[name]
+    redacted = redactor.redact_bytes(b"\xff\x00 " + context.format(secret).encode())
+    assert left_of(secret, redacted.decode("latin-1")) == []
+    assert redacted.startswith(b"\xff\x00 ")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_secret_that_reaches_over_the_limit_is_replaced_as_a_whole(
+    redactor: Redactor, name: str
+) -> None:
+    context, secret = PLANTED[name]
+    text = f"{noise(30, 'abc ')} {context.format(secret)} {noise(3 * MARGIN, 'abc ')}"
+    whole = redactor.redact_text(text)
+    for limit in range(0, len(context) + len(secret) + 40, 3):
+        cut = redactor.redact_text(text, limit)
+        assert left_of(secret, cut) == []
+        assert whole.startswith(cut)
+
+
+def test_the_tag_of_a_secret_longer_than_what_is_looked_at_is_that_of_all_of_it(
+    redactor: Redactor,
+) -> None:
+    long = PEM.replace(BODY, "\n".join([BODY] * 40))
+    assert redactor.redact_text(f"{long} and on", 10) == redactor.redact_text(long)
+    assert redactor.redact_text(long, 10) != redactor.redact_text(PEM, 10)
+
+
+def test_many_secrets_before_the_limit_bring_nothing_from_behind_it(redactor: Redactor) -> None:
+    secrets = ["gh" + "p_" + noise(36, seed=seed) for seed in range(200)]
+    text = " ".join(secrets)
+    for limit in (1, 50, 500, 5_000):
+        redacted = redactor.redact_text(text, limit)
+        assert not any(left_of(secret, redacted) for secret in secrets)
+        assert len(TAG.findall(redacted)) <= limit // 40 + 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_redaction_is_idempotent_and_complete_in_random_texts(seed: int) -> None:
+    choice = random.Random(seed)
+    redactor = Redactor(environ=ENVIRONMENT)
+    planted = choice.sample(list(PLANTED.values()), 6)
+    glue = ["\n", " ", "; ", ", ", "\t", " token ", " == ", " key: ", '" ', "' ", " a=b&c=d "]
+    text = "".join(context.format(secret) + choice.choice(glue) for context, secret in planted)
+    redacted = redactor.redact_text(text)
+    assert redactor.redact_text(redacted) == redacted
+    closed = ("environment", "github", "jwt", "pem", "aws id", "slack", "stripe", "google")
+    for _, secret in (PLANTED[name] for name in closed):
+        assert left_of(secret, redacted) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_redaction_is_idempotent_for_what_looks_like_its_own_tags(seed: int) -> None:
+    pieces = [
+        "<redacted:",
+        "token",
+        "#a1",
+        ">",
+        "=",
+        ": ",
+        '"',
+        "'",
+        "password",
+        " ",
+        "Bearer ",
+        "://a:b@c",
+        "<redacted:token#a1>",
+        "x1y2z3w4",
+        "env:X",
+        ",",
+        "\\",
+        "eyJhbGci.eyJ",
+    ]
+    text = "".join(random.Random(seed).choices(pieces, k=40))
+    redactor = Redactor(environ=ENVIRONMENT)
+    redacted = redactor.redact_text(text)
+    assert redactor.redact_text(redacted) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "BULK10",
+        "shop/cart.py:12: in total",
+        "Cart(items=[3 items], coupon='BULK10')",
+        "https://example.org:8080/users/a@b.example?page=2",
+        "tokenize the text: 12 tokens, max_tokens=50",
+        "password: str",
+        "def login(user: str, password: str | None = None) -> Token:",
+        "token = get_token()",
+        "self.password = password",
+        "secrets = config.secrets",
+        "password=None, token='', api_key=\"\"",
+        "Invalid password: must be longer",
+        "KeyError: 'token'",
+        "password = os.environ.get('DB_PASSWORD')",
+        "expected a token",
+        "def mark_test_complete(token, secret): isinstance(token, Secret)",
+        "{'password': SecretStr('**********')}",
+        "the bearer authentication and the Basic training",
+        "author: Jane, keyboard=qwerty, secretary: Bob",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "task-abcdefghijklmnopqrstuvwxyz",
+        "test_something_that_has_a_very_long_name_in_this_project[case-1]",
+        "/srv/project/tests/test_a.py",
+        "-----BEGIN CERTIFICATE-----",
+        "id=123456789012345678901234567890",
+        "hmm: é ü ✓ \udcff",
+    ],
+)
+def test_an_ordinary_text_stays_as_it_is(redactor: Redactor, text: str) -> None:
+    assert redactor.redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "passwd",
+        "pwd",
+        "PASSWORD",
+        "userPassword",
+        "user_password",
+        "pg_passwd",
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "dbpwd",
+        "new-password",
+        "password1",
+        "passphrase",
+        "db.password",
+        "pass_word",
+        "secret",
+        "client_secret",
+        "clientSecret",
+        "SECRETS",
+        "token",
+        "access_token",
+        "accessToken",
+        "authtoken",
+        "X-Auth-Token",
+        "csrf_token",
+        "idToken",
+        "OAuthToken",
+        "access_tokens",
+        "jwt",
+        "api_key",
+        "apiKey",
+        "APIKey",
+        "X-API-Key",
+        "apikeys",
+        "API_KEYS",
+        "private_key",
+        "privateKey",
+        "secret_key",
+        "aws_secret_access_key",
+        "AWS_ACCESS_KEY_ID",
+        "signing_key",
+        "SharedAccessKey",
+        "AccountKey",
+        "authorization",
+        "Authorization",
+        "Proxy-Authorization",
+        "auth",
+        "auth_header",
+        "basic_auth",
+        "cookie",
+        "Cookies",
+        "Set-Cookie",
+        "cookiejar",
+        "credential",
+        "credentials",
+        "aws_creds",
+        "session_id",
+        "sessionid",
+        "PHPSESSID",
+        "session_key",
+        "password_hash",
+        "token_value",
+    ],
+)
+def test_a_name_is_sensitive(redactor: Redactor, name: str) -> None:
+    assert redactor.name_is_sensitive(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x",
+        "tokenize",
+        "tokenizer",
+        "tokens",
+        "tokens_count",
+        "token_count",
+        "max_tokens",
+        "total_tokens",
+        "author",
+        "authors",
+        "authority",
+        "authenticated",
+        "secretary",
+        "secretariat",
+        "keyboard",
+        "key",
+        "keys",
+        "primary_key",
+        "foreign_key",
+        "sort_key",
+        "cache_key",
+        "public_key",
+        "monkey",
+        "passed",
+        "bypass",
+        "compass",
+        "passenger",
+        "pass_count",
+        "session",
+        "session_maker",
+        "cwd",
+        "password_field",
+        "password_length",
+        "token_type",
+        "token_url",
+        "token_expires_in",
+        "has_password",
+        "is_secret",
+        "cookie_name",
+        "cookie_path",
+        "private",
+        "public",
+        "keystone",
+        "description",
+        "identity",
+        "hash",
+        "user",
+        "username",
+        "email",
+        "Ä",
+        "__",
+        "42",
+    ],
+)
+def test_a_name_is_not_sensitive(redactor: Redactor, name: str) -> None:
+    assert not redactor.name_is_sensitive(name)
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    ["''", "None", "True", "False", "[]", "{}", "0", "b''", "<function shop.token>", "", "()"],
+)
+def test_a_value_that_says_nothing_stays_visible_under_a_sensitive_name(
+    redactor: Redactor, rendered: str
+) -> None:
+    assert redactor.redact_value("token", rendered) == rendered
+
+
+def test_a_value_becomes_a_tag_under_a_sensitive_name_only(redactor: Redactor) -> None:
+    assert redactor.redact_value("coupon", "'BULK10'") == "'BULK10'"
+    assert TAG.fullmatch(redactor.redact_value("password", "'BULK10'"))
+    assert TAG.fullmatch(redactor.redact_value("credentials", "Login(user='a', pin=12)"))
+
+
+def test_the_same_secret_has_the_same_tag_wherever_it_is(redactor: Redactor) -> None:
+    tags = {
+        redactor.redact_value("password", "'hunter2!'"),
+        redactor.redact_value("token", "hunter2!", "str"),
+        redactor.redact_value("token", "b'hunter2!'"),
+        *TAG.findall(redactor.redact_text("password=hunter2!")),
+        *TAG.findall(redactor.redact_text("ftp://joe:hunter2!@example.org")),
+        *TAG.findall(redactor.redact_text("{'Authorization': 'Bearer hunter2!'}")),
+        redactor.redact_value("password", redactor.redact_value("password", "'hunter2!'")),
+    }
+    assert len(tags) == 1
+    assert redactor.redact_value("password", "'hunter3!'") not in tags
+
+
+def test_the_tag_of_an_environment_value_names_the_variable(redactor: Redactor) -> None:
+    value = ENVIRONMENT["DEPLOY_TOKEN"]
+    assert "<redacted:env:DEPLOY_TOKEN#" in redactor.redact_text(f"x{value}x")
+    assert "<redacted:env:DEPLOY_TOKEN#" in redactor.redact_value("password", value, "str")
+
+
+def test_short_common_and_harmless_environment_values_are_no_secrets() -> None:
+    environ = {
+        "API_TOKEN": "short",
+        "DB_PASSWORD": "postgres",
+        "PWD": "/srv/project",
+        "LANG": "C.UTF-8",
+    }
+    text = "short postgres /srv/project"
+    assert Redactor(environ=environ).redact_text(text) == text
+
+
+def test_distinct_secrets_have_distinct_tags_and_a_tag_never_changes(redactor: Redactor) -> None:
+    values = [f"value {number}" for number in range(3_000)]
+    tags = [redactor.tag("token", value) for value in values]
+    assert len(set(tags)) == len(values)
+    assert [redactor.tag("key", value) for value in values] == tags
+
+
+def test_beyond_the_most_values_tags_are_long_and_still_distinct(
+    redactor: Redactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = redactor.tag("token", "known")
+    monkeypatch.setattr("pytest_cideldill.redact._MOST_TAGS", 1)
+    tags = {redactor.tag("token", f"value {number}") for number in range(500)}
+    assert len(tags) == 500
+    assert redactor.tag("token", "known") == known
+
+
+def test_tags_differ_from_run_to_run() -> None:
+    assert len({Redactor(environ={}).tag("token", "hunter2") for _ in range(30)}) > 1
+
+
+def test_endless_secrets_are_told_apart_by_their_start_and_their_length(redactor: Redactor) -> None:
+    tags = [redactor.redact_value("token", "x" * size, "str") for size in (10**6, 10**6, 10**6 + 1)]
+    assert tags[0] == tags[1] != tags[2]
+
+
+def test_threads_agree_on_the_tags(redactor: Redactor) -> None:
+    seen: list[list[str]] = []
+    start = threading.Barrier(4)
+
+    def work() -> None:
+        start.wait()
+        seen.append([redactor.tag("token", f"value {number}") for number in range(500)])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen.count(seen[0]) == 4
+    assert len(set(seen[0])) == 500
+
+
+def test_in_source_only_literals_are_secrets(redactor: Redactor) -> None:
+    for text in (
+        "token = Error",
+        "private_key: KeyTypes | None = None",
+        "password = user_password",
+    ):
+        assert redactor.redact_source(text) == text
+        assert redactor.redact_text(text) != text
+    for text in ("password = 'hunter2!'", 'login(token="hunter2!")', "get('ftp://a:hunter2!@b')"):
+        redacted = redactor.redact_source(text)
+        assert left_of("hunter2!", redacted) == []
+        assert TAG.search(redacted)
+
+
+def test_further_names_and_patterns_are_redacted() -> None:
+    redactor = Redactor(["iban", "tax number"], [r"CUST-\d{6}"], environ={})
+    assert redactor.name_is_sensitive("customerIban")
+    assert redactor.name_is_sensitive("taxNumber")
+    redacted = redactor.redact_text("iban=DE001234 for CUST-123456")
+    assert "DE001234" not in redacted
+    assert "123456" not in redacted
+
+
+def test_a_malformed_pattern_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"'\(' is no regular expression"):
+        Redactor(extra_patterns=["("])
+
+
+def test_nothing_is_redacted_when_it_is_switched_off() -> None:
+    redactor = Redactor(environ=ENVIRONMENT, enabled=False)
+    assert not redactor.name_is_sensitive("password")
+    assert redactor.redact_value("password", "'x'") == "'x'"
+    for context, secret in PLANTED.values():
+        text = context.format(secret)
+        assert redactor.redact_text(text) == text
+        assert redactor.redact_text(text, 5) == text[:5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJ" * 60_000,
+        "a=b," * 40_000,
+        "://" * 60_000,
+        "token:" * 30_000,
+        "password=" + "a," * 80_000,
+        "Bearer " * 25_000,
+        "-----BEGIN " * 15_000,
+        "\\'" * 60_000 + "token=\\'",
+        "x" * 200_000,
+    ],
+    ids=lambda text: text[:10],
+)
+def test_a_hostile_text_takes_no_time_out_of_proportion(redactor: Redactor, text: str) -> None:
+    """Quadratic work on these would take minutes and run into the limit of the test."""
+    redactor.redact_text(text)
+    redactor.redact_text(text, 200)
+
+
+def test_the_variables_of_the_process_are_read_once_at_creation() -> None:
+    program = (
+        "import os\n"
+        "from pytest_cideldill.redact import Redactor\n"
+        "os.environ['FIRST_TOKEN'] = 'first-value'\n"
+        "redactor = Redactor()\n"
+        "os.environ['SECOND_TOKEN'] = 'second-value'\n"
+        "print(redactor.redact_text('first-value second-value'))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"<redacted:env:FIRST_TOKEN#\w+> second-value\n", run.stdout)
