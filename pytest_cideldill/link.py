@@ -7,6 +7,7 @@ it needs is bound at import, since tests patch modules.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -39,6 +40,10 @@ _FORK_WAIT_S = 0.1
 
 _getpid = os.getpid
 _exists = os.path.exists
+
+
+_Stamped = tuple[int, float, Event]
+"""An event with its number in this process (a gap means dropped) and its epoch seconds."""
 
 
 class Link(Protocol):
@@ -86,6 +91,8 @@ class SocketLink:
         decoder: Holds what was received after the handshake already.
         is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
             that the I/O thread comes back right after a fork.
+        collect: Makes events of what the hot path left since the last time; called on the I/O
+            thread before each event that is sent, so that hits come before the stop behind them.
     """
 
     def __init__(
@@ -95,6 +102,7 @@ class SocketLink:
         on_lost: Callable[[], None],
         decoder: FrameDecoder | None = None,
         is_awaited: Callable[[], bool] = lambda: False,
+        collect: Callable[[], list[Event]] = list,
     ) -> None:
         self._socket = connected
         self._socket.setblocking(False)
@@ -102,10 +110,12 @@ class SocketLink:
         self._on_lost = on_lost
         self._decoder = decoder or FrameDecoder()
         self._is_awaited = is_awaited
+        self._collect = collect
+        self._next_number = itertools.count(1).__next__
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
-        self._queue: deque[Event | Callable[[], object]] = deque()
+        self._queue: deque[_Stamped | Callable[[], object]] = deque()
         self._unsent = bytearray()
         self._signalled = False
         self._stopping = False
@@ -134,8 +144,13 @@ class SocketLink:
         """See `Link`."""
         if self._dead:
             return
-        self._queue.append(event)
+        self._queue.append((self._next_number(), clock.wall(), event))
         self._wake(urgent=urgent)
+
+    def nudge(self) -> None:
+        """Something lies ready for `collect`; never blocks."""
+        if not self._dead:
+            self._wake(urgent=False)
 
     def flush(self, deadline_s: float) -> bool:
         """See `Link`."""
@@ -209,10 +224,12 @@ class SocketLink:
         while may_send:
             while self._queue:
                 item = self._queue[0]  # senders append meanwhile, only this thread removes
+                self._encode_collected()
                 if callable(item):
                     break
                 self._unsent += _frame(item)
                 self._queue.popleft()
+            self._encode_collected()
             if self._unsent and not self._send_some():
                 return False
             if self._unsent or not self._queue:
@@ -221,6 +238,10 @@ class SocketLink:
                 self._queue.popleft()
                 flushed()
         return True
+
+    def _encode_collected(self) -> None:
+        for event in self._collect():
+            self._unsent += _frame((self._next_number(), clock.wall(), event))
 
     def _send_some(self) -> bool:
         try:
@@ -299,9 +320,12 @@ class SocketLink:
             each.close()
 
 
-def _frame(event: Event) -> bytes:
+def _frame(stamped: _Stamped) -> bytes:
     """The frame of an event, or of a warning that it could not be encoded (a bug of ours)."""
+    number, ts, event = stamped
+    stamp = {"n": number, "ts": ts}
     try:
-        return encode_frame(to_plain(event))
+        return encode_frame(stamp | to_plain(event))
     except (FrameError, TypeError, ValueError, RecursionError) as error:
-        return encode_frame(to_plain(Warned(f"{kind_of(event)} could not be sent: {error}")))
+        warning = Warned(f"{kind_of(event)} could not be sent: {error}")
+        return encode_frame(stamp | to_plain(warning))

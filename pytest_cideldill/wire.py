@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from dataclasses import field
 from dataclasses import fields
 from typing import Any
 from typing import get_args
@@ -115,6 +116,13 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsRecorded:
+    """Recorded calls that ended, oldest first: `{n, ts, function, nodeid, thread, status, …}`."""
+
+    calls: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """A thread is parked. `pause` is the pause of the contract (section 2) plus its autopsy."""
 
@@ -198,6 +206,8 @@ class Refused:
 class Configure:
     """Settings of the run; the first command of a handshake.
 
+    `record_calls`: globs over dotted paths of functions.
+
     `wanted`: node ids (or files, or classes) to run, None for all. `pause_on`: `never | failure |
     error`.
     """
@@ -206,6 +216,7 @@ class Configure:
     lease_s: float
     wanted: list[str] | None = None
     list_nodeids: bool = False
+    record_calls: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +290,7 @@ Event = (
     | PhaseReported
     | NodeFinished
     | Bound
+    | CallsRecorded
     | Stopped
     | Resumed
     | WorkerLost

@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,12 +46,12 @@ class Owner:
 
     Attributes:
         admit: A process said hello; raises ValueError with the reason to send it away.
-        handle: It sent an event.
+        handle: It sent an event, at these epoch seconds of its clock.
         lost: Its connection ended.
     """
 
     admit: Callable[[Target], None]
-    handle: Callable[[Target, Event], None]
+    handle: Callable[[Target, Event, float], None]
     lost: Callable[[Target], None]
 
 
@@ -131,7 +132,7 @@ class Hub:
                 if isinstance(message, Refused):
                     continue  # ours was unknown there: an older plugin; requests time out by name
                 if isinstance(message, Event):
-                    self._owner.handle(target, message)
+                    self._owner.handle(target, message, connection.ts)
                 else:
                     connection.write(Refused(kind_of(message), "a command, and not for the server"))
         finally:
@@ -159,13 +160,14 @@ class Hub:
 
 
 class Connection:
-    """One socket: messages in, messages out."""
+    """One socket: messages in, messages out. `ts`: when the last one received was made."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._decoder = FrameDecoder()
         self._received: list[dict[str, Any]] = []
+        self.ts = time.time()
 
     def write(self, command: Command) -> None:
         """Queue a command; never blocks."""
@@ -181,8 +183,10 @@ class Connection:
         """
         while True:
             while self._received:
+                plain = self._received.pop(0)
+                self.ts = float(plain.get("ts") or time.time())
                 try:
-                    return from_plain(self._received.pop(0))
+                    return from_plain(plain)
                 except MalformedMessage as error:
                     self.write(Refused(error.kind, str(error)))
             data = await self._reader.read(65536)

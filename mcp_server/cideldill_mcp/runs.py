@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.desired import Desired
@@ -27,6 +28,7 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import CallsRecorded
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import ReleaseAll
@@ -62,6 +64,7 @@ class Runs:
         self.log = log
         self._lease_s = lease_s
         self._hub = Hub(Owner(self._admit, self._handle, self._lost))
+        log.keep_in(Path(self._hub.directory))
         self._reaper = Reaper(self._hub.directory)
         self._runs: dict[str, Run] = {}
         self._listings: dict[str, Run] = {}
@@ -204,6 +207,7 @@ class Runs:
                 child.kill()
             await self.log.until(are_gone, 0.5)
         await self._hub.close()
+        self.log.close()
         self._reaper.close()
 
     def _ended(self, run: Run) -> None:
@@ -242,19 +246,23 @@ class Runs:
                 self.recipe.command, self.recipe.arguments, target.hello.rootdir, None
             )
 
-    def _handle(self, target: Target, event: Event) -> None:
+    def _handle(self, target: Target, event: Event, ts: float) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         if isinstance(event, Replied):
             target.answer(event)
             return
         if isinstance(event, Bound):
             self.desired.note(target.worker, event)
+        if isinstance(event, CallsRecorded):
+            for call in event.calls:
+                self.log.append("call", run_id=run.id, worker=target.worker, **call)
+            return
         logged = run.apply(target, event)
         if logged is None:
             self.log.wake()
         else:
             type, values = logged
-            seq = self.log.append(type, run_id=run.id, worker=target.worker, **values)
+            seq = self.log.append(type, ts=ts, run_id=run.id, worker=target.worker, **values)
             run.logged(type, values, seq)
         if run.has_departed and run.child is not None:
             self._bury_later(run.child)

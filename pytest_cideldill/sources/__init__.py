@@ -1,5 +1,6 @@
-"""Where events come from: `sys.monitoring`, trace functions and swapped code objects.
+"""Where events of the program under test come from.
 
-Everything here runs in the process under test, on the thread that hit, and is given callables: it
-must not know the manager, the gate or the log.
+`events` is the interface that hides the Python version: lines, starts of code, ends of modules and
+calls, from `sys.monitoring` (`monitoring`, 3.12 and later) or `sys.settrace` (`tracing`, 3.11).
+`interpose` swaps `__code__` for calls that may change. No source knows what is done with an event.
 """

@@ -95,7 +95,13 @@ async def test_a_command_reaches_the_process_that_paused_and_no_other() -> None:
         resuming = front.call("breakpoint_continue", pause_id=ids[1], action="skip", fake_result=5)
         resume = await gw1.answer(Resume, action="skip")
         assert (resume.pause_id, resume.fake_result) == (ids[1], 5)
-        assert await resuming == {"status": "ok", "pause_id": ids[1], "action": "skip"}
+        reply = await resuming
+        assert reply.pop("pending") == {
+            "stops": 1,
+            "hits": 0,
+            "after": run.pauses[ids[0]]["seq"] - 1,
+        }
+        assert reply == {"status": "ok", "pause_id": ids[1], "action": "skip"}
         await gw1.send(Resumed(ids[1], "skip", "client"))
         evaluating = front.call("breakpoint_repl_eval", pause_id=ids[0], expression="1 + 1")
         # The first thing that the other process hears of:

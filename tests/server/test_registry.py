@@ -222,7 +222,7 @@ async def nobody(_done: float, _total: float | None, _text: str) -> None:
 
 def toolbox(handler: Any, *params: Param) -> Toolbox:
     tool = Tool("probe", "Probe", "For tests.", handler, params, is_list=True)
-    return Toolbox([tool], None, None)  # type: ignore[arg-type]  # no handler here looks at them
+    return Toolbox([tool], [], None)  # type: ignore[arg-type]  # no runs; no handler looks
 
 
 async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:

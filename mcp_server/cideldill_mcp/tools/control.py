@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 
+from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import report
+from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
 
 
 async def state(request: Request) -> Reply:
@@ -26,7 +30,7 @@ async def state(request: Request) -> Reply:
             "breakpoints": len(request.desired),
             "records": 0,
             "events": request.runs.log.last_seq,
-            "dropped": 0,
+            "dropped": request.runs.log.dropped.total(),
         },
         "next": ['test_run {"nodeids": […]}: run tests, pausing at the first failure']
         if run is None
@@ -52,6 +56,51 @@ def _running(run: Run) -> list[dict[str, object]]:
     ]
 
 
+EVENT_TYPES = (
+    "run_started",
+    "run_finished",
+    "collected",
+    "test_started",
+    "test_phase",
+    "test_outcome",
+    "output",
+    "log",
+    "stop",
+    "resumed",
+    "hit",
+    "raise",
+    "call",
+    "failure",
+    "action",
+    "worker_up",
+    "worker_down",
+    "process_end",
+    "warning",
+)
+"""Types of events (contract, section 4)."""
+
+
+async def timeline(request: Request) -> Reply:
+    """`timeline_get`: the merged event log behind a cursor."""
+    types = request["types"]
+    unknown = [each for each in types or () if each not in EVENT_TYPES]
+    if unknown:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            f"unknown event type {unknown[0]!r}; there are: {', '.join(EVENT_TYPES)}",
+            parameter="types",
+            expected="array of event types",
+        )
+    if request["run_id"] is not None:
+        request.runs.get(request["run_id"])
+    wanted = Filter(types and frozenset(types), request["nodeid"], request["run_id"])
+    log = request.runs.log
+    events, cursor = log.read(request["after"], request["limit"], wanted)
+    dropped = log.dropped[request["run_id"]] if request["run_id"] else log.dropped.total()
+    body = {"events": events, "next_after": cursor, "dropped": dropped}
+    return Reply(body, lists=["events"], cursor=lambda event: event["seq"])
+
+
 TOOLS = (
     Tool(
         "debug_state",
@@ -59,5 +108,20 @@ TOOLS = (
         "Where things stand: the run, running and paused tests, outcomes, what to do next.",
         state,
         reads_only=True,
+    ),
+    Tool(
+        "timeline_get",
+        "Timeline of events",
+        "What happened, in order: runs, tests, stops, recorded calls; filtered, behind a cursor.",
+        timeline,
+        (
+            Param("after", "integer", "next_after of the reply before", default=0, minimum=0),
+            Param("limit", "integer", default=100, minimum=1),
+            Param("types", "array", "As stop, failure, call", items="string"),
+            Param("nodeid", "string"),
+            Param("run_id", "string"),
+        ),
+        reads_only=True,
+        is_list=True,
     ),
 )

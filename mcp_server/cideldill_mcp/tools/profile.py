@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from cideldill_mcp.tools import control
 from cideldill_mcp.tools import functions
+from cideldill_mcp.tools import stops
 from cideldill_mcp.tools import tests
 from cideldill_mcp.tools.registry import Tool
 
-ALL = (*tests.TOOLS, *functions.TOOLS, *control.TOOLS)
+ALL = (*tests.TOOLS, *functions.TOOLS, *stops.TOOLS, *control.TOOLS)
 
 _PLAN = frozenset({"test_run", "debug_state"})
-_TRIAGE = frozenset({"breakpoint_continue", "breakpoint_repl_eval", "debug_state"})
+_TRIAGE = frozenset(
+    {"breakpoint_wait", "breakpoint_continue", "breakpoint_repl_eval", "debug_state"}
+)
 
 
 def tools(profile: str) -> tuple[Tool, ...]:

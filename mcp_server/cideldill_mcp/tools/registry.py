@@ -18,6 +18,9 @@ from typing import Any
 
 import mcp_types as types
 
+from cideldill_mcp.deliveries import STDIO
+from cideldill_mcp.deliveries import Deliveries
+from cideldill_mcp.deliveries import told_in
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.render import MAX_MAX_CHARS
@@ -127,6 +130,7 @@ class Request:
     Attributes:
         given: Names of the parameters that the client sent.
         progress: Reports `(done, total, message)` to a client that asked for it.
+        is_news: Whether this client was not told of a pause yet.
     """
 
     arguments: dict[str, Any]
@@ -135,6 +139,7 @@ class Request:
     desired: Desired
     max_chars: int
     progress: Callable[[float, float | None, str], Awaitable[None]]
+    is_news: Callable[[str], bool] = lambda _: True
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
@@ -215,6 +220,7 @@ class Toolbox:
         self._tools = {tool.name: tool for tool in tools}
         self._runs = runs
         self._desired = desired
+        self._deliveries = Deliveries()
 
     def definitions(self) -> list[types.Tool]:
         """For `tools/list`."""
@@ -228,6 +234,7 @@ class Toolbox:
         name: str,
         arguments: dict[str, Any],
         progress: Callable[[float, float | None, str], Awaitable[None]],
+        client: str = STDIO,
     ) -> types.CallToolResult:
         """Run a tool. Only cancellation leaves here as an exception."""
         tool = self._tools[name]
@@ -235,8 +242,17 @@ class Toolbox:
             checked = tool.check(arguments)
             max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
             given = frozenset(key for key, value in arguments.items() if value is not None)
-            request = Request(checked, given, self._runs, self._desired, max_chars, progress)
+            request = Request(
+                checked,
+                given,
+                self._runs,
+                self._desired,
+                max_chars,
+                progress,
+                lambda pause_id: self._deliveries.is_new(client, pause_id),
+            )
             reply = await tool.handler(request)
+            body = self._with_news(client, reply.body)
         except Refusal as refusal:
             return error_result(str(refusal.code), refusal.message, **refusal.extra)
         except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
@@ -245,13 +261,22 @@ class Toolbox:
             return error_result(str(ErrorCode.INTERNAL_ERROR), message)
         return ok_result(
             fit(
-                reply.body,
+                body,
                 max_chars,
                 lists=reply.lists,
                 cursor=reply.cursor,
                 in_step=reply.in_step,
             )
         )
+
+    def _with_news(self, client: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Note what the reply tells, and say that there is more (contract, rule 7)."""
+        self._deliveries.note(client, told_in(body))
+        present = {
+            id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
+        }
+        pending = self._deliveries.pending(client, present)
+        return body if pending is None else {**body, "pending": pending}
 
 
 def _is_a(value: Any, json_type: str) -> bool:

@@ -89,12 +89,12 @@ async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) 
             shown = results.done
             running = ", ".join(test.nodeid for test in results.running()[:3])
             await request.progress(shown, results.total, running or run.state)
-        elif _waits_for_client(run):
+        elif waits_for_client(run):
             break
     return holds()
 
 
-def _waits_for_client(run: Run) -> bool:
+def waits_for_client(run: Run) -> bool:
     """Whether every test under way is paused: by itself nothing more will come."""
     paused = {pause["nodeid"] for pause in run.pauses.values()}
     return bool(paused) and all(test.nodeid in paused for test in run.results.running())

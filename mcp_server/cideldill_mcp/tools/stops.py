@@ -1,0 +1,126 @@
+"""`breakpoint_wait` (contract, section 3): the next stop that this client was not told of."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from cideldill_mcp.render import fit
+from cideldill_mcp.run import Run
+from cideldill_mcp.tools import report
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+
+DEFAULT_MS = 25_000
+MAX_MS = 300_000
+
+PROGRESS_S = 5.0
+"""Seconds between progress notifications of a wait."""
+
+
+async def wait(request: Request) -> Reply:
+    """Wait for a stop; any number of waiters, filters and cursors."""
+    log = request.runs.log
+    deadline = time.monotonic() + request["timeout_ms"] / 1000
+
+    def is_decided() -> bool:
+        return _find(request) is not None or _why_none(request) is not None
+
+    started = time.monotonic()
+    while not is_decided() and (left := deadline - time.monotonic()) > 0:
+        if not await log.until(is_decided, min(left, PROGRESS_S)):
+            waited = time.monotonic() - started
+            await request.progress(waited, request["timeout_ms"] / 1000, "no stop yet")
+    found = _find(request)
+    if found is not None:
+        return Reply(_told(request, *found))
+    reason = _why_none(request) or "timeout"
+    run = request.runs.newest
+    body = {
+        "hit": False,
+        "reason": reason,
+        "timeout": reason == "timeout",
+        "message": _MESSAGES[reason],
+        "state": run.state if run is not None else "idle",
+        "next": report.next_steps(run, request.runs)
+        if run is not None
+        else ['test_run {"nodeids": […]}: start a run'],
+    }
+    return Reply(body)
+
+
+_MESSAGES = {
+    "timeout": "no stop within the time; tests are still running",
+    "finished": "the run is over; nothing will stop any more",
+    "exited": "the test process is gone; nothing will stop any more",
+    "not_running": "no run yet, so nothing can stop",
+    "paused": "everything under way is paused already and was told; continue a pause first",
+}
+
+
+def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:
+    """The oldest present pause that fits and is news to the client (or behind `after`)."""
+    after, wanted = request["after"], request["breakpoint_id"]
+    for run in request.runs:
+        for id, pause in run.pauses.items():
+            if wanted is not None and pause["breakpoint_id"] != wanted:
+                continue
+            if "seq" not in pause:
+                continue
+            if pause["seq"] > after if after is not None else request.is_news(id):
+                return run, pause
+    return None
+
+
+def _why_none(request: Request) -> str | None:
+    """Why no stop can come; None: one can."""
+    run = request.runs.newest
+    if run is None:
+        return "not_running"
+    if run.is_over:
+        return "exited" if run.state == "crashed" else "finished"
+    return "paused" if report.waits_for_client(run) else None
+
+
+def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
+    place = pause["location"]
+    body: dict[str, Any] = {
+        "hit": True,
+        "breakpoint_id": pause["breakpoint_id"],
+        "pause_id": pause["id"],
+        "thread_id": pause["thread"]["id"],
+        "location": {**place, "column": None, "module": place.get("module")},
+        "hit_count": None,
+        "seq": pause["seq"],
+        "reason": pause["pause_reason"],
+        "phase": pause["phase"],
+        "nodeid": pause["nodeid"],
+        "worker": pause["worker"],
+        "locals": pause["locals"],
+        "next": report.next_steps(run, request.runs),
+    }
+    if request["include_autopsy"] and "autopsy" in pause:
+        budget = min(report.AUTOPSY_CHARS, max(500, request.max_chars - 2_000))
+        body["autopsy"] = json.loads(fit(pause["autopsy"], budget))
+    return body
+
+
+TOOLS = (
+    Tool(
+        "breakpoint_wait",
+        "Wait for a stop",
+        "Wait until a test pauses, or say at once why none will. A stop that came before is told "
+        "too, each only once.",
+        wait,
+        (
+            Param("timeout_ms", "integer", default=DEFAULT_MS, minimum=1, maximum=MAX_MS),
+            Param("breakpoint_id", "string", "Only stops of this breakpoint"),
+            Param("after", "integer", "Stops behind this seq, told before or not", minimum=0),
+            Param("include_autopsy", "boolean", default=True),
+        ),
+        reads_only=True,
+    ),
+)
