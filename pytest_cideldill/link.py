@@ -42,8 +42,8 @@ _getpid = os.getpid
 _exists = os.path.exists
 
 
-_Stamped = tuple[int, float, Event]
-"""An event with its number in this process (a gap means dropped) and its epoch seconds."""
+_Stamped = tuple[float, Event]
+"""An event with its epoch seconds. It gets its number in this process when it leaves."""
 
 
 class Link(Protocol):
@@ -144,7 +144,7 @@ class SocketLink:
         """See `Link`."""
         if self._dead:
             return
-        self._queue.append((self._next_number(), clock.wall(), event))
+        self._queue.append((clock.wall(), event))
         self._wake(urgent=urgent)
 
     def nudge(self) -> None:
@@ -227,7 +227,7 @@ class SocketLink:
                 self._encode_collected()
                 if callable(item):
                     break
-                self._unsent += _frame(item)
+                self._unsent += _frame(self._next_number(), *item)
                 self._queue.popleft()
             self._encode_collected()
             if self._unsent and not self._send_some():
@@ -241,7 +241,7 @@ class SocketLink:
 
     def _encode_collected(self) -> None:
         for event in self._collect():
-            self._unsent += _frame((self._next_number(), clock.wall(), event))
+            self._unsent += _frame(self._next_number(), clock.wall(), event)
 
     def _send_some(self) -> bool:
         try:
@@ -320,9 +320,8 @@ class SocketLink:
             each.close()
 
 
-def _frame(stamped: _Stamped) -> bytes:
+def _frame(number: int, ts: float, event: Event) -> bytes:
     """The frame of an event, or of a warning that it could not be encoded (a bug of ours)."""
-    number, ts, event = stamped
     stamp = {"n": number, "ts": ts}
     try:
         return encode_frame(stamp | to_plain(event))

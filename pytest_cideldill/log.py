@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_cideldill.wire import CallsRecorded
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Warned
 
 MAX_WAITING = 200_000
 """Rows that may wait; beyond it the oldest are dropped and counted."""
@@ -34,11 +35,14 @@ class CallLog:
 
     def __init__(self, nudge: Callable[[], None]) -> None:
         self._nudge = nudge
-        self._rows: deque[Row] = deque(maxlen=MAX_WAITING)
+        self._rows: deque[tuple[Any, ...]] = deque(maxlen=MAX_WAITING)
         self._is_nudged = False
+        self._dropped = 0
 
-    def add(self, row: Row) -> None:
-        """Append a row; on the hot path."""
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Append a `Row`; on the hot path."""
+        if len(self._rows) >= MAX_WAITING:
+            self._dropped += 1
         self._rows.append(row)
         if not self._is_nudged:
             self._is_nudged = True
@@ -48,13 +52,18 @@ class CallLog:
         """The events of the rows that wait; on the I/O thread."""
         self._is_nudged = False  # before the rows are read: a later one nudges again
         events: list[Event] = []
-        while self._rows:
-            count = min(len(self._rows), MAX_BATCH)
+        left = len(self._rows)  # those that come meanwhile must not hold up a stop behind them
+        while left:
+            count = min(left, MAX_BATCH)
+            left -= count
             events.append(CallsRecorded([_told(self._rows.popleft()) for _ in range(count)]))
+        if self._dropped:
+            events.append(Warned(f"{self._dropped} recorded calls were dropped: too many at once"))
+            self._dropped = 0
         return events
 
 
-def _told(row: Row) -> dict[str, Any]:
+def _told(row: tuple[Any, ...]) -> dict[str, Any]:
     started_at, duration_s, function, nodeid, thread, args, result, exception = row
     told: dict[str, Any] = {
         "ts": started_at,

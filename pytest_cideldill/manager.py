@@ -24,8 +24,10 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.pausing import Send
 from pytest_cideldill.pausing import internal_error
+from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.functions import Call
 from pytest_cideldill.probes.functions import FunctionProbes
+from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
@@ -46,6 +48,7 @@ class BreakpointManager:
         lens: Shows what the process holds.
         guard: Shared with `pauses`.
         pauses: Parks threads.
+        recording: Which calls are recorded.
         send: Where events go.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
@@ -55,6 +58,7 @@ class BreakpointManager:
         lens: Lens,
         guard: EvaluationGuard,
         pauses: Pauses,
+        recording: Recording,
         send: Send,
         *,
         passive: bool = False,
@@ -65,6 +69,16 @@ class BreakpointManager:
         self._passive = passive
         self._lock = allocate_lock()
         self._probes = FunctionProbes(lens.project, guard, self._on_call, self.warn)
+        self._recording = recording
+        self._discovery = Discovery(
+            lens.project,
+            guard,
+            recording,
+            self._probes.mean_any_in,
+            lambda: self.bind(wait=False),
+            self.warn,
+        )
+        self._is_stale = False
         # Breakpoint id → what was told last of it.
         self._told: dict[str, Bound] = {}
         self._modules = 0
@@ -133,16 +147,30 @@ class BreakpointManager:
 
     # --- binding, on any thread -------------------------------------------------------------
 
-    def bind(self) -> None:
-        """Look for functions that breakpoints mean, and tell what is new."""
+    def bind(self, *, wait: bool = True) -> None:
+        """Look for functions that breakpoints mean, and tell what is new.
+
+        Args:
+            wait: Whether to wait for another thread that binds. Callbacks don't: their thread may
+                be that one, in a finalizer; it looks again when it is done.
+        """
         if self._passive or self.pauses.are_over:
             return
-        self._modules = len(sys.modules)
-        with self._lock:
-            bound = [
-                Bound(each.id, each.functions, bool(each.functions), each.message)
-                for each in self._probes.bind()
-            ]
+        self._is_stale = True
+        while self._is_stale and self._lock.acquire(wait):
+            try:
+                self._is_stale = False
+                self._modules = len(sys.modules)
+                bound = [
+                    Bound(each.id, each.functions, bool(each.functions), each.message)
+                    for each in self._probes.bind()
+                ]
+            finally:
+                self._lock.release()
+            self._tell(bound)
+        self._discovery.want(self._recording.wants_any or self._probes.are_any)
+
+    def _tell(self, bound: list[Bound]) -> None:
         for each in bound:
             if self._told.get(each.id) != each:
                 self._told[each.id] = each
@@ -150,12 +178,14 @@ class BreakpointManager:
 
     def bind_new(self) -> None:
         """`bind` when breakpoints exist and modules were imported since the last look."""
+        self._discovery.refresh()
         if self._told and len(sys.modules) != self._modules:
             self.bind()
 
     def release(self, by: str) -> None:
         """Let everything go on and watch nothing any more: the test finishes as without us."""
         self.pauses.release_all(by)
+        self._discovery.close()
         with self._lock:
             self._probes.disarm()
 

@@ -23,6 +23,7 @@ from pytest_cideldill.actions import check_action
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.frames import location
+from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
 from pytest_cideldill.capture.lens import Lens
@@ -35,6 +36,7 @@ from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.probes.position import Position
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Replied
@@ -45,14 +47,6 @@ from pytest_cideldill.wire import Stopped
 # Tests patch these: bound at import.
 _getpid = os.getpid
 _enumerate = threading.enumerate
-
-
-@dataclass(slots=True)
-class Position:
-    """What pytest is doing; written by its main thread, read at stops."""
-
-    nodeid: str | None = None
-    when: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +74,7 @@ class Pauses:
 
     Args:
         identity: Names this process.
+        position: Tells the test.
         lens: Shows what the process holds.
         guard: Marks threads that evaluate; they don't pause.
         send: Where events go.
@@ -90,13 +85,14 @@ class Pauses:
     def __init__(
         self,
         identity: Identity,
+        position: Position,
         lens: Lens,
         guard: EvaluationGuard,
         send: Send,
         lease_s: float,
         around_pause: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self.position = Position()
+        self.position = position
         self._identity = identity
         self._lens = lens
         self._guard = guard
@@ -232,6 +228,8 @@ class Pauses:
         """Answer a command, once."""
         self._evaluations.pop(request, None)
         self._cancelled.discard(request)
+        if error is not None:  # what user code raised may be part of the message
+            error = {**error, "message": self._lens.text(error["message"])}
         self._send(Replied(request, result, error), urgent=True)
 
     def _submit(self, command: Resume | Evaluate, work: Work) -> None:
@@ -270,6 +268,7 @@ class Pauses:
         done = evaluate(
             command.expression, frame, namespace, guard=self._guard, interruptor=interruptor
         )
+        notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
         return {
             "session_id": session_id,
             "output": self._lens.text(done.output),

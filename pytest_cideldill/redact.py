@@ -41,6 +41,11 @@ _SHORTEST: Final = 6
 _PASSES: Final = 3
 """A replacement may put together what then looks like a secret again."""
 
+_MOST_SEEN: Final = 64
+"""Values that had a sensitive name and are looked for in texts without it; the newest ones."""
+
+_LONGEST_SEEN: Final = 1_024
+
 _MOST_TAGS: Final = 20_000
 """Values that get short tags; others, of a test that makes secrets in a loop, get long ones."""
 
@@ -97,6 +102,8 @@ class Redactor:
         # fork or a signal at any moment leaves nothing locked.
         self._tags: dict[str, tuple[bytes, str]] = {}
         self._key = secrets.token_bytes(32)
+        # As it may be spelled in a text → the value. Read as a whole: other threads add to it.
+        self._seen: dict[str, str] = {}
         values = _environment_secrets(os.environ if environ is None else environ)
         self._values = values
         for value, label in values.items():
@@ -158,7 +165,10 @@ class Redactor:
         whole = kind in ("str", "bytes")
         if not rendered or (not whole and (rendered in _HARMLESS or rendered.startswith(_NO_DATA))):
             return rendered
-        return self.tag(self._label_of(name) or "name", rendered if whole else _unquoted(rendered))
+        label = self._label_of(name) or "name"
+        value = rendered if whole else _unquoted(rendered)
+        self._remember(label, value)
+        return self.tag(label, value)
 
     def tag(self, label: str, secret: str) -> str:
         """The tag of a secret value; the label of its first appearance stays."""
@@ -166,6 +176,16 @@ class Redactor:
             return self._tag(label, secret)
         except Exception:  # noqa: BLE001 - a border, as above
             return _FAILED
+
+    def _remember(self, label: str, value: str) -> None:
+        """Look for a value everywhere from now on, if it can be told from a word."""
+        if not MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN or not _is_telling(label, value):
+            return
+        for spelling in (value, repr(value)[1:-1]):
+            if spelling not in self._seen:
+                if len(self._seen) >= _MOST_SEEN:
+                    self._seen.pop(next(iter(tuple(self._seen))), None)
+                self._seen[spelling] = value
 
     def _tag(self, label: str, secret: str) -> str:
         if len(secret) > _MOST_LOOKED_AT:
@@ -188,6 +208,8 @@ class Redactor:
         if not self.enabled or len(text) < _SHORTEST:
             return False
         if self._hint(text) or self._extra_patterns or has_long_word(text):
+            return True
+        if any(spelling in text for spelling in tuple(self._seen)):
             return True
         return self._named.may_be_in(text)
 
@@ -216,6 +238,9 @@ class Redactor:
         if self._environment is not None:
             matches = self._environment.finditer(text)
             found += [(*each.span(), self._values[each[0]]) for each in matches]
+        for spelling in tuple(self._seen):
+            if spelling in text:
+                found += [(*each.span(), "name") for each in re.finditer(re.escape(spelling), text)]
         for pattern in self._extra_patterns:
             found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
         tags = [each.span() for each in _TAG.finditer(text)] if found else []
@@ -230,7 +255,7 @@ class Redactor:
         for start, end, label in _merged(found):
             if start >= limit:
                 break
-            secret = text[start:end]
+            secret = self._seen.get(text[start:end], text[start:end])
             parts += [text[behind:start], self._tag(self._values.get(secret, label), secret)]
             behind = end
         return "".join((*parts, text[behind : max(limit, behind)]))
@@ -254,6 +279,14 @@ def _environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
         and "redacted" not in value
         and label_of_name(name) is not None
     }
+
+
+def _is_telling(label: str, value: str) -> bool:
+    """Whether a value is so special that it is the secret wherever it appears."""
+    if value.lower() in _TOO_COMMON or value.isalpha() or "redacted" in value:
+        return False
+    has_digit = any(map(str.isdigit, value))
+    return has_digit or label in ("password", "secret", "key", "auth")
 
 
 def _merged(found: list[Secret]) -> Iterator[Secret]:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +42,13 @@ class Settings:
         start: `manual` (a run starts when asked) or `run` (one starts at once).
         tools: The tool profile, one of `PROFILES`.
         lease_s: Seconds that an untouched pause lasts.
+        record_calls: Globs over dotted paths of functions whose calls are recorded.
     """
 
     start: str = "manual"
     tools: str = "full"
     lease_s: float = DEFAULT_LEASE_S
+    record_calls: tuple[str, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""
@@ -54,7 +57,7 @@ class Settings:
     @classmethod
     def from_plain(cls, data: dict[str, Any]) -> Settings:
         """The inverse of `to_plain`."""
-        return cls(**data)
+        return cls(**data | {"record_calls": tuple(data["record_calls"])})
 
 
 def _choice(*allowed: str) -> Callable[[str], str]:
@@ -64,6 +67,12 @@ def _choice(*allowed: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _glob(text: str) -> str:
+    if not text.strip() or any(character.isspace() for character in text.strip()):
+        raise ValueError(f"{text!r} is not a glob over dotted paths, as shop.cart.*")
+    return text.strip()
 
 
 def _seconds(text: str) -> float:
@@ -85,6 +94,7 @@ class Option:
     parse: Callable[[str], Any]
     metavar: str
     help: str
+    is_repeatable: bool = False
 
     @property
     def flag(self) -> str:
@@ -94,7 +104,7 @@ class Option:
     @property
     def ini(self) -> str:
         """As written in an ini file."""
-        return f"cideldill_{self.name}"
+        return f"cideldill_{self.name.replace('-', '_')}"
 
 
 OPTIONS = (
@@ -119,6 +129,15 @@ OPTIONS = (
         "SECONDS",
         "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
     ),
+    Option(
+        "record-calls",
+        "record_calls",
+        _glob,
+        "GLOB",
+        "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable; "
+        "Python 3.12 or later)",
+        is_repeatable=True,
+    ),
 )
 
 
@@ -133,8 +152,12 @@ def add_options(parser: pytest.Parser) -> None:
         "them; the other arguments become the defaults of every run. An MCP client starts this.",
     )
     for option in OPTIONS:
-        group.addoption(option.flag, default=None, metavar=option.metavar, help=option.help)
-        parser.addini(option.ini, option.help)
+        action = "append" if option.is_repeatable else "store"
+        group.addoption(
+            option.flag, action=action, default=None, metavar=option.metavar, help=option.help
+        )
+        kind: Literal["args", "string"] = "args" if option.is_repeatable else "string"
+        parser.addini(option.ini, option.help, type=kind)
 
 
 def read(config: pytest.Config) -> Settings:
@@ -143,13 +166,15 @@ def read(config: pytest.Config) -> Settings:
     Raises:
         ValueError: A value is malformed; the message names the option and what is allowed.
     """
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for option in OPTIONS:
         given = getattr(config.known_args_namespace, option.ini, None)
         name, text = (
             (option.flag, given) if given is not None else (option.ini, config.getini(option.ini))
         )
-        if text or given is not None:
+        if option.is_repeatable:
+            chosen[option.field] = tuple(_parse(option, name, each) for each in text)
+        elif text or given is not None:
             chosen[option.field] = _parse(option, name, text)
     return Settings(**chosen)
 
@@ -177,14 +202,17 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
         ValueError: As for `read`.
     """
     by_flag = {option.flag: option for option in OPTIONS}
-    chosen = {}
+    chosen: dict[str, Any] = {}
     rest = []
     pending = iter(arguments)
     for argument in pending:
         flag, equals, value = argument.partition("=")
         option = by_flag.get(flag)
         if option is not None:
-            chosen[option.field] = _parse(option, flag, value if equals else next(pending, ""))
+            parsed = _parse(option, flag, value if equals else next(pending, ""))
+            if option.is_repeatable:
+                parsed = (*chosen.get(option.field, ()), parsed)
+            chosen[option.field] = parsed
         elif argument != SWITCH:
             rest.append(argument)
     return Settings(**chosen), rest

@@ -29,9 +29,6 @@ class MalformedMessage(Exception):
         self.kind = kind
 
 
-# --- up: events and replies ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Hello:
     """A process under test has connected; always its first message."""
@@ -188,18 +185,12 @@ class Replied:
     error: dict[str, Any] | None = None
 
 
-# --- both ways ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The peer sent something this side does not know; it is named and was ignored."""
 
     refused_kind: str
     reason: str
-
-
-# --- down: commands -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,8 +198,8 @@ def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None
 
 
 def test_the_options_in_the_readme_are_those_that_exist() -> None:
-    assert set(re.findall(r"--cideldill-[a-z]+", README)) == {SWITCH, *(o.flag for o in OPTIONS)}
-    assert set(re.findall(r"`(cideldill_[a-z]+)`", README)) == {o.ini for o in OPTIONS}
+    assert set(re.findall(r"--cideldill-[a-z-]+", README)) == {SWITCH, *(o.flag for o in OPTIONS)}
+    assert set(re.findall(r"`(cideldill_[a-z_]+)`", README)) == {o.ini for o in OPTIONS}
 
 
 def test_the_page_of_tools_is_up_to_date() -> None:

@@ -66,7 +66,7 @@ async def _serve(recipe: Recipe, settings: Settings, read_fd: int, write_fd: int
 @asynccontextmanager
 async def _running(recipe: Recipe, settings: Settings) -> AsyncIterator[Runs]:
     """The runs' owner; at the end every pause is released and every process gone."""
-    runs = Runs(recipe, Desired(), EventLog(), settings.lease_s)
+    runs = Runs(recipe, Desired(), EventLog(), settings.lease_s, settings.record_calls)
     try:
         yield runs
     finally:

@@ -28,10 +28,17 @@ class Deliveries:
         return pause_id not in self._told.get(client, ())
 
     def pending(
-        self, client: str, pauses: Mapping[str, Mapping[str, Any]]
+        self, client: str, pauses: Mapping[str, Mapping[str, Any]], told: Iterable[str] = ()
     ) -> dict[str, int] | None:
-        """The contract's `pending` (rule 7) over the present pauses; None when there is no news."""
-        new = [pause["seq"] for id, pause in pauses.items() if self.is_new(client, id)]
+        """The contract's `pending` (rule 7) over the present pauses; None when there is no news.
+
+        `told`: what the reply at hand is going to tell.
+        """
+        new = [
+            pause["seq"]
+            for id, pause in pauses.items()
+            if id not in told and self.is_new(client, id)
+        ]
         if not new:
             return None
         return {"stops": len(new), "hits": 0, "after": min(new) - 1}

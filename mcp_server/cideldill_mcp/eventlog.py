@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -91,7 +92,7 @@ class EventLog:
         self._recent.append(event)
         if len(self._recent) >= 2 * RING:
             self._spill_oldest()
-        for observer in self._observers:
+        for observer in tuple(self._observers):
             observer(event)
         self.wake()
         return seq
@@ -180,20 +181,28 @@ class _SpillFile:
         """Append; the bytes it took."""
         if self.path is None:
             return 0
-        if self._file is None:
-            self._file = self.path.open("wb")
         line = json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n"
-        if self._count % _INDEX_STEP == 0:
-            self._index.append((event["seq"], self._file.tell()))
-        self._count += 1
-        self._file.write(line)
+        try:
+            if self._file is None:
+                self._file = self.path.open("wb")
+            if self._count % _INDEX_STEP == 0:
+                self._index.append((event["seq"], self._file.tell()))
+            self._count += 1
+            self._file.write(line)
+        except OSError:  # a full disk: what leaves memory from now on is forgotten
+            self.path = None
+            return 0
         return len(line)
 
     def read(self, after: int) -> Iterator[Event]:
         """The events behind a cursor, oldest first."""
         if self._file is None or self.path is None:
             return
-        self._file.flush()
+        try:
+            self._file.flush()
+        except OSError:
+            self.path = None
+            return
         offset = max((place for seq, place in self._index if seq <= after + 1), default=0)
         with self.path.open("rb") as file:
             file.seek(offset)
@@ -205,4 +214,5 @@ class _SpillFile:
     def close(self) -> None:
         """Close the writing side."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()

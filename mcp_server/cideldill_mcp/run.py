@@ -20,6 +20,7 @@ from cideldill_mcp.results import Results
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.position import read_position
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import Departed
@@ -84,6 +85,7 @@ class Run:
         self.is_stopping = False
         self.has_departed = False
         self._main: Target | None = None
+        self._redactor = Redactor()
         self._evidence = Evidence(False, None, departed=False, returncode=None)
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -175,7 +177,8 @@ class Run:
                 return "test_outcome", {"nodeid": event.nodeid}
             case Stopped():
                 self.pauses[event.pause["id"]] = event.pause
-                return "stop", {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
+                told = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
+                return "stop", told | {"thread": event.pause["thread"]["id"]}
             case Resumed():
                 self._forget_pause(event.pause_id)
                 values = {"action": event.action, "by": event.by}
@@ -194,6 +197,10 @@ class Run:
         if type == "stop" and (pause := self.pauses.get(values["pause_id"])) is not None:
             pause["seq"] = seq
 
+    def released(self, pause_id: str) -> None:
+        """A process agreed to let a thread go; its `Resumed` is on its way."""
+        self._forget_pause(pause_id)
+
     def process_gone(self) -> None:
         """The main process has ended; its connection may still hold unread events."""
         assert self.child is not None
@@ -211,8 +218,9 @@ class Run:
         self._evidence = replace(
             self._evidence,
             last=last,
-            errors=child.err.text() if child else "",
-            output=child.out.text() if child else "",
+            # Before anything is cut off: what a process that could not speak to us wrote.
+            errors=self._redactor.redact_text(child.err.text()) if child else "",
+            output=self._redactor.redact_text(child.out.text()) if child else "",
             stopped=self.is_stopping,
         )
         self.end = classify(self._evidence)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,22 @@ class Runs:
         desired: Sent to every process that connects.
         log: The merged event log.
         lease_s: Seconds that an untouched pause lasts.
+        record_calls: Globs over functions whose calls are recorded.
     """
 
-    def __init__(self, recipe: Recipe, desired: Desired, log: EventLog, lease_s: float) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        desired: Desired,
+        log: EventLog,
+        lease_s: float,
+        record_calls: Sequence[str] = (),
+    ) -> None:
         self.recipe = recipe
         self.desired = desired
         self.log = log
         self._lease_s = lease_s
+        self._record_calls = list(record_calls)
         self._hub = Hub(Owner(self._admit, self._handle, self._lost))
         log.keep_in(Path(self._hub.directory))
         self._reaper = Reaper(self._hub.directory)
@@ -233,7 +243,11 @@ class Runs:
         if target.worker == MAIN:
             self._remember_root(target)
         run.connected(target)
-        target.tell(Configure(order.pause_on, self._lease_s, order.wanted, order.listing))
+        target.tell(
+            Configure(
+                order.pause_on, self._lease_s, order.wanted, order.listing, self._record_calls
+            )
+        )
         if not order.listing:
             for each in self.desired:
                 target.tell(add_command(0, each))

@@ -5,6 +5,7 @@ Runs on the calling thread; values pass through `snapshot`, no user code runs he
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
 from itertools import chain
@@ -70,6 +71,17 @@ def describe_call(
         "call_site": site,
         "process_pid": _getpid(),
     }
+
+
+def arguments_text(frame: FrameType, show: Callable[[object, str], str]) -> str:
+    """`a=1, b='x'`: the parameters of a call that has just begun."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    values = frame.f_locals
+    return ", ".join(
+        f"{name}={show(values[name], name)}" for name in code.co_varnames[:count] if name in values
+    )
 
 
 def signature_text(function: FunctionType, code: CodeType, lens: Lens) -> str:

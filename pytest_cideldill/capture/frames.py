@@ -5,16 +5,35 @@ Runs on the thread that stopped. Values pass through `snapshot`; no user code ru
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Mapping
 from types import CodeType
 from types import FrameType
+from types import MappingProxyType
+from types import TracebackType
 from typing import Any
 
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.snapshot import type_name
+from pytest_cideldill.clock import monotonic
 from pytest_cideldill.project import Project
 
 MAX_LOCALS = 40
 """Locals told per frame (contract, section 8)."""
+
+_NOTICE_S = 0.05
+"""Seconds that looking for secrets behind an exception may take."""
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+# Not the attributes: a class may define its own.
+_traceback_of: Callable[[BaseException], TracebackType | None]
+_cause_of: Callable[[BaseException], BaseException | None]
+_context_of: Callable[[BaseException], BaseException | None]
+_traceback_of, _cause_of, _context_of = (
+    BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__", "__context__")
+)
 
 _HIDDEN = frozenset({"__tracebackhide__", "__class__"})
 
@@ -96,6 +115,38 @@ def locals_of(frame: FrameType, lens: Lens) -> list[dict[str, str]]:
 def short_locals(frame: FrameType, lens: Lens) -> dict[str, str]:
     """`{name: value}`, for a pause."""
     return {entry["name"]: entry["value"] for entry in locals_of(frame, lens)}
+
+
+def notice_secrets(frame: FrameType, lens: Lens, more: Mapping[str, object] = _NOTHING) -> None:
+    """Have the lens know the secrets that a frame holds, and `more`.
+
+    Texts that others make of them (reports, a `repr`) tell the value without its name.
+    """
+    if frame.f_code.co_name != "<module>":
+        locals_of(frame, lens)
+        forget_locals(frame)
+    else:
+        more = {**frame.f_globals, **more}
+    for name, value in list(more.items()):
+        if lens.is_sensitive(name):
+            lens.show(value, name)
+
+
+def notice_secrets_behind(error: BaseException, lens: Lens) -> None:
+    """The same for the user frames of an exception and of those behind it."""
+    deadline = monotonic() + _NOTICE_S
+    waiting, seen = [error], {id(error)}
+    while waiting:
+        error = waiting.pop()
+        place = _traceback_of(error)
+        while place is not None and monotonic() < deadline:
+            if lens.project.is_user(place.tb_frame.f_code.co_filename):
+                notice_secrets(place.tb_frame, lens)
+            place = place.tb_next
+        for other in (_cause_of(error), _context_of(error)):
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                waiting.append(other)
 
 
 def _parameter_names(code: CodeType) -> tuple[str, ...]:

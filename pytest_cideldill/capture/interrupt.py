@@ -32,6 +32,9 @@ _IDLE: Final = 0
 _RUNNING: Final = 1
 _CLOSED: Final = 2
 
+_JUMPS: Final = range(100)
+"""Backward jumps within which a pending interruption has certainly been raised."""
+
 # In a tuple, where libraries that patch `time` don't look.
 _SLEEP: Final = (time.sleep,)
 _main_thread: Final = threading.main_thread  # tests patch `threading`
@@ -97,14 +100,17 @@ class Interruptor:
         except Interruption:
             pass
         finally:
-            # From here on nothing may be sent; what was sent and has not arrived is taken back. It
-            # may still arrive at any call in this loop.
+            # From here on nothing may be sent. What was sent and has not arrived is waited for: it
+            # arrives at one of the next jumps. To take it back instead (SetAsyncExc with NULL)
+            # would leave the interpreter's eval breaker set for ever: every jump of every thread
+            # would be slower, and on 3.11 the next traced function would never end.
             while True:
                 try:
                     self._state = _CLOSED
                     while self._sending:
                         _SLEEP[0](0)  # lets the sender run
-                    _raise_in(self._ident, None)
+                    for _ in _JUMPS if self.sent else ():
+                        pass
                     break
                 except Interruption:
                     continue
@@ -113,10 +119,10 @@ class Interruptor:
         return results[0]
 
 
-def _raise_in(ident: int, exception: type[BaseException] | None) -> None:
-    """Let a thread raise at its next bytecode; None takes back what has not been raised."""
+def _raise_in(ident: int, exception: type[BaseException]) -> None:
+    """Let a thread raise at its next jump or call."""
     # Converted here, not by `argtypes`: the function object is shared with all users of ctypes.
-    argument = None if exception is None else ctypes.py_object(exception)
+    argument = ctypes.py_object(exception)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), argument)
 
 

@@ -36,6 +36,10 @@ class Lens:
         """A short rendering of a value that is known under `name`."""
         return render(value, SHORT, self._redactor, name)
 
+    def is_sensitive(self, name: str) -> bool:
+        """Whether what has this name is never shown."""
+        return self._redactor.name_is_sensitive(name)
+
     def text(self, text: str, limit: int | None = None) -> str:
         """The start of a text that somebody else made (reports, output)."""
         return self._redactor.redact_text(text, limit)

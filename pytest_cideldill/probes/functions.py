@@ -131,6 +131,27 @@ class FunctionProbes:
         self._breakpoints[id] = FunctionBreakpoint(id, name, behavior, code, order)
         self._failed_conditions.discard(id)
 
+    @property
+    def are_any(self) -> bool:
+        """Whether there is any breakpoint."""
+        return bool(self._breakpoints)
+
+    def mean_any_in(self, root: CodeType, module: str) -> bool:
+        """Whether a name may mean a function inside a code object that is not bound yet.
+
+        Compares names, scans nothing; called whenever code starts for the first time.
+        """
+        names = [each.name for each in list(self._breakpoints.values())]
+        file = self._project.relative(root.co_filename)
+        bound = {id(each.code) for each in list(self._swapped.values())}
+        pending = [root] if names else []
+        while pending:
+            code = pending.pop()
+            if any(name.matches(module, code.co_qualname, file) for name in names):
+                return id(code) not in bound
+            pending += [each for each in code.co_consts if type(each) is CodeType]
+        return False
+
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
         self._breakpoints.pop(id, None)

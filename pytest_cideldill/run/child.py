@@ -22,10 +22,14 @@ from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link import SocketLink
+from pytest_cideldill.log import CallLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
+from pytest_cideldill.probes.discovery import IS_FREE
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.postmortem import PostMortem
@@ -129,10 +133,14 @@ def _switch_on(
         on_lost=lambda: manager.release("disconnect"),
         decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
+        collect=lambda: calls.take(),
     )
+    calls = CallLog(link.nudge)
     guard = EvaluationGuard()
+    current = Position()
     pauses = Pauses(
         Identity(invitation.run_id, worker),
+        current,
         lens,
         guard,
         link.send,
@@ -142,9 +150,11 @@ def _switch_on(
     listing = configure.list_nodeids
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     passive = controls or listing
-    manager = BreakpointManager(lens, guard, pauses, link.send, passive=passive)
+    recording = Recording(() if passive else configure.record_calls, lens, calls.add, current)
+    manager = BreakpointManager(lens, guard, pauses, recording, link.send, passive=passive)
     for command in commands[1:]:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+    manager.bind()  # opens the source when calls are recorded
     link.start()
 
     plugins: list[object] = [Verdict(manager, link)]
@@ -182,8 +192,10 @@ def _hello(
         cwd=os.getcwd(),
         argv=list(sys.argv),
         engine={
-            "name": "code-swap",
-            "why": "function breakpoints replace __code__; no line breakpoint is armed",
+            "name": "sys.monitoring" if IS_FREE else "code-swap",
+            "why": f"Python {platform.python_version()}: calls are intercepted by a swap of "
+            "__code__; what is imported late binds "
+            + ("when its module has run" if IS_FREE else "at the next phase or test"),
         },
         position_file=position.path if position is not None else None,
     )

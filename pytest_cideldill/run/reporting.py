@@ -13,6 +13,7 @@ import pytest
 
 from pytest_cideldill import clock
 from pytest_cideldill.capture.autopsy import describe_exception
+from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
@@ -132,6 +133,7 @@ class Reporting:
         places = visible_places(excinfo, lens.project)
         own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
         frame, line = (own or places)[0]
+        notice_secrets_behind(excinfo.value, lens)
         self._failure[report.when or ""] = {
             "exception": describe_exception(excinfo.value, crash_message(report), lens),
             "location": lens.place(frame, line),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
@@ -80,6 +82,16 @@ class Selection:
         self.manager.bind()
         nodeids = [item.nodeid for item in session.items] if self._list_nodeids else None
         self._link.send(Collected(len(session.items), self._missing, nodeids))
+
+    @guest
+    def pytest_exception_interact(
+        self,
+        call: pytest.CallInfo[Any],
+        report: pytest.CollectReport | pytest.TestReport,
+    ) -> None:
+        """Before the report of a collection error is told: what it may tell."""
+        if isinstance(report, pytest.CollectReport) and call.excinfo is not None:
+            notice_secrets_behind(call.excinfo.value, self.manager.lens)
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

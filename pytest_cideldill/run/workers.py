@@ -48,7 +48,7 @@ class Controller:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """A worker ended; without an error that is how it should be."""
         if error is not None:
-            self._link.send(WorkerLost(node.gateway.id, str(error)))
+            self._link.send(WorkerLost(node.gateway.id, self.manager.lens.text(str(error))))
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

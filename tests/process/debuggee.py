@@ -19,9 +19,12 @@ from typing import TypeVar
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link import DirectLink
+from pytest_cideldill.log import CallLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.wire import AddBreakpoint
@@ -81,11 +84,13 @@ class Debuggee:
         self._replies: dict[int, SimpleQueue[Replied]] = {}
         self._requests = itertools.count(1)
         lens = Lens(Project(str(ROOT)), Redactor(environ={}))
+        position = Position()
+        recording = Recording((), lens, CallLog(lambda: None).add, position)
         guard, send = EvaluationGuard(), DirectLink(self._take).send
         self.pauses = Pauses(
-            Identity("r1", "main"), lens, guard, send, lease_s, contextlib.nullcontext
+            Identity("r1", "main"), position, lens, guard, send, lease_s, contextlib.nullcontext
         )
-        self.manager = BreakpointManager(lens, guard, self.pauses, send)
+        self.manager = BreakpointManager(lens, guard, self.pauses, recording, send)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Replied) and event.request in self._replies:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import io
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -558,3 +559,38 @@ def test_a_function_that_outlives_the_frame_keeps_the_values_it_saw() -> None:
     paused()
     gc.collect()
     assert session["helper"]() == 7
+
+
+TRACED = """
+import sys, threading
+from pytest_cideldill.capture.evaluate import Interruptor, evaluate
+from pytest_cideldill.guard import EvaluationGuard
+
+def paused(argument):
+    guard, interruptor = EvaluationGuard(), Interruptor()
+    evaluate("argument + 1", sys._getframe(), {}, guard=guard, interruptor=interruptor)
+
+for run in (lambda: paused(1), lambda: threading.Thread(target=paused, args=(1,)).run()):
+    run()
+thread = threading.Thread(target=paused, args=(1,))
+thread.start()
+thread.join()
+
+def traced():
+    total = 0
+    for number in range(3):
+        total += number
+    return total
+
+sys.settrace(lambda frame, event, arg: None)
+assert traced() == 3
+sys.settrace(None)
+"""
+
+
+def test_a_program_can_be_traced_after_an_evaluation() -> None:
+    """Taking back an interruption by SetAsyncExc(NULL) made 3.11 hang in the next traced function.
+
+    In a process of its own: the hang is in C and can't be interrupted.
+    """
+    subprocess.run([sys.executable, "-c", TRACED], check=True, timeout=30)

@@ -80,6 +80,10 @@ EVENT_TYPES = (
 """Types of events (contract, section 4)."""
 
 
+_ALWAYS = ("seq", "ts", "type", "run_id", "worker", "nodeid", "thread")
+"""Keys that every event has."""
+
+
 async def timeline(request: Request) -> Reply:
     """`timeline_get`: the merged event log behind a cursor."""
     types = request["types"]
@@ -97,6 +101,7 @@ async def timeline(request: Request) -> Reply:
     log = request.runs.log
     events, cursor = log.read(request["after"], request["limit"], wanted)
     dropped = log.dropped[request["run_id"]] if request["run_id"] else log.dropped.total()
+    events = [{**dict.fromkeys(_ALWAYS), **event} for event in events]
     body = {"events": events, "next_after": cursor, "dropped": dropped}
     return Reply(body, lists=["events"], cursor=lambda event: event["seq"])
 

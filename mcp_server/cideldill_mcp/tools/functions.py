@@ -124,6 +124,7 @@ async def resume(request: Request) -> Reply:
             allowed=["continue", "skip", "raise"],
         )
     done = await target.ask(lambda number: _resume_command(number, request), RESUME_S)
+    run.released(pause_id)  # whoever waits from now on must not take it for paused
     _note_intervention(run, pause, request)
     body: dict[str, Any] = {"status": "ok", "pause_id": pause_id, "action": done["action"]}
     if not request["wait"]:

@@ -6,6 +6,7 @@ two can't drift.
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
 from collections.abc import Awaitable
@@ -252,31 +253,37 @@ class Toolbox:
                 lambda pause_id: self._deliveries.is_new(client, pause_id),
             )
             reply = await tool.handler(request)
-            body = self._with_news(client, reply.body)
+            text = self._with_news(client, reply, max_chars)
         except Refusal as refusal:
             return error_result(str(refusal.code), refusal.message, **refusal.extra)
         except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
             traceback.print_exc(file=sys.stderr)
             message = f"the tool {name} failed, which is a bug of pytest-cideldill: {error!r}"
             return error_result(str(ErrorCode.INTERNAL_ERROR), message)
-        return ok_result(
-            fit(
-                body,
+        return ok_result(text)
+
+    def _with_news(self, client: str, reply: Reply, max_chars: int) -> str:
+        """The text; note what it tells, and say that there is more (contract, rule 7)."""
+        present = {
+            id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
+        }
+        # What was cut off to fit was not told; and saying so may cut off one more.
+        text, told, pending = "", [""], None
+        for _ in range(3):
+            text = fit(
+                reply.body if pending is None else {**reply.body, "pending": pending},
                 max_chars,
                 lists=reply.lists,
                 cursor=reply.cursor,
                 in_step=reply.in_step,
             )
-        )
-
-    def _with_news(self, client: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Note what the reply tells, and say that there is more (contract, rule 7)."""
-        self._deliveries.note(client, told_in(body))
-        present = {
-            id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
-        }
-        pending = self._deliveries.pending(client, present)
-        return body if pending is None else {**body, "pending": pending}
+            told = told_in(json.loads(text)) if present else []
+            news = self._deliveries.pending(client, present, told)
+            if news == pending:
+                break
+            pending = news
+        self._deliveries.note(client, told)
+        return text
 
 
 def _is_a(value: Any, json_type: str) -> bool:

@@ -13,6 +13,8 @@ from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
 
 DEFAULT_MS = 25_000
 MAX_MS = 300_000
@@ -24,6 +26,7 @@ PROGRESS_S = 5.0
 async def wait(request: Request) -> Reply:
     """Wait for a stop; any number of waiters, filters and cursors."""
     log = request.runs.log
+    _check_known(request)
     deadline = time.monotonic() + request["timeout_ms"] / 1000
 
     def is_decided() -> bool:
@@ -59,6 +62,19 @@ _MESSAGES = {
     "not_running": "no run yet, so nothing can stop",
     "paused": "everything under way is paused already and was told; continue a pause first",
 }
+
+
+def _check_known(request: Request) -> None:
+    id = request["breakpoint_id"]
+    present = (pause["breakpoint_id"] for run in request.runs for pause in run.pauses.values())
+    if id is None or request.desired.get(id) is not None or id in present:
+        return
+    known = ", ".join(each.id for each in request.desired) or "none"
+    raise Refusal(
+        ErrorCode.BREAKPOINT_NOT_FOUND,
+        f"no breakpoint {id!r}; known: {known}",
+        breakpoint_id=id,
+    )
 
 
 def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:

@@ -1,0 +1,97 @@
+"""Recording of calls: pairs the start of each with its end. Same for both kinds of sources.
+
+Runs on the thread of the program, without locks. A call is known by its frame's id, which is its
+own until the frame is gone: the interpreter keeps a frame object, once made, for the frame's whole
+life. So calls are told apart in recursions and across threads, and no frame is kept alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from types import FrameType
+
+from pytest_cideldill.sources.border import Border
+from pytest_cideldill.sources.border import Verdict
+from pytest_cideldill.sources.events import Deliberate
+from pytest_cideldill.sources.events import OnEnd
+from pytest_cideldill.sources.events import OnStart
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Who is told about the calls of one code object."""
+
+    on_start: OnStart
+    on_end: OnEnd
+
+
+class Calls:
+    """The recorded code objects, by id (the source keeps them alive), and calls under way."""
+
+    __slots__ = ("_border", "_is_quiet", "_open", "recorders")
+
+    def __init__(self, border: Border, is_quiet: Callable[[], bool]) -> None:
+        self._border = border
+        self._is_quiet = is_quiet
+        # Single items are set and popped, by any thread: atomic, and nobody iterates.
+        self.recorders: dict[int, Recorder] = {}
+        self._open: dict[int, tuple[Recorder, object]] = {}
+
+    def begin(self, recorder: Recorder, frame: FrameType) -> None:
+        """The call in `frame` starts."""
+        __tracebackhide__ = True
+        if self._is_quiet():
+            return
+        try:
+            token = recorder.on_start(frame)
+        except Deliberate as wanted:
+            error = wanted.error
+        except BaseException as failure:
+            if self._is_foreign(failure, frame.f_code):
+                raise
+            return
+        else:
+            if token is not None:
+                self._open[id(frame)] = (recorder, token)
+            return
+        raise error
+
+    def end(self, frame: FrameType, result: object, error: BaseException | None) -> None:
+        """The call in `frame` returns, or an exception leaves it."""
+        __tracebackhide__ = True
+        ending = self._open.pop(id(frame), None)
+        if ending is None:
+            return  # it began before the recording, or its start was not wanted
+        recorder, token = ending
+        try:
+            recorder.on_end(token, frame, result, error)
+        except Deliberate as wanted:
+            raised = wanted.error
+        except BaseException as failure:
+            if self._is_foreign(failure, frame.f_code):
+                raise
+            return
+        else:
+            return
+        raise raised
+
+    def stop(self, code: CodeType) -> bool:
+        """Tell no more of `code`; False when nothing was told."""
+        recorder = self.recorders.pop(id(code), None)
+        for key, (each, _) in self._open.copy().items():
+            if each is recorder:
+                self._open.pop(key, None)
+        return recorder is not None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.recorders.clear()
+        self._open.clear()
+
+    def _is_foreign(self, failure: BaseException, code: CodeType) -> bool:
+        verdict = self._border.judge(failure, "the recording of calls", code)
+        if verdict is Verdict.BUG:
+            self.recorders.pop(id(code), None)
+        return verdict is Verdict.FOREIGN

@@ -1,0 +1,259 @@
+"""The interface of event sources, the same for every Python version.
+
+Runs in the process under test: handlers are called on the thread of the program, everything else on
+the thread that commands. Must not know what an event means to its consumer.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from types import AsyncGeneratorType
+from types import CodeType
+from types import CoroutineType
+from types import FrameType
+from types import FunctionType
+from types import GeneratorType
+from typing import Any
+from typing import Protocol
+
+from pytest_cideldill.sources.interpose import original_code
+
+
+class SourceUnavailable(Exception):
+    """Events can't be had here; the message is a sentence that names who is in the way."""
+
+
+class Deliberate(Exception):
+    """Raised by a handler to raise `error` in the program, at the place of the event.
+
+    Without it, an exception that starts in a handler is taken for a bug of ours and swallowed.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Watch(Enum):
+    """What a consumer wants to be told about a code object that starts."""
+
+    NOTHING = "nothing"
+    END = "end"
+    """Each time it returns: for `<module>` code, whose functions exist then."""
+
+
+OnStart = Callable[[FrameType], object]
+"""`on_start(frame) -> token`; None: this call is not recorded, and its end not told."""
+
+OnEnd = Callable[[object, FrameType, object, BaseException | None], None]
+"""`on_end(token, frame, result, error)`; `error` is what leaves the call, None when it returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What the consumer of a source does with events; called on the thread of the program.
+
+    An exception that starts in a handler, or below it in the standard library, disarms what it was
+    called for and is told once through `on_failure`. Everything else passes into the program:
+    Ctrl-C, what signal handlers raise, and what a handler of lines or calls wraps in `Deliberate`.
+
+    Attributes:
+        on_code: `(code, frame)`: a code object that starts or runs while `Source.discover` is on.
+            At least once for each, when it starts before its first line; must be idempotent.
+        on_module_end: `(code, frame)`: code for which `on_code` answered `Watch.END` returned.
+        on_line: `(frame, line)`: a watched line is about to run. Once per pass over its statement.
+        on_failure: A sentence about a failure of ours; any thread.
+        is_ours: Whether a `co_filename` belongs to the consumer. This package always does.
+        is_quiet: Whether events of the calling thread are to be ignored now (evaluations).
+    """
+
+    on_code: Callable[[CodeType, FrameType], Watch]
+    on_module_end: Callable[[CodeType, FrameType], None]
+    on_line: Callable[[FrameType, int], None]
+    on_failure: Callable[[str], None]
+    is_ours: Callable[[str], bool]
+    is_quiet: Callable[[], bool]
+
+
+class Source(Protocol):
+    """Where events come from. Methods may be called from any thread, handlers included.
+
+    Guarantees: no lock is taken in a callback; what is armed works at once in running frames,
+    suspended generators and the frame that is stopped in a handler; nothing is armed after `close`,
+    and nothing in a forked child.
+
+    Differences: a loop written on one line passes once with `sys.monitoring`, once per round with
+    `sys.settrace`. An exception that leaves a handler blinds `sys.settrace` on its thread until the
+    next call or return there.
+    """
+
+    def describe(self) -> dict[str, str]:
+        """`{"name": ..., "why": ...}`: which mechanism, and a sentence on why and what it costs."""
+
+    def discover(self, wanted: bool) -> None:
+        """Whether `on_code` is called. Running code is offered first, on the calling thread.
+
+        Raises:
+            SourceUnavailable: Someone else's tracer came meanwhile (3.11). What was asked for stays
+                wanted: `refresh` tries again.
+        """
+
+    def watch_lines(
+        self, code: CodeType, lines: frozenset[int], file: str | None = None
+    ) -> frozenset[int]:
+        """Replace the watched lines of a code object; empty disarms.
+
+        Args:
+            code: The code object that holds the lines.
+            lines: Others than its own are ignored: a line event costs more, the farther it is from
+                the first line of its code object, so nothing may be armed in vain.
+            file: Where the source is, when `co_filename` is stale.
+
+        Returns:
+            The lines that are watched now.
+
+        Raises:
+            SourceUnavailable: This code object can't be armed (made by C), or, on 3.11, someone
+                else's tracer came meanwhile.
+        """
+
+    def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
+        """Tell calls from their start to their return or to the exception that leaves them.
+
+        Yields and resumptions are no calls. Calls that run already are not told, and neither is the
+        end of a generator that 3.13 closes without running it.
+
+        Raises:
+            SourceUnavailable: As `watch_lines`.
+        """
+
+    def stop_recording(self, code: CodeType) -> None:
+        """Tell no more calls; the ends of those under way are not told."""
+
+    def refresh(self) -> None:
+        """Arm again where a program removed us (3.11); cheap, meant for the start of a test."""
+
+    def close(self) -> None:
+        """Leave no trace: nothing armed, registered or claimed. Idempotent."""
+
+    def forget(self) -> None:
+        """`close` in a forked child. Sources call it themselves."""
+
+
+def open_source(handlers: Handlers) -> Source:
+    """The event source of this Python version, with nothing armed.
+
+    Raises:
+        SourceUnavailable: All tool ids are taken (3.12+), or someone else traces (3.11).
+    """
+    source: Source
+    if sys.version_info >= (3, 12):
+        from pytest_cideldill.sources.monitoring import MonitoringSource
+
+        source = MonitoringSource(handlers)
+    else:
+        from pytest_cideldill.sources.tracing import TracingSource
+
+        source = TracingSource(handlers)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forgetting(weakref.ref(source)))
+    return source
+
+
+def _forgetting(reference: weakref.ref[Source]) -> Callable[[], None]:
+    # At-fork hooks can't be removed: a weak reference lets a closed source go.
+    def forget() -> None:
+        source = reference()
+        if source is not None:
+            source.forget()
+
+    return forget
+
+
+# --- what exists already ------------------------------------------------------------------------
+
+
+def existing_functions() -> list[FunctionType]:
+    """All Python functions the garbage collector knows (1 ms per 16,000 objects).
+
+    Those under `gc.freeze` are missing. A swapped one still carries its trampoline:
+    `interpose.original_code`.
+    """
+    # By type identity: isinstance would run a user's __class__ property.
+    return [each for each in gc.get_objects() if type(each) is FunctionType]
+
+
+def existing_code() -> list[CodeType]:
+    """The code objects of all functions, suspended generators and coroutines; each once."""
+    found: dict[int, CodeType] = {}
+    for each in gc.get_objects():
+        code = _code_of(each)
+        if code is not None:
+            code = original_code(code)
+            found[id(code)] = code
+    return list(found.values())
+
+
+def _code_of(each: Any) -> CodeType | None:
+    kind = type(each)
+    code: object = None
+    if kind is FunctionType:
+        code = each.__code__
+    elif kind is GeneratorType:
+        code = each.gi_code
+    elif kind is CoroutineType:
+        code = each.cr_code
+    elif kind is AsyncGeneratorType:
+        code = each.ag_code
+    return code if type(code) is CodeType else None
+
+
+def running_frames() -> Iterator[FrameType]:
+    """The frames of all threads, each thread from the inside out."""
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+
+def actual_file(frame: FrameType) -> str | None:
+    """The file of `<module>` code whose `co_filename` is stale, None when it is right.
+
+    pytest up to 9.0.3 keeps the old name when a project with cached code was moved.
+    """
+    code = frame.f_code
+    file = dict.get(frame.f_globals, "__file__")
+    stale = code.co_filename
+    if code.co_name != "<module>" or type(file) is not str or file == stale:
+        return None
+    # Text that a module executes has the module's globals, but a name of its own.
+    return file if os.path.basename(file) == os.path.basename(stale) else None
+
+
+class Seen:
+    """Which code objects were seen, without keeping them alive.
+
+    Keyed by id: hashing a code object walks its bytecode.
+    """
+
+    __slots__ = ("ids",)
+
+    def __init__(self) -> None:
+        self.ids: dict[int, weakref.ref[CodeType]] = {}
+
+    def is_new(self, code: CodeType) -> bool:
+        """Whether `code` was not asked about before."""
+        key = id(code)
+        references = self.ids
+        if key in references:
+            return False
+        references[key] = weakref.ref(code, lambda _: references.pop(key, None))
+        return True

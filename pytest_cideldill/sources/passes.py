@@ -1,0 +1,208 @@
+"""Which line events begin a pass over a statement, and which only come back to one of its lines.
+
+`x = f(` … `)` gives two events for its first line, `with` one more on exit, a rewritten assertion
+many. Pure: a code object and a source file in, offsets out. Not on the hot path: asked when a line
+is armed, and only lines with several events need the source.
+"""
+
+from __future__ import annotations
+
+import dis
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+# After these the next instruction does not follow.
+_ENDS = frozenset(
+    {
+        "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+        "JUMP_FORWARD",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+    }
+)
+_ENTERS_WITH = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
+_JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+_NONE: frozenset[int] = frozenset()
+
+
+def lines_of(code: CodeType) -> frozenset[int]:
+    """The lines that a code object holds itself, without the code objects inside it."""
+    return frozenset(line for _, _, line in code.co_lines() if line is not None)
+
+
+def repeats(code: CodeType, line: int, file: str) -> frozenset[int]:
+    """The offsets at which an event of `line` belongs to a pass that was counted already.
+
+    Empty when every event counts; also when the source can't be read.
+    """
+    if len([start for start, number in _runs(code) if number == line]) < 2:
+        return _NONE
+    statement = _statement(code, line, file)
+    return _NONE if statement is None else _Flow(code, statement).repeats(line)
+
+
+def _runs(code: CodeType) -> Iterator[tuple[int, int]]:
+    """Where the line changes: `(offset, line)`."""
+    current = None
+    for start, _, line in code.co_lines():
+        if line is not None and line != current:
+            yield start, line
+            current = line
+
+
+# --- the source -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A simple statement or the header of a compound one, decorators included."""
+
+    first: int
+    last: int
+    is_with: bool
+
+
+def _statement(code: CodeType, line: int, file: str) -> _Statement | None:
+    if code.co_name.startswith("<") and code.co_name != "<module>":
+        return None  # a lambda or comprehension starts inside a statement
+    first = 1 if code.co_name == "<module>" else code.co_firstlineno
+    try:
+        with tokenize.open(file) as source:
+            lines = source.readlines()[first - 1 :]
+        for statement in _statements(lines, first):
+            if statement.first <= line <= statement.last:
+                return statement
+            if statement.first > line:
+                return None
+    # SyntaxError also for unmatched parentheses and for text that is no longer what was compiled.
+    except (OSError, ValueError, SyntaxError, tokenize.TokenError):
+        return None
+    return None
+
+
+def _statements(lines: list[str], first: int) -> Iterator[_Statement]:
+    """Logical lines. Tokens and not a syntax tree: parsing warns, and would read the whole file."""
+    start = 0
+    words: list[str] = []
+    for token in tokenize.generate_tokens(iter([*lines, ""]).__next__):
+        if token.type in (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
+            continue
+        if token.type == tokenize.ENDMARKER:
+            return
+        start = start or token.start[0]
+        if token.type != tokenize.NEWLINE:
+            words.append(token.string)
+        elif words and words[0] == "@":
+            words.clear()  # the definition is one statement with its decorators
+        else:
+            is_with = words[:1] == ["with"] or words[:2] == ["async", "with"]
+            yield _Statement(start + first - 1, token.start[0] + first - 1, is_with)
+            start = 0
+            words.clear()
+
+
+# --- the flow of control --------------------------------------------------------------------------
+
+
+class _Flow:
+    """The instructions of one statement inside its code object."""
+
+    def __init__(self, code: CodeType, statement: _Statement) -> None:
+        self._code = code
+        self._instructions = list(dis.get_instructions(code))
+        self._after = {
+            one.offset: two.offset
+            for one, two in zip(self._instructions, self._instructions[1:], strict=False)
+        }
+        self._lines = self._lines_by_offset()
+        self._inside = {
+            offset
+            for offset, line in self._lines.items()
+            if line is not None and statement.first <= line <= statement.last
+        }
+        self._is_with = statement.is_with
+
+    def _lines_by_offset(self) -> dict[int, int | None]:
+        ranges = self._code.co_lines()
+        _, end, line = next(ranges)
+        last: int | None = None
+        lines: dict[int, int | None] = {}
+        for each in self._instructions:
+            while each.offset >= end:
+                _, end, line = next(ranges)
+            last = line if line is not None else last
+            lines[each.offset] = last
+        return lines
+
+    def repeats(self, line: int) -> frozenset[int]:
+        """Follows the flow from every entry to the first event of `line`: the others repeat."""
+        candidates = {start for start, number in _runs(self._code) if number == line}
+        candidates |= {target for target in self._targets() if self._lines.get(target) == line}
+        candidates &= self._inside
+        follow = {each.offset: self._successors(each) for each in self._instructions}
+        waiting = list(self._entries())
+        reached: set[int] = set()
+        counted: set[int] = set()
+        while waiting:
+            offset = waiting.pop()
+            if offset in reached or offset not in self._inside:
+                continue
+            reached.add(offset)
+            if offset in candidates:
+                counted.add(offset)
+            else:
+                waiting += follow[offset]
+        return frozenset(candidates - counted)
+
+    def _entries(self) -> Iterator[int]:
+        """Where a pass begins: from outside, and once per round of a loop inside."""
+        for region in self._regions():
+            if self._is_with and not any(each.opname in _ENTERS_WITH for each in region):
+                continue  # the exit, which carries the lines of the header
+            yield region[0].offset
+        if self._is_with:
+            return
+        for each in self._instructions:
+            target = _target(each)
+            if target is not None and (each.offset not in self._inside or _is_round(each)):
+                yield target
+
+    def _regions(self) -> Iterator[list[dis.Instruction]]:
+        region: list[dis.Instruction] = []
+        for each in self._instructions:
+            if each.offset in self._inside:
+                region.append(each)
+            elif region:
+                yield region
+                region = []
+        if region:
+            yield region
+
+    def _targets(self) -> Iterator[int]:
+        for each in self._instructions:
+            target = _target(each)
+            if target is not None:
+                yield target
+
+    def _successors(self, instruction: dis.Instruction) -> list[int]:
+        target = _target(instruction)
+        ahead = [] if target is None or _is_round(instruction) else [target]
+        if instruction.opname in _ENDS:
+            return ahead
+        following = self._after.get(instruction.offset)
+        return ahead if following is None else [*ahead, following]
+
+
+def _target(instruction: dis.Instruction) -> int | None:
+    return instruction.argval if instruction.opcode in _JUMPS else None
+
+
+def _is_round(instruction: dis.Instruction) -> bool:
+    """Whether it goes back for the next round of a loop; `await` goes back within one."""
+    name = instruction.opname
+    return "BACKWARD" in name and "NO_INTERRUPT" not in name

@@ -1,0 +1,289 @@
+"""`breakpoint_wait` and `pending`: every stop told once, waits bounded, reasons told.
+
+Fake processes. Expectations: contract, section 1 (rules 7 and 9) and section 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from cideldill_mcp.tools import stops
+from pytest_cideldill.wire import Departed
+from pytest_cideldill.wire import Finished
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import Resume
+from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import Stopped
+from tests.server.processes import Front
+from tests.server.processes import Process
+from tests.server.processes import in_loop
+from tests.server.processes import pause_of
+from tests.server.processes import serving
+
+SOON = 20
+"""Milliseconds of a wait that is to time out."""
+
+
+async def running(front: Front, *workers: str, others: bool = True) -> list[Process]:
+    """Processes of a run in which, beside what pauses, another test goes on."""
+    await front.start()
+    processes = await front.live(*workers)
+    if others:
+        await processes[0].send(NodeStarted("test_other.py::test_busy", 1.0))
+        run = front.runs.get("r1")
+        await front.until(lambda: bool(run.results.running()))
+    return processes
+
+
+async def stopped(front: Front, process: Process, number: int = 1, **changes: Any) -> str:
+    """A pause that the front end knows of."""
+    pause = pause_of(process.worker, number, **changes)
+    await process.send(Stopped(pause))
+    id: str = pause["id"]
+    await front.until(lambda: id in front.runs.get("r1").pauses)
+    return id
+
+
+async def turns(count: int = 20) -> None:
+    """Let other tasks go on."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def as_client(front: Front, client: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    """A reply to a client that is not the one on stdio."""
+
+    async def progress(_done: float, _total: float | None, _text: str) -> None:
+        return None
+
+    result = await front.toolbox.call(tool, arguments, progress, client)
+    body: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    return body
+
+
+@in_loop
+async def test_a_stop_that_came_before_is_told_at_once_and_only_once() -> None:
+    """Contract: a stop that is still paused is returned; none is returned twice."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        id = await stopped(front, process)
+        told = await front.call("breakpoint_wait")
+        pause = front.runs.get("r1").pauses[id]
+        assert told["hit"] is True
+        assert (told["pause_id"], told["breakpoint_id"], told["seq"]) == (id, "fn-1", pause["seq"])
+        assert (told["thread_id"], told["reason"]) == (1, "breakpoint")
+        assert told["location"] == {
+            "file": "shop.py", "line": 3, "function": "total", "source": "x",
+            "column": None, "module": None,
+        }  # fmt: skip
+        again = await front.call("breakpoint_wait", timeout_ms=SOON)
+        assert (again["hit"], again["reason"], again["timeout"]) == (False, "timeout", True)
+
+
+@in_loop
+async def test_stops_are_told_oldest_first() -> None:
+    """An append-only log."""
+    async with serving() as front:
+        one, two = await running(front, "gw0", "gw1")
+        ids = [await stopped(front, two), await stopped(front, one)]
+        assert [(await front.call("breakpoint_wait"))["pause_id"] for _ in ids] == ids
+
+
+@in_loop
+async def test_two_waiters_of_one_client_share_the_stops() -> None:
+    """Each is told once, to one of them."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        waiting = [front.call("breakpoint_wait") for _ in range(2)]
+        await turns()
+        first = await stopped(front, process)
+        done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert [each.result()["pause_id"] for each in done] == [first]
+        await turns()
+        assert len(left) == 1
+        assert not any(each.done() for each in left)
+        second = await stopped(front, process, 2)
+        assert [(await each)["pause_id"] for each in left] == [second]
+
+
+@in_loop
+async def test_every_client_is_told_of_every_stop() -> None:
+    """A client is a connection; what one was told is news to the other."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        id = await stopped(front, process)
+        for client in ("stdio", "http-1", "http-2"):
+            told = await as_client(front, client, "breakpoint_wait")
+            assert told["pause_id"] == id
+            told = await as_client(front, client, "breakpoint_wait", timeout_ms=1)
+            assert told["hit"] is False
+
+
+@in_loop
+async def test_the_filter_passes_over_other_breakpoints_without_telling_them() -> None:
+    """`breakpoint_id`."""
+    async with serving() as front:
+        front.desired.add_function("total", "stop", None)
+        front.desired.add_function("tax", "stop", None)
+        one, two = await running(front, "gw0", "gw1")
+        other = await stopped(front, one)
+        waiting = front.call("breakpoint_wait", breakpoint_id="fn-2")
+        await turns()
+        assert not waiting.done()
+        wanted = await stopped(front, two, breakpoint_id="fn-2")
+        assert (await waiting)["pause_id"] == wanted
+        assert (await front.call("breakpoint_wait"))["pause_id"] == other
+        refused = await front.call("breakpoint_wait", breakpoint_id="fn-99")
+        assert (refused["error"], refused["breakpoint_id"]) == ("breakpoint_not_found", "fn-99")
+
+
+@in_loop
+async def test_after_asks_for_stops_that_were_told_already() -> None:
+    """Behind that number; the oldest first."""
+    async with serving() as front:
+        one, two = await running(front, "gw0", "gw1")
+        ids = [await stopped(front, one), await stopped(front, two)]
+        seqs = [(await front.call("breakpoint_wait"))["seq"] for _ in ids]
+        for _ in range(2):
+            again = await front.call("breakpoint_wait", after=0)
+            assert again["pause_id"] == ids[0]
+        assert (await front.call("breakpoint_wait", after=seqs[0]))["pause_id"] == ids[1]
+        none = await front.call("breakpoint_wait", after=seqs[1], timeout_ms=SOON)
+        assert none["reason"] == "timeout"
+
+
+@in_loop
+async def test_without_a_run_nothing_can_stop() -> None:
+    """`not_running`, at once."""
+    async with serving() as front:
+        told = await front.call("breakpoint_wait")
+        assert (told["hit"], told["reason"], told["timeout"]) == (False, "not_running", False)
+        assert (told["state"], bool(told["next"]), bool(told["message"])) == ("idle", True, True)
+
+
+@in_loop
+async def test_with_everything_paused_and_told_the_answer_comes_at_once() -> None:
+    """`paused`: a wait would last for ever."""
+    async with serving() as front:
+        (process,) = await running(front, "main", others=False)
+        await stopped(front, process)
+        assert (await front.call("breakpoint_wait"))["hit"] is True
+        told = await front.call("breakpoint_wait")
+        assert (told["reason"], told["state"], told["timeout"]) == ("paused", "paused", False)
+
+
+@pytest.mark.parametrize(("finishes", "reason"), [(True, "finished"), (False, "exited")])
+@in_loop
+async def test_a_wait_ends_with_the_run(finishes: bool, reason: str) -> None:
+    """`finished` in order, `exited` when the process is gone; later waits say the same."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        waiting = front.call("breakpoint_wait")
+        await turns()
+        if finishes:
+            await process.send(Finished(0), Departed())
+        await process.close()
+        run = front.runs.get("r1")
+        assert run.child is not None
+        run.child.kill()
+        told = await waiting
+        assert (told["hit"], told["reason"]) == (False, reason)
+        assert told["state"] == ("finished" if finishes else "crashed")
+        assert (await front.call("breakpoint_wait"))["reason"] == reason
+
+
+@in_loop
+async def test_a_cancelled_wait_leaves_no_trace() -> None:
+    """The stop that came is told to the next one who asks."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        waiting = front.call("breakpoint_wait")
+        await turns()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert waiting.cancelled()
+        id = await stopped(front, process)
+        assert (await front.call("breakpoint_wait"))["pause_id"] == id
+
+
+@in_loop
+async def test_a_long_wait_tells_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds waited of seconds allowed, rising, and a word."""
+    monkeypatch.setattr(stops, "PROGRESS_S", 0.005)
+    told: list[tuple[float, float | None, str]] = []
+
+    async def progress(done: float, total: float | None, text: str) -> None:
+        told.append((done, total, text))
+
+    async with serving() as front:
+        await running(front, "main")
+        await front.toolbox.call("breakpoint_wait", {"timeout_ms": 30}, progress)
+    assert len(told) >= 2
+    assert [each[0] for each in told] == sorted(each[0] for each in told)
+    assert {each[1:] for each in told} == {(0.03, "no stop yet")}
+
+
+@in_loop
+async def test_the_autopsy_comes_unless_it_is_not_wanted() -> None:
+    """`include_autopsy`, bounded by the reply's own size."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        await stopped(front, process, autopsy={"exception": {"message": "x" * 9_000}})
+        told = await front.call("breakpoint_wait", after=0)
+        assert 2_000 < len(json.dumps(told["autopsy"], separators=(",", ":"))) <= 6_010
+        assert "autopsy" not in await front.call("breakpoint_wait", after=0, include_autopsy=False)
+
+
+# --- pending ------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_news_rides_along_with_any_reply_and_goes_once_it_was_told() -> None:
+    """Rule 7: `pending`, whose `after` leads to the stops it counts."""
+    async with serving() as front:
+        one, two = await running(front, "gw0", "gw1")
+        ids = [await stopped(front, one), await stopped(front, two)]
+        first = front.runs.get("r1").pauses[ids[0]]["seq"]
+        pending = {"stops": 2, "hits": 0, "after": first - 1}
+        for tool in ("debug_state", "timeline_get", "breakpoint_list_breakpoints"):
+            assert (await front.call(tool))["pending"] == pending
+        told = await front.call("breakpoint_wait", after=first - 1)
+        assert told["pause_id"] == ids[0]
+        assert told["pending"]["stops"] == 1
+        listed = await front.call("breakpoint_list_paused")
+        assert len(listed["paused"]) == 2
+        assert "pending" not in listed
+        assert "pending" not in await front.call("debug_state")
+
+
+@in_loop
+async def test_a_stop_that_was_resumed_is_no_news() -> None:
+    """Only present pauses are pending."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        id = await stopped(front, process)
+        resuming = front.call("breakpoint_continue", pause_id=id)
+        await process.answer(Resume, action="continue")
+        await resuming
+        await process.send(Resumed(id, "continue", "client"))
+        await front.until(lambda: not front.runs.get("r1").pauses)
+        assert "pending" not in await front.call("debug_state")
+
+
+@in_loop
+async def test_a_stop_that_was_cut_off_a_reply_is_still_news() -> None:
+    """It counts as delivered by a reply that contains it, and by no other."""
+    async with serving() as front:
+        (process,) = await running(front, "main")
+        ids = [await stopped(front, process, number) for number in range(1, 13)]
+        reply = await front.call("breakpoint_list_paused", max_chars=3_000)
+        shown = [pause["id"] for pause in reply["paused"]]
+        assert 0 < len(shown) < len(ids)
+        assert reply["pending"]["stops"] == len(ids) - len(shown)
+        told = [await front.call("breakpoint_wait") for _ in range(len(ids) - len(shown))]
+        assert [each["pause_id"] for each in told] == [id for id in ids if id not in shown]
+        assert "pending" not in told[-1]

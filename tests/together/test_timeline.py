@@ -1,0 +1,173 @@
+"""The event log of real runs, and waiting for stops of a run that goes on by itself.
+
+Expectations: contract, section 3 (`breakpoint_wait`) and section 4 (`timeline_get`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.together.driver import only_stop
+from tests.together.workbench import Bench
+from tests.together.workbench import workbench
+
+STORY = """
+    import pytest
+    def helper(n): return n + 1
+    def test_good(): assert helper(1) == 2
+    def test_bad(): assert helper(1) == 3
+    @pytest.mark.skip(reason="not now")
+    def test_skipped(): pass
+"""
+FILE = "test_it.py"
+
+
+def timeline(bench: Bench, **options: Any) -> list[dict[str, Any]]:
+    """All events that fit, page by page."""
+    events: list[dict[str, Any]] = []
+    cursor = options.pop("after", 0)
+    while True:
+        reply = bench.agent.call("timeline_get", after=cursor, **options)
+        assert reply["next_after"] >= cursor
+        if not reply["events"]:
+            return events
+        events += reply["events"]
+        cursor = reply["next_after"]
+
+
+def types_of(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"] for event in events]
+
+
+@pytest.fixture
+def told(bench: Bench) -> tuple[Bench, str, list[dict[str, Any]]]:
+    """A run that paused once and went on to its end: its id and its events."""
+    reply = bench.test(STORY)
+    end = bench.go_on(only_stop(reply))
+    assert end["state"] == "finished"
+    return bench, reply["run_id"], timeline(bench, run_id=reply["run_id"])
+
+
+def test_a_run_is_told_from_start_to_end_in_order(
+    told: tuple[Bench, str, list[dict[str, Any]]],
+) -> None:
+    """Numbers rise; what happened later comes later; every event has the keys of the contract."""
+    _, run_id, events = told
+    seqs = [event["seq"] for event in events]
+    assert seqs == sorted(set(seqs))
+    keys = {"seq", "ts", "type", "run_id", "worker", "nodeid", "thread"}
+    assert all(keys <= event.keys() and event["run_id"] == run_id for event in events)
+    of_bad = [event["type"] for event in events if event["nodeid"] == f"{FILE}::test_bad"]
+    assert of_bad == ["test_started", "failure", "stop", "test_outcome"]
+    story = [
+        each for each in types_of(events)
+        if each in ("run_started", "worker_up", "collected", "stop", "resumed", "run_finished")
+    ]  # fmt: skip
+    assert story == ["run_started", "worker_up", "collected", "stop", "resumed", "run_finished"]
+    (resumed,) = (event for event in events if event["type"] == "resumed")
+    assert (resumed["by"], resumed["action"]) == ("client", "continue")
+    stop = next(event for event in events if event["type"] == "stop")
+    assert (stop["pause_id"], stop["worker"]) == (resumed["pause_id"], "main")
+    assert isinstance(stop["thread"], int)
+    stamps = [event["ts"] for event in events if event["worker"] == "main"]
+    assert stamps == sorted(stamps)
+
+
+def test_filters_and_pages(told: tuple[Bench, str, list[dict[str, Any]]]) -> None:
+    """`types`, `nodeid`, both; pages by `limit`, and by a reply that is too long."""
+    bench, run_id, events = told
+    wanted = ["failure", "stop"]
+    assert timeline(bench, run_id=run_id, types=wanted) == [
+        event for event in events if event["type"] in wanted
+    ]
+    good = timeline(bench, run_id=run_id, nodeid=f"{FILE}::test_good")
+    assert types_of(good) == ["test_started", "test_outcome"]
+    both = timeline(bench, run_id=run_id, nodeid=f"{FILE}::test_good", types=wanted)
+    assert both == []
+    assert timeline(bench, run_id=run_id, limit=3) == events
+    assert timeline(bench, run_id=run_id, max_chars=700) == events
+    cut = bench.agent.call("timeline_get", run_id=run_id, max_chars=700)
+    assert cut["truncated"] is True
+    assert cut["next_after"] == cut["events"][-1]["seq"]
+
+
+def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
+    """Contract, section 1, rules 2, 3 and 11."""
+    refused = bench.agent.refused("timeline_get", types=["stops"])
+    assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "types")
+    assert "stop" in refused["message"]
+    refused = bench.agent.refused("timeline_get", run_id="r999")
+    assert refused["error"] in ("run_not_found", "no_run")
+
+
+# --- waiting ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
+def any_bench(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """A bench per protocol: with a handshake and without."""
+    root = tmp_path_factory.mktemp("mode") / "project"
+    with workbench(root, mode=request.param) as bench:
+        yield bench
+
+
+def test_a_run_that_was_not_waited_for_tells_each_stop_once(any_bench: Bench) -> None:
+    """`test_run` with `wait: false`, then `breakpoint_wait` until there is nothing more."""
+    bench = any_bench
+    bench.write(test_it=STORY)
+    bench.breakpoint("helper")
+    before = bench.agent.call("timeline_get", limit=10_000)["next_after"]
+    started = bench.run([FILE], wait=False)
+    assert started["state"] == "running"
+    reasons = []
+    while (told := bench.agent.call("breakpoint_wait"))["hit"]:
+        assert told["seq"] > before
+        before = told["seq"]
+        assert ("autopsy" in told) == (told["reason"] == "test_failure")
+        reasons.append((told["reason"], told["nodeid"]))
+        assert bench.agent.call("breakpoint_wait", timeout_ms=1)["reason"] == "paused"
+        bench.agent.call("breakpoint_continue", pause_id=told["pause_id"])
+    assert (told["reason"], told["state"], told["timeout"]) == ("finished", "finished", False)
+    assert reasons == [
+        ("breakpoint", f"{FILE}::test_good"),
+        ("breakpoint", f"{FILE}::test_bad"),
+        ("test_failure", f"{FILE}::test_bad"),
+    ]
+    stops = timeline(bench, run_id=started["run_id"], types=["stop"])
+    assert len(stops) == 3
+    bench.clear()
+
+
+def test_a_stop_that_another_reply_told_is_no_news(bench: Bench) -> None:
+    """A stop counts as delivered by any reply that contains it."""
+    stop = bench.stop_of(STORY)
+    told = bench.agent.call("breakpoint_wait")
+    assert (told["hit"], told["reason"]) == (False, "paused")
+    assert "pending" not in told
+    again = bench.agent.call("breakpoint_wait", after=stop["seq"] - 1)
+    assert (again["pause_id"], again["seq"]) == (stop["pause_id"], stop["seq"])
+
+
+def test_a_wait_that_times_out_says_what_goes_on(bench: Bench) -> None:
+    """Contract, rule 9: a normal reply."""
+    bench.write(
+        test_it="""
+        import pathlib
+        def test_busy():
+            while not pathlib.Path("go").exists():
+                pass
+        """
+    )
+    bench.run([FILE], wait=False)
+    bench.until("running")
+    told = bench.agent.call("breakpoint_wait", timeout_ms=30)
+    assert (told["hit"], told["reason"], told["timeout"]) == (False, "timeout", True)
+    assert told["state"] == "running"
+    assert any("test_stop" in each for each in told["next"])
+    (bench.root / "go").touch()
+    assert bench.agent.call("breakpoint_wait")["reason"] == "finished"

@@ -1,0 +1,151 @@
+"""What the hot path leaves for the link: rows before the stop behind them, numbers, wake-ups.
+
+Expectations: contract, section 4 (the log: a process numbers its own events and drains its hits
+before it sends a stop); issue 3, item 3.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.log import MAX_BATCH
+from pytest_cideldill.log import CallLog
+from pytest_cideldill.wire import CallsRecorded
+from pytest_cideldill.wire import Stopped
+from pytest_cideldill.wire import Warned
+from tests.wire.linked import DEADLINE_S
+from tests.wire.linked import Linked
+
+
+class Recording:
+    """A link that drains a call log."""
+
+    def __init__(self) -> None:
+        self.nudges = 0
+        self.log = CallLog(self._nudge)
+        self.linked = Linked(collect=self.log.take)
+        self._decoder = FrameDecoder()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.linked.__exit__(*args)
+
+    def _nudge(self) -> None:
+        self.nudges += 1
+        self.linked.link.nudge()
+
+    def add(self, count: int, function: str = "shop.total") -> None:
+        """Record calls of a function, numbered by their start."""
+        for number in range(count):
+            self.log.add((float(number), 0.5, function, "t::x", 1, "(1)", "2", None))
+
+    def frames(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """The frames that arrive, as plain data, until there are enough."""
+        frames: list[dict[str, Any]] = []
+        while not until(frames):
+            data = self.linked.socket.recv(65536)
+            assert data, "hung up"
+            frames += self._decoder.feed(data)
+        return frames
+
+
+def calls_in(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [call for frame in frames for call in frame.get("calls", ())]
+
+
+def stops_in(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [frame for frame in frames if "pause" in frame]
+
+
+def test_rows_wake_the_link_by_themselves() -> None:
+    """No event follows; they are told all the same."""
+    with Recording() as recording:
+        recording.add(1)
+        (event,) = recording.linked.receive(1)
+        assert isinstance(event, CallsRecorded)
+        assert event.calls[0]["function"] == "shop.total"
+
+
+def test_a_nudge_without_rows_sends_nothing() -> None:
+    """And harms nothing."""
+    with Recording() as recording:
+        recording.linked.link.nudge()
+        recording.linked.link.send(Warned("next"))
+        assert recording.linked.receive(1) == [Warned("next")]
+
+
+def test_what_was_recorded_before_a_stop_is_told_before_it() -> None:
+    """Whatever the I/O thread was doing: the order is exact per process."""
+    with Recording() as recording:
+        for round in range(50):
+            recording.add(7, f"f{round}")
+            recording.linked.link.send(Stopped({"round": round}), urgent=True)
+        frames = recording.frames(lambda got: len(stops_in(got)) == 50)
+        for round, stop in enumerate(stops_in(frames)):
+            before = calls_in(frames[: frames.index(stop)])
+            mine = [call for call in before if call["function"] == f"f{round}"]
+            assert [call["ts"] for call in mine] == list(map(float, range(7)))
+
+
+def test_rows_alone_arrive_before_a_flush_is_over() -> None:
+    """At the end of a run nothing stays behind."""
+    with Recording() as recording:
+        recording.add(5)
+        assert recording.linked.link.flush(DEADLINE_S)
+        recording.linked.socket.setblocking(False)
+        (event,) = recording.linked.receive(1)
+        assert isinstance(event, CallsRecorded)
+        assert len(event.calls) == 5
+
+
+def test_events_carry_gapless_rising_numbers_in_the_order_of_the_wire() -> None:
+    """`n`: a gap means dropped. Collected batches and events of several threads share them."""
+    with Recording() as recording:
+
+        def produce() -> None:
+            for number in range(100):
+                recording.add(3)
+                recording.linked.link.send(Warned(str(number)), urgent=number % 10 == 0)
+
+        threads = [threading.Thread(target=produce) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        frames = recording.frames(
+            lambda got: len(calls_in(got)) == 1200 and sum("message" in f for f in got) == 400
+        )
+        assert [frame["n"] for frame in frames] == list(range(1, len(frames) + 1))
+        stamps = [frame["ts"] for frame in frames]
+        assert all(stamp > 1e9 for stamp in stamps)
+
+
+def test_batches_are_bounded_and_lose_no_row() -> None:
+    """One event never holds more than `MAX_BATCH` rows."""
+    with Recording() as recording:
+        total = 3 * MAX_BATCH + 1
+        recording.add(total)
+        frames = recording.frames(lambda got: len(calls_in(got)) == total)
+        assert max(len(frame["calls"]) for frame in frames) <= MAX_BATCH
+        assert [call["ts"] for call in calls_in(frames)] == list(map(float, range(total)))
+
+
+def test_a_nudge_serves_many_rows() -> None:
+    """On the hot path most rows cost no wake-up."""
+    with Recording() as recording:
+        recording.add(20_000)
+        recording.frames(lambda got: len(calls_in(got)) == 20_000)
+        assert recording.nudges < 2_000
+
+
+def test_a_closed_link_is_nudged_in_vain() -> None:
+    """The test goes on after the front end went away."""
+    with Recording() as recording:
+        recording.linked.link.close(DEADLINE_S)
+        recording.add(3)
+        assert recording.nudges == 1
