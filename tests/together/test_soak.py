@@ -1,0 +1,73 @@
+"""Long stress of the whole: many runs, stops and evaluations in one front end (`--soak`)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.driver import connected
+from tests.together.driver import only_stop
+from tests.together.driver import server
+
+pytestmark = pytest.mark.soak
+
+ROUNDS = 200
+
+SHOP = "def price(amount):\n    return amount * 3\n"
+TESTS = """
+    import threading
+    from shop import price
+
+    def test_price():
+        assert price(2) == 6
+
+    def test_prices_in_threads():
+        threads = [threading.Thread(target=price, args=(n,)) for n in range(20)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+
+    def test_wrong():
+        assert price(1) == 4
+"""
+
+
+def test_hundreds_of_runs_each_stop_and_go_on_as_the_first(make_project: MakeProject) -> None:
+    """No lost event, no lost command, no drift: every round gives the same verdict."""
+    project = make_project(shop=SHOP, test_shop=TESTS)
+    choices = random.Random(8)
+    with connected(server(project)) as agent:
+        agent.call("breakpoint_add", function_name="shop.price", condition="amount == 2")
+        for _ in range(ROUNDS):
+            stop = only_stop(agent.call("test_run", nodeids=["test_shop.py::test_price"]))
+            assert stop["call_data"]["pretty_args"] == ["2"]
+            if choices.random() < 0.5:
+                looked = agent.call(
+                    "breakpoint_repl_eval", pause_id=stop["pause_id"], expression="amount + 1"
+                )
+                assert looked["output"] == "3"
+            reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+            assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 1)
+
+
+def test_a_long_run_of_stops_loses_none(make_project: MakeProject) -> None:
+    """Each call stops once; each pause is told once and resumed once."""
+    project = make_project(
+        test_many=f"""
+        def step(number):
+            return number
+
+        def test_many():
+            assert sum(step(n) for n in range({ROUNDS * 5})) == {sum(range(ROUNDS * 5))}
+        """
+    )
+    with connected(server(project)) as agent:
+        agent.call("breakpoint_add", function_name="test_many.step")
+        stop = only_stop(agent.call("test_run"))
+        for number in range(ROUNDS * 5):
+            assert stop["call_data"]["pretty_args"] == [str(number)]
+            reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+            if number < ROUNDS * 5 - 1:
+                stop = only_stop(reply)
+        assert (reply["state"], reply["exit_code"]) == ("finished", 0)
