@@ -20,6 +20,15 @@ MAX_SOURCE = 200
 """Characters of a source line."""
 
 
+_LARGE = 10**18
+"""Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
+
+
+def _is_short(value: object) -> bool:
+    assert type(value) is int
+    return -_LARGE < value < _LARGE
+
+
 class Lens:
     """See the module.
 
@@ -34,6 +43,12 @@ class Lens:
 
     def show(self, value: object, name: str = "") -> str:
         """A short rendering of a value that is known under `name`."""
+        # By identity: equality and hashes of a class may run a metaclass's code.
+        kind = type(value)
+        if kind is int or kind is bool or value is None or kind is float:
+            shown = repr(value) if kind is not int or _is_short(value) else ""
+            if shown and not (name and self._redactor.name_is_sensitive(name)):
+                return shown
         return render(value, SHORT, self._redactor, name)
 
     def is_sensitive(self, name: str) -> bool:
