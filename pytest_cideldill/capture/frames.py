@@ -63,11 +63,12 @@ def module_of(frame: FrameType) -> str:
 
 
 def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
-    """`{file, line, function, source}` of a place in a frame."""
+    """`{file, line, function, module, source}` of a place in a frame."""
     code = frame.f_code
     return {
         **lens.place(frame, line),
         "function": code.co_qualname,
+        "module": module_of(frame),
         "source": lens.source_line(code.co_filename, line),
     }
 

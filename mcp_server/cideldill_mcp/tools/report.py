@@ -33,10 +33,16 @@ def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
     for pause in present:
         stop = told(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
         if pause is present[-1] and "autopsy" in pause:
-            budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
-            stop["autopsy"] = json.loads(fit(pause["autopsy"], budget))
+            stop["autopsy"] = autopsy(pause, max_chars)
         shown.append(stop)
     return shown
+
+
+def autopsy(pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
+    """The autopsy of a pause that has one, cut to its share of a reply of `max_chars`."""
+    budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
+    fitted: dict[str, Any] = json.loads(fit(pause["autopsy"], budget))
+    return fitted
 
 
 def told(pause: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
-from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.registry import Param
@@ -102,13 +100,12 @@ def _why_none(request: Request) -> str | None:
 
 
 def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
-    place = pause["location"]
     body: dict[str, Any] = {
         "hit": True,
         "breakpoint_id": pause["breakpoint_id"],
         "pause_id": pause["id"],
         "thread_id": pause["thread"]["id"],
-        "location": {**place, "column": None, "module": place.get("module")},
+        "location": {"column": None, "module": None, **pause["location"]},
         "hit_count": None,
         "seq": pause["seq"],
         "reason": pause["pause_reason"],
@@ -119,8 +116,7 @@ def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
         "next": report.next_steps(run, request.runs),
     }
     if request["include_autopsy"] and "autopsy" in pause:
-        budget = min(report.AUTOPSY_CHARS, max(500, request.max_chars - 2_000))
-        body["autopsy"] = json.loads(fit(pause["autopsy"], budget))
+        body["autopsy"] = report.autopsy(pause, request.max_chars)
     return body
 
 
