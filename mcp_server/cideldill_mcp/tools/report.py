@@ -94,7 +94,9 @@ async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) 
         if results.done != shown:
             shown = results.done
             running = ", ".join(test.nodeid for test in results.running()[:3])
-            await request.progress(shown, results.total, running or run.state)
+            # Events come in batches: between two tests, the one that ended last is named.
+            latest = next(reversed(results.tests), run.state)
+            await request.progress(shown, results.total, running or latest)
         elif waits_for_client(run):
             break
     return holds()
