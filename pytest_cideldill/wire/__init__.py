@@ -1,0 +1,139 @@
+"""What crosses between the front end and a process under test: one frozen dataclass per kind.
+
+Events flow up and are named in the past tense; commands flow down and are imperatives. Every field
+is plain JSON data. `KINDS` is the one table; a message whose kind is not in it is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+from typing import get_args
+
+from pytest_cideldill.wire.commands import AddBreakpoint
+from pytest_cideldill.wire.commands import Begin
+from pytest_cideldill.wire.commands import Command
+from pytest_cideldill.wire.commands import Configure
+from pytest_cideldill.wire.commands import Evaluate
+from pytest_cideldill.wire.commands import Interrupt
+from pytest_cideldill.wire.commands import ReleaseAll
+from pytest_cideldill.wire.commands import RemoveBreakpoint
+from pytest_cideldill.wire.commands import Resume
+from pytest_cideldill.wire.events import Bound
+from pytest_cideldill.wire.events import CallsRecorded
+from pytest_cideldill.wire.events import Collected
+from pytest_cideldill.wire.events import CollectionFailed
+from pytest_cideldill.wire.events import Departed
+from pytest_cideldill.wire.events import Event
+from pytest_cideldill.wire.events import Finished
+from pytest_cideldill.wire.events import Hello
+from pytest_cideldill.wire.events import InternalErrorRaised
+from pytest_cideldill.wire.events import Interrupted
+from pytest_cideldill.wire.events import NodeFinished
+from pytest_cideldill.wire.events import NodeStarted
+from pytest_cideldill.wire.events import PhaseReported
+from pytest_cideldill.wire.events import Refused
+from pytest_cideldill.wire.events import Replied
+from pytest_cideldill.wire.events import Resumed
+from pytest_cideldill.wire.events import Stopped
+from pytest_cideldill.wire.events import Warned
+from pytest_cideldill.wire.events import WorkerLost
+
+__all__ = [
+    "KINDS",
+    "PROTOCOL",
+    "AddBreakpoint",
+    "Begin",
+    "Bound",
+    "CallsRecorded",
+    "Collected",
+    "CollectionFailed",
+    "Command",
+    "Configure",
+    "Departed",
+    "Evaluate",
+    "Event",
+    "Finished",
+    "Hello",
+    "InternalErrorRaised",
+    "Interrupt",
+    "Interrupted",
+    "MalformedMessage",
+    "Message",
+    "NodeFinished",
+    "NodeStarted",
+    "PhaseReported",
+    "Refused",
+    "ReleaseAll",
+    "RemoveBreakpoint",
+    "Replied",
+    "Resume",
+    "Resumed",
+    "Stopped",
+    "Warned",
+    "WorkerLost",
+    "from_plain",
+    "kind_of",
+    "to_plain",
+]
+
+PROTOCOL = 1
+"""Version of this table. Two sides with different numbers don't talk (see `Hello`)."""
+
+
+class MalformedMessage(Exception):
+    """A message that does not fit `KINDS`.
+
+    Attributes:
+        kind: The kind that it claimed, for the `Refused` answer.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"message {kind!r}: {reason}")
+        self.kind = kind
+
+
+Message = Event | Command
+
+KINDS: dict[str, type[Any]] = {
+    re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower(): cls
+    for cls in (*get_args(Event), *get_args(Command))
+}
+"""Kind → class, from the two unions above: `AddBreakpoint` travels as `add_breakpoint`."""
+
+_NAMES: dict[type[Any], str] = {cls: kind for kind, cls in KINDS.items()}
+_FIELDS: dict[type[Any], tuple[str, ...]] = {
+    cls: tuple(f.name for f in fields(cls)) for cls in _NAMES
+}
+
+
+def kind_of(message: Message) -> str:
+    """The name of a message in `KINDS`."""
+    return _NAMES[type(message)]
+
+
+def to_plain(message: Message) -> dict[str, Any]:
+    """`{"kind": KIND, **fields}`, ready for a frame."""
+    cls = type(message)
+    return {"kind": _NAMES[cls], **{name: getattr(message, name) for name in _FIELDS[cls]}}
+
+
+def from_plain(data: dict[str, Any]) -> Message:
+    """The message of a received frame.
+
+    Fields that this side does not know are ignored, so that a newer peer may add some.
+
+    Raises:
+        MalformedMessage: The kind is unknown or a required field is missing.
+    """
+    kind = data.get("kind")
+    cls = KINDS.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise MalformedMessage(str(kind), "unknown kind")
+    known = {name: data[name] for name in _FIELDS[cls] if name in data}
+    try:
+        message: Message = cls(**known)
+    except TypeError as error:
+        raise MalformedMessage(str(kind), str(error)) from error
+    return message

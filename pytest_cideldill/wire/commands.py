@@ -1,0 +1,102 @@
+"""What flows down to a process under test; imperatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+from pytest_cideldill.wire.events import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Settings of the run; the first command of a handshake.
+
+    `record_calls`: globs over dotted paths of functions.
+
+    `wanted`: node ids (or files, or classes) to run, None for all. `pause_on`: `never | failure |
+    error`.
+    """
+
+    pause_on: str
+    lease_s: float
+    wanted: list[str] | None = None
+    list_nodeids: bool = False
+    record_calls: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Ends the handshake: every breakpoint is there, the process may load conftests and collect."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddBreakpoint:
+    """Watch a function, or change the breakpoint that has this id."""
+
+    request: int
+    id: str
+    function_name: str
+    behavior: str
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveBreakpoint:
+    """Stop watching. Pauses that it caused stay."""
+
+    request: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let a parked thread go on; validated on that thread before it is released."""
+
+    request: int
+    pause_id: str
+    action: str
+    modified_args: list[Any] | None = None
+    modified_kwargs: dict[str, Any] | None = None
+    fake_result: Any = None
+    exception_type: str = "Exception"
+    exception_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Run source text on a parked thread, in the frame `frame_index`."""
+
+    request: int
+    pause_id: str
+    expression: str
+    session_id: str | None = None
+    frame_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """End the evaluation that the command `request` started. Not answered itself."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAll:
+    """Let every parked thread go on and stop nowhere any more. `by` as in `Resumed`."""
+
+    by: str
+
+
+Command = (
+    Configure
+    | Begin
+    | AddBreakpoint
+    | RemoveBreakpoint
+    | Resume
+    | Evaluate
+    | Interrupt
+    | ReleaseAll
+    | Refused
+)

@@ -1,0 +1,192 @@
+"""What flows up from a process under test; named in the past tense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A process under test has connected; always its first message."""
+
+    protocol: int
+    run_id: str
+    pid: int
+    worker: str
+    python: str
+    executable: str
+    pytest: str
+    rootdir: str
+    cwd: str
+    argv: list[str]
+    engine: dict[str, Any]
+    position_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Collection ended. `nodeids` only when the run was asked to list them."""
+
+    total: int
+    missing: list[str]
+    nodeids: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFailed:
+    """A file or folder could not be collected."""
+
+    nodeid: str
+    longrepr: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStarted:
+    """A test's protocol (setup, call, teardown) begins. `ts`: epoch seconds."""
+
+    nodeid: str
+    ts: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReported:
+    """One phase of a test did not just pass; by pytest's own category (`failed`, `error`, …)."""
+
+    nodeid: str
+    phase: str
+    category: str
+    outcome: str
+    duration_s: float
+    exception: dict[str, Any] | None = None
+    location: dict[str, Any] | None = None
+    longrepr: str | None = None
+    stdout: str = ""
+    stderr: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFinished:
+    """A test's protocol ended.
+
+    `duration_s`: all phases together, pauses excluded. `plain`: category → count of the reports
+    that have nothing to tell but their category (a passed call, passed subtests).
+    """
+
+    nodeid: str
+    duration_s: float
+    plain: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A breakpoint found (more) functions, or can't be set on what it found."""
+
+    id: str
+    functions: list[str]
+    verified: bool
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallsRecorded:
+    """Recorded calls that ended, oldest first: `{n, ts, function, nodeid, thread, status, …}`."""
+
+    calls: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A thread is parked. `pause` is the pause of the contract (section 2) plus its autopsy."""
+
+    pause: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A parked thread goes on. `by`: `client | lease | disconnect | stop`."""
+
+    pause_id: str
+    action: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """xdist's controller lost a worker."""
+
+    worker: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Our own failure inside the guest: the probe is gone, the test goes on."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Ctrl-C or `pytest.exit` ended the run; where it struck."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class InternalErrorRaised:
+    """pytest reported an internal error (a bug in a hook of some plugin or conftest)."""
+
+    longrepr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """`pytest_sessionfinish`: the verdict of the run, whatever the process does afterwards."""
+
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """pytest unconfigured itself in order; nothing more comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """The answer to the command with the same `request`: exactly one of `result` and `error`."""
+
+    request: int
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The peer sent something this side does not know; it is named and was ignored."""
+
+    refused_kind: str
+    reason: str
+
+
+Event = (
+    Hello
+    | Collected
+    | CollectionFailed
+    | NodeStarted
+    | PhaseReported
+    | NodeFinished
+    | Bound
+    | CallsRecorded
+    | Stopped
+    | Resumed
+    | WorkerLost
+    | Warned
+    | Interrupted
+    | InternalErrorRaised
+    | Finished
+    | Departed
+    | Replied
+    | Refused
+)
