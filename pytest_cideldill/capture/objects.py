@@ -1,0 +1,317 @@
+"""What an object is called: its CID, by which the store keeps its snapshot and its pickle.
+
+A CID is the SHA-512 of what dill makes of the object (protocol 4), or of its snapshot where dill
+can't or may not. Equal CIDs mean equal content, different ones don't mean different content: the
+same values in another order, or sharing strings otherwise, have another pickle.
+
+Two ways. A call that is recorded without a pause: `freeze` on the calling thread, which runs no
+user code, then `identify` on any thread. At a pause: `capture`, which tries everything.
+
+A secret's SHA-512 could be found by trying out passwords, and its pickle holds it. So objects with
+secrets in them are called by a digest with the key of the run, and their pickle is not kept; what
+has a sensitive name is called by its redacted snapshot.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import pickle
+import re
+from collections.abc import Callable
+from hashlib import sha512
+from types import CodeType
+from typing import Final
+from typing import Literal
+from typing import NamedTuple
+
+from pytest_cideldill.capture.interrupt import Interruption
+from pytest_cideldill.capture.pickles import FAST_MS
+from pytest_cideldill.capture.pickles import PROTOCOL
+from pytest_cideldill.capture.pickles import Pickled
+from pytest_cideldill.capture.pickles import dilled
+from pytest_cideldill.capture.pickles import fast
+from pytest_cideldill.capture.pickles import fast_digest
+from pytest_cideldill.capture.structure import describe
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.limits import Limits
+from pytest_cideldill.record.objectlog import Budget
+from pytest_cideldill.record.objectlog import ObjectLog
+from pytest_cideldill.record.objectlog import Recent
+from pytest_cideldill.record.pickled import plain_value
+from pytest_cideldill.record.pickled import strings
+from pytest_cideldill.redact import Redactor
+
+MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
+"""Pickles that wait for `identify`; beyond it objects are called by their snapshots."""
+
+_LONGEST_KEY: Final = 256
+"""Bytes of a pickle up to which it is remembered itself; of longer ones, the digest."""
+
+_NAME: Final = re.compile(r"[\w.-]+")
+_LONGEST_NAME: Final = 200
+_SOME_SECRET: Final = "q7Zk93x1"  # any value: what counts is the name before it
+
+_NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
+_ATOMS: Final = _NUMBERS | {id(str)}
+_LARGE: Final = 10**18
+
+_NOTHING: Final = '{"type":"unknown","repr":"<unrenderable>","attributes":{}}'
+
+# Tests patch modules.
+_to_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+_dumps: Final = pickle.dumps
+
+
+class Identified(NamedTuple):
+    """What an object is called.
+
+    Attributes:
+        cid: 128 hexadecimal digits.
+        kind: What was digested: the pickle, the pickle with the key of the run, the snapshot.
+        data: The pickle, where it was made now and may be kept.
+    """
+
+    cid: str
+    kind: Literal["dill", "secret", "snapshot"]
+    data: bytes | None = None
+
+
+class Taken:
+    """An object as it was when `freeze` saw it, and counted as long as it waits for `identify`.
+
+    Args:
+        description: The snapshot, as JSON; None if the pickle tells all.
+        data: The pickle, if there is one.
+        budget: Has room for both.
+    """
+
+    __slots__ = ("_budget", "_size", "data", "description")
+
+    def __init__(self, description: str | None, data: bytes | None, budget: Budget | None) -> None:
+        self.description = description
+        self.data = data
+        self._budget = budget
+        self._size = len(description or "") + len(data or b"")
+
+    def __del__(self) -> None:
+        if self._budget is not None:
+            self._budget.give_back(self._size)
+
+
+Frozen = bytes | Taken | Identified
+"""What `freeze` makes. Bytes are the short pickle of a built-in value."""
+
+
+class Objects:
+    """See the module.
+
+    Args:
+        log: Takes what is new.
+        redactor: Knows secrets.
+        key: Of the run, secret.
+        guard: Marks this thread while dill runs user code.
+        limits: Bytes per object, time, size of snapshots.
+        original_code: What a code object of ours stands for.
+        limited: Runs what may run user code, and raises when that takes too long.
+    """
+
+    def __init__(
+        self,
+        log: ObjectLog,
+        redactor: Redactor,
+        key: bytes,
+        guard: EvaluationGuard,
+        limits: Limits = DEFAULTS,
+        original_code: Callable[[CodeType], CodeType] = lambda code: code,
+        limited: Callable[[Callable[[], Pickled]], Pickled] = lambda work: work(),
+    ) -> None:
+        self._log = log
+        self._redactor = redactor
+        self._key = key
+        self._guard = guard
+        self._limits = limits
+        self._original_code = original_code
+        self._limited = limited
+        self._is_sensitive = redactor.name_is_sensitive
+        self._most = limits.max_object_bytes
+        self._fast_ms = min(limits.capture_ms, FAST_MS)
+        # A pickle, or the digest of a long one → what it is called.
+        self._known: Recent[bytes, Identified] = Recent()
+        self._budget = Budget(MAX_FROZEN_BYTES)
+
+    # --- without user code ------------------------------------------------------------------
+
+    def freeze(self, value: object, name: str = "") -> Frozen:
+        """Take an object as it is now, for `identify`; on the hot path, runs no user code.
+
+        Args:
+            value: Anything.
+            name: What it is known as; decides whether it is secret as a whole.
+        """
+        if name and self._is_sensitive(name):
+            return self._taken(value, name)
+        kind = type(value)
+        if id(kind) in _ATOMS and (kind is not str or len(value) < _LONGEST_KEY):  # type: ignore[arg-type]
+            data = _dumps(value, PROTOCOL)
+            if len(data) <= _LONGEST_KEY:
+                return data
+        try:
+            data, is_plain = fast(value, self._most, self._fast_ms)
+        except Exception:  # noqa: BLE001 - a border: whatever can't be pickled has a snapshot
+            return self._taken(value)
+        if is_plain and len(data) <= _LONGEST_KEY:
+            return data
+        if (known := self._known.get(_key_of(data))) is not None:
+            return known
+        if is_plain and self._budget.take(len(data)):
+            return Taken(None, data, self._budget)
+        return self._taken(value, "", data)
+
+    def identify(self, frozen: Frozen) -> Identified:
+        """What a frozen object is called; the log is told what is new. Any thread, no user code."""
+        if type(frozen) is Identified:
+            return frozen
+        if type(frozen) is Taken:
+            description, data = frozen.description, frozen.data
+        else:
+            assert type(frozen) is bytes
+            description, data = None, frozen
+        if data is None:
+            assert description is not None
+            return self._by_snapshot(description)
+        return self._known.get(_key_of(data)) or self._by_pickle(description, data)
+
+    def _taken(self, value: object, name: str = "", data: bytes | None = None) -> Taken:
+        description = self._described(value, name, self._fast_ms)
+        if self._budget.take(len(description) + len(data or b"")):
+            return Taken(description, data, self._budget)
+        # Too much waits: the least that tells something.
+        return Taken(self._described(value, name, self._fast_ms, depth=0), None, None)
+
+    def _described(
+        self, value: object, name: str, milliseconds: float, depth: int | None = None
+    ) -> str:
+        try:
+            told = describe(
+                value,
+                name=name,
+                depth=depth,
+                limits=self._limits,
+                redactor=self._redactor,
+                milliseconds=milliseconds,
+            )
+            return _to_json(told)
+        except RecursionError:  # at the end of the stack
+            return _NOTHING
+
+    # --- at a pause -------------------------------------------------------------------------
+
+    def capture(self, value: object, name: str = "") -> Identified:
+        """What an object is called, on a paused thread; may run user code, to pickle it.
+
+        Raises:
+            KeyboardInterrupt, Interruption: It was stopped.
+        """
+        frozen = self.freeze(value, name)
+        is_snapshot = type(frozen) is Taken and frozen.data is None
+        if not is_snapshot or (name and self._is_sensitive(name)):
+            return self.identify(frozen)
+        made = self._pickled(value)
+        description = self._described(value, name, self._limits.capture_ms)
+        if made is None:
+            return self._by_snapshot(description)
+        is_secret = self._are_sensitive(made.names) or (
+            made.data is not None and self._holds_secrets(made.data)
+        )
+        return self._told(description, made.data, made.digest, is_secret=is_secret)
+
+    def _pickled(self, value: object) -> Pickled | None:
+        most, took = self._most, self._limits.capture_ms
+
+        def work() -> Pickled:
+            try:
+                return fast_digest(value, most, took)
+            except Exception:  # noqa: BLE001 - dill may know better
+                return dilled(value, most, took, self._original_code)
+
+        try:
+            with self._guard.evaluating():
+                return self._limited(work)
+        except (KeyboardInterrupt, Interruption):
+            raise
+        except BaseException:  # noqa: BLE001 - a border: user code may raise anything, SystemExit too
+            return None
+
+    # --- names and secrets ------------------------------------------------------------------
+
+    def _by_snapshot(self, description: str) -> Identified:
+        cid = sha512(description.encode()).hexdigest()
+        self._log.add(cid, description, None)
+        return Identified(cid, "snapshot")
+
+    def _by_pickle(self, description: str | None, data: bytes) -> Identified:
+        """Of a pickle that was not made by dill; it is known from now on."""
+        is_number = False
+        if description is None:
+            try:
+                value = plain_value(data)
+            except Exception:  # noqa: BLE001 - a border: on the I/O thread nothing may fail
+                return self._told(_NOTHING, None, sha512(data).hexdigest(), is_secret=True)
+            number = _of_number(value)
+            is_number = number is not None
+            description = number or self._described(value, "", self._limits.capture_ms)
+        is_secret = not is_number and self._holds_secrets(data)
+        told = self._told(description, data, sha512(data).hexdigest(), is_secret=is_secret)
+        self._known.put(_key_of(data), told._replace(data=None))
+        return told
+
+    def _told(
+        self, description: str, data: bytes | None, digest: str, *, is_secret: bool
+    ) -> Identified:
+        if is_secret or "<redacted:" in description:
+            cid = hmac.digest(self._key, digest.encode(), "sha512").hex()
+            self._log.add(cid, description, None)
+            return Identified(cid, "secret")
+        self._log.add(digest, description, data)
+        return Identified(digest, "dill", data)
+
+    def _holds_secrets(self, data: bytes) -> bool:
+        """Whether there is a secret anywhere in a pickle, however deep; unsure counts as yes."""
+        redactor = self._redactor
+        if not redactor.enabled:
+            return False
+        names: set[str] = set()
+        try:
+            for text, may_be_name in strings(data):
+                if redactor.redact_text(text) != text:
+                    return True
+                if may_be_name and len(text) <= _LONGEST_NAME:
+                    names.add(text)
+        except ValueError:
+            return True
+        return self._are_sensitive(names)
+
+    def _are_sensitive(self, names: set[str] | frozenset[str]) -> bool:
+        """Whether one of the names is; many cost little more than one."""
+        if not self._redactor.enabled:
+            return False
+        odd = [name for name in names if not _NAME.fullmatch(name)]
+        if any(map(self._is_sensitive, odd)):
+            return True
+        plain = [f"{name}={_SOME_SECRET}" for name in names.difference(odd)]
+        text = "\n".join(plain)
+        return self._redactor.redact_text(text) != text
+
+
+def _key_of(data: bytes) -> bytes:
+    return data if len(data) <= _LONGEST_KEY else sha512(data).digest()
+
+
+def _of_number(value: object) -> str | None:
+    """The snapshot of a number: nothing in it can be secret or too long; None for others."""
+    kind = type(value)
+    if id(kind) not in _NUMBERS or (kind is int and not -_LARGE < value < _LARGE):  # type: ignore[operator]
+        return None
+    return f'{{"type":"{kind.__name__}","repr":"{value!r}","attributes":{{}}}}'

@@ -1,0 +1,133 @@
+"""The way to a part of a live object, by a path as `.items[2].price`; no user code runs.
+
+On the thread that holds the object. The syntax of paths is `record.paths`' business.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+from typing import Final
+from typing import NamedTuple
+
+from pytest_cideldill.capture import layout
+from pytest_cideldill.capture.parts import DICT
+from pytest_cideldill.capture.parts import SEQUENCES
+from pytest_cideldill.capture.parts import TEXTS
+from pytest_cideldill.capture.parts import attributes_of
+from pytest_cideldill.capture.parts import items_of
+from pytest_cideldill.capture.parts import kind_of
+from pytest_cideldill.record.paths import MAX_PATH
+from pytest_cideldill.record.paths import Step
+from pytest_cideldill.record.paths import Unreachable
+from pytest_cideldill.record.paths import attribute_key
+from pytest_cideldill.record.paths import item_key
+from pytest_cideldill.record.paths import missing
+from pytest_cideldill.record.paths import parse_path
+from pytest_cideldill.record.paths import position_key
+from pytest_cideldill.redact import Redactor
+
+_module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
+
+_NAMED_KEYS: Final = 9
+"""Keys that a message is made from; it names fewer."""
+
+
+class Found(NamedTuple):
+    """A part of a live object.
+
+    Attributes:
+        value: The part.
+        name: What it is to be described as, so that what is inside of a secret stays one.
+    """
+
+    value: Any
+    name: str
+
+
+def navigate(value: object, path: str, redactor: Redactor | None = None) -> Found:
+    """The part of a live object that a path leads to; runs no user code.
+
+    Args:
+        value: Anything.
+        path: As `.items[2].price`, `['key'].x`, `[0]`; see `record.paths`.
+        redactor: Knows which names are secret.
+
+    Raises:
+        ValueError: The path is malformed; the message says what and where.
+        Unreachable: There is no such part, or only code of the object's class could tell it.
+    """
+    found: Any = value
+    name = secret = ""
+    before = 0
+    for step in parse_path(path):
+        place = f"{path[:before] or 'the object'} ({layout.type_name(found)})"
+        take = _attribute if step.kind == "attribute" else _item
+        found, key = take(found, step, place)
+        name = key if type(key) is str else ""
+        if redactor is not None and not secret and redactor.name_is_sensitive(name):
+            secret = name
+        before = step.end
+    return Found(found, secret or name)
+
+
+def _attribute(x: Any, step: Step, place: str) -> tuple[Any, Any]:
+    """The value of an attribute, and its name."""
+    wanted, cls = step.value, type(x)
+    names = []
+    for name, value in attributes_of(x):
+        if name == wanted:
+            return value, wanted
+        names.append(attribute_key(name))
+    if cls is ModuleType:
+        held = _module_dict(x, ModuleType)
+        found = layout.find(held, wanted)
+        if found is not None or wanted in held:
+            return found, wanted
+    found = layout.find_in_class(x if layout.flags(cls) & layout.IS_CLASS else cls, wanted)
+    if found is None:
+        raise missing(place, f".{step.key}", names)
+    if layout.find_in_class(type(found), "__get__") is None:
+        return found, wanted  # what the class holds for all its instances
+    raise _needs_code(f".{step.key}", place)
+
+
+def _item(x: Any, step: Step, place: str) -> tuple[Any, Any]:
+    """An item, and its key if it has one."""
+    kind = kind_of(x)
+    if kind is None:
+        if layout.find_in_class(type(x), "__getitem__") is not None:
+            raise _needs_code(step.key, place)
+        raise missing(place, step.key, [attribute_key(name) for name, _ in attributes_of(x)])
+    items = items_of(x, kind)
+    if kind == DICT:
+        return _value(items, step, place)
+    has_index = kind in SEQUENCES
+    is_number = step.kind == "position" or (has_index and type(step.value) is int)
+    if is_number and -len(items) <= step.value < len(items):
+        return items[step.value], ""
+    known = range(0 if kind in TEXTS else len(items))
+    raise missing(place, step.key, [f"[{n}]" if has_index else position_key(n) for n in known])
+
+
+def _value(pairs: tuple[tuple[Any, Any], ...], step: Step, place: str) -> tuple[Any, Any]:
+    if step.kind == "position" and step.value < len(pairs):
+        key, value = pairs[step.value]
+        return value, key
+    for key, value in pairs if step.kind == "item" else ():
+        # Equality of one built-in type with itself; what a tuple holds may be of any type.
+        if type(key) is type(step.value) and (
+            item_key(key, MAX_PATH) == step.key if type(key) is tuple else key == step.value
+        ):
+            return value, key
+    keys = [
+        item_key(key) or position_key(number) for number, (key, _) in enumerate(pairs[:_NAMED_KEYS])
+    ]
+    raise missing(place, step.key, keys + [""] * (len(pairs) - len(keys)))
+
+
+def _needs_code(step: str, place: str) -> Unreachable:
+    return Unreachable(
+        f"{step} of {place} is computed by code, which is not run here: evaluate it with "
+        "breakpoint_repl_eval at a pause"
+    )

@@ -1,0 +1,216 @@
+"""Live objects to plain data, made from their data alone: no user code runs.
+
+On the thread that holds the object, or on any for values that nobody else has. Must not know where
+a description goes. How the parts are named: `record.paths`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from typing import Final
+from typing import NamedTuple
+
+from pytest_cideldill import clock
+from pytest_cideldill.capture import layout
+from pytest_cideldill.capture.layout import Layout
+from pytest_cideldill.capture.parts import DICT
+from pytest_cideldill.capture.parts import SEQUENCES
+from pytest_cideldill.capture.parts import TEXTS
+from pytest_cideldill.capture.parts import attributes_of
+from pytest_cideldill.capture.parts import fields_of
+from pytest_cideldill.capture.parts import items_of
+from pytest_cideldill.capture.parts import kind_of
+from pytest_cideldill.capture.parts import length_of
+from pytest_cideldill.capture.paths import Found
+from pytest_cideldill.capture.paths import navigate
+from pytest_cideldill.capture.snapshot import Detail
+from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.limits import Limits
+from pytest_cideldill.record.paths import Unreachable
+from pytest_cideldill.record.paths import attribute_key
+from pytest_cideldill.record.paths import item_key
+from pytest_cideldill.record.paths import navigate_description
+from pytest_cideldill.record.paths import position_key
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.tags import TAG
+
+__all__ = ["Found", "Unreachable", "describe", "navigate", "navigate_description"]
+
+MAX_NODES: Final = 1_000
+"""Objects in one description."""
+
+MAX_CHARACTERS: Final = 50_000
+"""Of all renderings and names in one description; each may go a little beyond it."""
+
+STRING: Final = 2_000
+"""Characters of a string that is inspected (contract, section 8)."""
+
+_TEXT: Final = 2_100
+"""Characters of the rendering of the object itself; of a part of it, `_PART`."""
+
+_PART: Final = 200
+
+
+_NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
+_LARGE: Final = 10**18
+"""Integers below it are shown as they are."""
+
+
+class _Part(NamedTuple):
+    """A part of an object.
+
+    Attributes:
+        key: The step to it.
+        name: What decides whether it is secret; any object may be the key of a dictionary.
+        value: The part.
+        shown_key: The key of a dictionary where the step doesn't tell it.
+    """
+
+    key: str
+    name: Any
+    value: Any
+    shown_key: str | None = None
+
+
+def describe(
+    value: object,
+    *,
+    name: str = "",
+    depth: int | None = None,
+    limits: Limits = DEFAULTS,
+    redactor: Redactor | None = None,
+    milliseconds: float | None = None,
+) -> dict[str, Any]:
+    """The snapshot of an object as plain data; runs no user code, never raises.
+
+    Args:
+        value: Anything.
+        name: What it is known as; decides whether it is secret as a whole.
+        depth: Levels that are opened, as far as there is room; by default `limits.max_depth`.
+        limits: Items, attributes and time.
+        redactor: Replaces secrets.
+        milliseconds: After which the rest is left out; by default `limits.capture_ms`.
+
+    Returns:
+        `type` (`module.QualName`, builtins bare), `repr` (one line), `attributes` (step → the same
+        for a part, see `record.paths`); `length` of strings and collections; `truncated`: true,
+        where something was left out; `key` of a part whose step doesn't tell it.
+    """
+    wanted = limits.max_depth if depth is None else depth
+    took = limits.capture_ms if milliseconds is None else milliseconds
+    try:
+        return _Describing(limits, redactor, took).node(name, value, wanted, is_part=False)
+    except Exception as error:  # noqa: BLE001 - a border: a test must not fail on what is shown of it
+        shown = f"<unrenderable: {layout.class_name(type(error))}>"
+        return {"type": layout.encodable(layout.type_name(value)), "repr": shown, "attributes": {}}
+
+
+class _Describing:
+    """One description: what is left of its limits, and the objects it is inside of."""
+
+    def __init__(self, limits: Limits, redactor: Redactor | None, milliseconds: float) -> None:
+        self._limits = limits
+        self._redactor = redactor
+        self._nodes = MAX_NODES
+        self._left = MAX_CHARACTERS
+        self._deadline = clock.monotonic() + milliseconds / 1000
+        self._path: set[int] = set()
+        self._layouts: dict[int, Layout] = {}
+        self._detail = Detail(
+            depth=limits.max_depth,
+            attributes=limits.max_attributes,
+            items=limits.max_items,
+            string=limits.max_string,
+            text=_TEXT,
+            milliseconds=milliseconds,
+        )
+        self._detail_of_part = replace(self._detail, depth=1, attributes=10, items=10, text=_PART)
+
+    def node(self, name: Any, x: Any, depth: int, *, is_part: bool = True) -> dict[str, Any]:
+        """The description of `x`, opening at most `depth` levels."""
+        cls = type(x)
+        self._nodes -= 1
+        is_number = id(cls) in _NUMBERS and (cls is not int or -_LARGE < x < _LARGE)
+        if is_number and not (self._redactor and self._redactor.name_is_sensitive(name)):
+            self._left -= 40
+            return {"type": cls.__name__, "repr": repr(x), "attributes": {}}
+        told: dict[str, Any] = {"type": layout.encodable(layout.class_name(cls))}
+        kind = kind_of(x)
+        if kind in TEXTS:
+            return self._text(told, name, x, length_of(x, kind))
+        if id(x) in self._path:
+            return told | {"repr": "<cycle>", "attributes": {}}
+        told["repr"] = shown = self._shown(name, x, is_part)
+        parts: dict[str, Any] = {}
+        told["attributes"] = parts
+        self._left -= len(shown) + 40
+        if self._redactor is not None and TAG.fullmatch(shown):
+            return told
+        if kind is not None:
+            told["length"] = length_of(x, kind)
+        self._path.add(id(x))
+        try:
+            if not self._open(x, kind, depth, parts):
+                told["truncated"] = True
+        finally:
+            self._path.discard(id(x))
+        return told
+
+    def _text(self, told: dict[str, Any], name: Any, x: Any, length: int) -> dict[str, Any]:
+        most = STRING if self._left > STRING else self._limits.max_string
+        detail = Detail(string=most, text=2 * most + 100)
+        told["repr"] = shown = render(x, detail, self._redactor, name if type(name) is str else "")
+        told["attributes"] = {}
+        self._left -= len(shown) + 40
+        if self._redactor is not None and TAG.search(shown):
+            return told  # not even how long it is
+        told["length"] = length
+        if length > most:
+            told["truncated"] = True
+        return told
+
+    def _shown(self, name: Any, x: Any, is_part: bool) -> str:
+        detail = self._detail_of_part if is_part else self._detail
+        shown = render(x, detail, self._redactor, name if type(name) is str else "")
+        # Once more as a whole: not every type is drawn from strings that were redacted.
+        return self._redactor.redact_text(shown) if self._redactor else shown
+
+    def _open(self, x: Any, kind: int | None, depth: int, parts: dict[str, Any]) -> bool:
+        """Describe the parts of `x`; False: some are left out."""
+        limits = self._limits
+        for found, most in (
+            (self._items(x, kind, limits.max_items + 1), limits.max_items),
+            (self._attributes(x), limits.max_attributes),
+        ):
+            for count, (key, name, value, shown_key) in enumerate(found):
+                is_late = self._nodes <= 0 or self._left <= 0 or clock.monotonic() > self._deadline
+                if depth <= 0 or count >= most or is_late:
+                    return False
+                parts[key] = self.node(name, value, depth - 1)
+                if shown_key is not None:
+                    parts[key]["key"] = shown_key
+                self._left -= len(key)
+        return True
+
+    def _items(self, x: Any, kind: int | None, most: int) -> Iterator[_Part]:
+        if kind is None or fields_of(x):
+            return
+        for number, item in enumerate(items_of(x, kind, most)):
+            if kind == DICT:
+                yield self._pair(number, *item)
+            else:
+                step = f"[{number}]" if kind in SEQUENCES else position_key(number)
+                yield _Part(step, "", item)
+
+    def _pair(self, number: int, key: Any, value: Any) -> _Part:
+        step = item_key(key)
+        if step is not None and (not self._redactor or self._redactor.redact_text(step) == step):
+            return _Part(step, key, value)
+        return _Part(position_key(number), key, value, self._shown("", key, is_part=True))
+
+    def _attributes(self, x: Any) -> Iterator[_Part]:
+        for name, value in attributes_of(x, self._layouts):
+            yield _Part(layout.encodable(attribute_key(name)), name, value)

@@ -1,0 +1,55 @@
+"""How much is captured and kept: plain numbers with bounds, each an ini option.
+
+Both processes read them; values are cut to them where they are captured (contract, section 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user chose, or the defaults.
+
+    Attributes:
+        max_depth: Levels of containers and objects that are opened.
+        max_attributes: Attributes per object.
+        max_items: Items per collection, the first ones.
+        max_string: Characters per string in lists of values.
+        max_frames: Frames of a traceback.
+        max_locals: Locals per frame.
+        capture_ms: Milliseconds that the values of one list (locals, say) may take.
+        max_object_bytes: Bytes of one stored object. Nothing is stored yet.
+        max_log_bytes: Bytes of one run's events, in the front end.
+    """
+
+    max_depth: int = 3
+    max_attributes: int = 100
+    max_items: int = 100
+    max_string: int = 200
+    max_frames: int = 10
+    max_locals: int = 40
+    capture_ms: int = 50
+    max_object_bytes: int = 1_048_576
+    max_log_bytes: int = 268_435_456
+
+
+DEFAULTS: Final = Limits()
+
+BOUNDS: Final = MappingProxyType(
+    {
+        "max_depth": (1, 20, "levels of nested values that are shown"),
+        "max_attributes": (1, 10_000, "attributes that are shown of an object"),
+        "max_items": (1, 10_000, "items that are shown of a collection"),
+        "max_string": (1, 100_000, "characters that are shown of a string"),
+        "max_frames": (1, 1_000, "frames that are shown of a traceback"),
+        "max_locals": (1, 1_000, "locals that are shown of a frame"),
+        "capture_ms": (1, 60_000, "milliseconds that showing the locals of a stop may take"),
+        "max_object_bytes": (1_024, 1_073_741_824, "bytes that are stored of an object"),
+        "max_log_bytes": (65_536, 1_099_511_627_776, "bytes that a run's events may take"),
+    }
+)
+"""Field → smallest and largest value, and what it counts."""

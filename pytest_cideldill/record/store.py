@@ -1,0 +1,304 @@
+"""CIDs to snapshots and pickles, in one SQLite file per process.
+
+One thread at a time. A process under test only writes, on its I/O thread; the front end reads the
+file meanwhile, and puts the files of a run together when it is over. No method raises for what a
+disk, a file or a row does: what can't be stored is forgotten and counted. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha512
+from pathlib import Path
+from typing import Any
+from typing import Final
+from typing import Literal
+from weakref import WeakSet
+
+from pytest_cideldill.record.database import connect
+from pytest_cideldill.record.database import is_rolled_back
+from pytest_cideldill.record.database import never_close
+from pytest_cideldill.record.database import number
+from pytest_cideldill.record.database import sqlite3
+from pytest_cideldill.record.objectlog import StoredObject
+
+MAX_STORE_BYTES: Final = 268_435_456
+"""Of all snapshots and pickles in one file."""
+
+_MOST_FAILURES: Final = 3
+"""Batches in a row that fail before nothing more is tried."""
+
+_MERGED_AT_ONCE: Final = 100
+_INSERT: Final = """
+INSERT INTO objects VALUES (?, ?, ?) ON CONFLICT (cid)
+DO UPDATE SET data = excluded.data WHERE data IS NULL AND excluded.data IS NOT NULL"""
+_COUNT: Final = "SELECT count(*) FROM objects"
+_SIZE: Final = "SELECT total(length(description)) + total(length(data)) FROM objects"
+_SELECT: Final = "SELECT description, data FROM objects WHERE cid = ?"
+
+_ALL: Final = "SELECT cid, description, data FROM objects ORDER BY rowid"
+
+_Row = tuple[bytes, bytes, bytes | None]
+
+State = Literal["idle", "open", "unavailable", "failed", "closed"]
+
+_getpid: Final = os.getpid  # tests patch modules
+_open_stores: WeakSet[CIDStore] = WeakSet()
+
+
+class CorruptObject(ValueError):
+    """A row is not what was stored."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the objects.
+
+    Attributes:
+        stored: New ones.
+        dropped: Beyond the limit of the file.
+        oversized: Stored without their pickle, which was too large.
+        lost: Disk full, file gone, and so on.
+    """
+
+    stored: int = 0
+    dropped: int = 0
+    oversized: int = 0
+    lost: int = 0
+
+    def add(self, more: Counts) -> None:
+        """Count what a batch did."""
+        self.stored += more.stored
+        self.dropped += more.dropped
+        self.oversized += more.oversized
+        self.lost += more.lost
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Objects that were new, and why not all of another file was read, if so."""
+
+    objects: int
+    problem: str | None = None
+
+
+class CIDStore:
+    """See the module. The file is made with the first object.
+
+    Args:
+        path: The file; its folder must exist.
+        max_bytes: Of the whole file, about; objects beyond it are not stored.
+        max_object_bytes: Of one pickle; larger ones are left out.
+        is_reader: Never write, nor make the file; it may come into being later.
+
+    Attributes:
+        state: `idle`: not needed yet. `unavailable`: this Python has no sqlite3. `failed`: see
+            `problem`; nothing is stored any more.
+        problem: A sentence, with `unavailable` and `failed`.
+        counts: What became of the objects.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int = MAX_STORE_BYTES,
+        max_object_bytes: int = 1_048_576,
+        is_reader: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self.state: State = "idle" if sqlite3 is not None else "unavailable"
+        self.problem: str | None = None
+        if sqlite3 is None:
+            self.problem = "this Python has no sqlite3 module"
+        self.counts = Counts()
+        self._max_bytes = max_bytes
+        self._max_object_bytes = max_object_bytes
+        self._is_reader = is_reader
+        self._connection: sqlite3.Connection | None = None
+        self._pid = _getpid()
+        self._bytes: int | None = None
+        self._failures = 0
+
+    # --- writing ----------------------------------------------------------------------------
+
+    def put(self, cid: str, description: Mapping[str, Any], data: bytes | None = None) -> None:
+        """Store an object unless it is there; a missing pickle is added to it."""
+        self.put_many([StoredObject(cid, json.dumps(description), data)])
+
+    def put_many(self, objects: Iterable[StoredObject]) -> None:
+        """Like `put`, in one transaction."""
+        rows = [(each.cid, each.description, each.data) for each in objects]
+        self._store([(bytes.fromhex(cid), text.encode(), data) for cid, text, data in rows])
+
+    def merge(self, other_path: str | os.PathLike[str]) -> Merged:
+        """Take over the objects of another file, as far as it can be read. May take seconds."""
+        other = CIDStore(other_path, is_reader=True)
+        connection, before = other._opened(), self.counts.stored
+        if connection is None:
+            return Merged(0, other.problem or f"{other.path} can't be read")
+        try:
+            rows = connection.execute(_ALL)
+            while batch := rows.fetchmany(_MERGED_AT_ONCE):
+                self._store(batch)
+        except sqlite3.Error as error:
+            other._fail(error)
+        other.close()
+        return Merged(self.counts.stored - before, other.problem or self.problem)
+
+    def _store(self, rows: list[_Row]) -> None:
+        connection = None if self._is_reader else self._opened()
+        if connection is None:
+            self.counts.lost += len(rows)
+            return
+        counts = Counts()
+        try:
+            size = number(connection, _SIZE) if self._bytes is None else self._bytes
+            connection.execute("BEGIN")
+            for row in rows:
+                size = self._insert(connection, row, size, counts)
+            connection.execute("COMMIT")
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            self.counts.lost += len(rows)
+            self._failures += 1
+            if self._failures >= _MOST_FAILURES or not is_rolled_back(connection):
+                self._fail(error)
+            return
+        self._failures = 0
+        self._bytes = size
+        self.counts.add(counts)
+
+    def _insert(self, connection: sqlite3.Connection, row: _Row, size: int, counts: Counts) -> int:
+        """Returns how many bytes there are then."""
+        cid, description, data = row
+        if type(description) is not bytes or not (data is None or type(data) is bytes):
+            counts.lost += 1  # damaged
+            return size
+        if data is not None and len(data) > self._max_object_bytes:
+            data = None
+            counts.oversized += 1
+        needed = len(description) + len(data or b"")
+        if size + needed > self._max_bytes:
+            counts.dropped += 1
+            return size
+        is_new = connection.execute(_INSERT, (cid, description, data)).rowcount > 0
+        counts.stored += is_new
+        return size + needed if is_new else size
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def get(self, cid: str) -> bytes | None:
+        """The pickle of an object; None if the object or its pickle is not there, or is damaged."""
+        try:
+            row = self._row(cid)
+        except CorruptObject:
+            return None
+        return None if row is None else row[1]
+
+    def description(self, cid: str) -> dict[str, Any] | None:
+        """The snapshot of an object; None if it is not there.
+
+        Of a damaged one: `type` `unknown`, `repr` `<deserialization failed: ValueError>`, no
+        `attributes`, `error` `deserialization_failed`.
+        """
+        try:
+            row = self._row(cid)
+            if row is None:
+                return None
+            description = json.loads(row[0])
+            if type(description) is not dict:
+                raise CorruptObject(cid)
+        except (ValueError, TypeError, RecursionError) as error:
+            return _placeholder(error)
+        return description
+
+    def __len__(self) -> int:
+        connection = self._opened()
+        try:
+            return 0 if connection is None else number(connection, _COUNT)
+        except sqlite3.Error:
+            return 0
+
+    def _row(self, cid: str) -> tuple[bytes, bytes | None] | None:
+        """
+        Raises:
+            CorruptObject: The row can't be read, or its pickle is another one.
+        """
+        connection = self._opened()
+        try:
+            digest = bytes.fromhex(cid)
+        except ValueError:
+            return None
+        if connection is None:
+            return None
+        try:
+            row = connection.execute(_SELECT, (digest,)).fetchone()
+        except sqlite3.OperationalError:  # locked, or gone
+            return None
+        except sqlite3.DatabaseError as error:
+            raise CorruptObject(str(error)) from error
+        if row is None:
+            return None
+        description, data = row
+        if data is not None and (type(data) is not bytes or sha512(data).digest() != digest):
+            raise CorruptObject(cid)
+        return description, data
+
+    # --- the file ---------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the file; nothing is stored or found any more."""
+        connection, self._connection = self._connection, None
+        if self.state in ("idle", "open"):
+            self.state = "closed"
+        if connection is not None and self._pid == _getpid():
+            try:
+                connection.close()
+            except sqlite3.Error:
+                return
+
+    def _opened(self) -> sqlite3.Connection | None:
+        if self._pid != _getpid() or self.state not in ("idle", "open"):
+            return None
+        if self._connection is not None:
+            return self._connection
+        try:
+            connection = connect(self.path, is_reader=self._is_reader)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            # A file that is locked now can be read later.
+            if not (self._is_reader and isinstance(error, sqlite3.OperationalError)):
+                self._fail(error)
+            return None
+        if connection is not None:
+            self._connection = connection
+            self.state = "open"
+            _open_stores.add(self)
+        return connection
+
+    def _fail(self, error: BaseException) -> None:
+        self.state = "failed"
+        self.problem = f"{self.path}: {error}"
+
+    def _forget_in_child(self) -> None:
+        connection, self._connection = self._connection, None
+        self.state = "closed"
+        if connection is not None:
+            never_close(connection)
+
+
+def _placeholder(error: BaseException) -> dict[str, Any]:
+    shown = f"<deserialization failed: {type(error).__name__}>"
+    return {"type": "unknown", "repr": shown, "attributes": {}, "error": "deserialization_failed"}
+
+
+def _after_fork_in_child() -> None:
+    for store in tuple(_open_stores):
+        store._forget_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

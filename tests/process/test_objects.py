@@ -1,0 +1,656 @@
+"""CIDs: the bytes of dill where they can be had, no user code on the way, nothing of secrets."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import gc
+import hashlib
+import pathlib
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import types
+import typing
+import uuid
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import dill
+import pytest
+
+from pytest_cideldill.capture import objects
+from pytest_cideldill.capture.instances import Unfit
+from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.capture.objects import Identified
+from pytest_cideldill.capture.objects import Objects
+from pytest_cideldill.capture.pickles import fast
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.limits import Limits
+from pytest_cideldill.record.objectlog import ObjectLog
+from pytest_cideldill.record.objectlog import StoredObject
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.sources.interpose import intercept
+from pytest_cideldill.sources.interpose import original_code
+from tests.process.test_snapshot import Ran
+from tests.process.test_snapshot import hostile_values
+
+KEY = b"k" * 32
+T = typing.TypeVar("T")
+
+
+class Bench:
+    """The objects of one process, and what they hand to the store."""
+
+    def __init__(self, **options: Any) -> None:
+        self.log = ObjectLog()
+        redactor = options.pop("redactor", None) or Redactor(environ={})
+        limits = options.pop("limits", Limits(capture_ms=20_000))
+        self.objects = Objects(self.log, redactor, KEY, EvaluationGuard(), limits, **options)
+        self.objects._fast_ms = limits.capture_ms  # tests may be held up for 15 ms
+
+    def recorded(self, value: object, name: str = "") -> Identified:
+        return self.objects.identify(self.objects.freeze(value, name))
+
+    def paused(self, value: object, name: str = "") -> Identified:
+        return self.objects.capture(value, name)
+
+    def stored(self) -> list[StoredObject]:
+        rows: list[StoredObject] = []
+        self.log.write(rows.extend)
+        return rows
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def digest(value: object) -> str:
+    return hashlib.sha512(dill.dumps(value, protocol=4)).hexdigest()
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Cart:
+    items: Any
+    coupon: str = "BULK10"
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    a: Any
+    b: int = 2
+
+
+class Child(Slotted):
+    __slots__ = ("__private", "unset")
+
+    def __init__(self, a: Any) -> None:
+        super().__init__(a)
+        self.__private = a
+
+
+class Mixed(Slotted):
+    def __init__(self, a: Any) -> None:
+        super().__init__(a)
+        self.more = a
+
+
+class Empty: ...
+
+
+class Bare:
+    __slots__ = ()
+
+
+class Box(typing.Generic[T]):
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+
+class Base(abc.ABC):  # noqa: B024 - what counts is the metaclass
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Names(list[Any]): ...
+
+
+class Config(dict[str, Any]): ...
+
+
+class Pair(tuple[Any, ...]): ...
+
+
+class Text(str): ...
+
+
+class Number(int): ...
+
+
+class Failure(Exception):
+    def __init__(self, message: Any, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = (1, "x")
+
+
+class Size(enum.StrEnum):
+    S = "s"
+
+
+class Permission(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Outer:
+    class Inner:
+        def __init__(self) -> None:
+            self.x = 1
+
+    def method(self) -> None: ...
+
+
+def function() -> None: ...
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def with_attribute(value: Any, attribute: Any) -> Any:
+    value.attribute = attribute
+    return value
+
+
+INSTANCES: list[Callable[[Any], object]] = [
+    Cart,
+    Slotted,
+    Child,
+    Mixed,
+    Box,
+    Base,
+    lambda v: Empty(),
+    lambda v: Bare(),
+    lambda v: Names([v, v]),
+    lambda v: with_attribute(Names([v]), v),
+    lambda v: with_attribute(Config(a=v, b=1), v),
+    lambda v: Pair((v, 1)),
+    lambda v: with_attribute(Text("t"), v),
+    lambda v: Number(7),
+    lambda v: Failure(v, 4),
+    lambda v: [Color.RED, Color.BLUE, Size.S],
+    lambda v: Permission.READ | Permission.WRITE,
+    lambda v: Outer.Inner(),
+    lambda v: [function, Cart, Outer.Inner, Outer.method],
+    lambda v: uuid.UUID(int=5),
+    lambda v: pathlib.PurePosixPath("a/b"),
+    lambda v: decimal.Decimal("1.10"),
+    lambda v: datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC),
+    lambda v: [datetime.date(2024, 1, 2), datetime.timedelta(3), datetime.time(4)],
+    lambda v: [collections.deque([v], 5), collections.OrderedDict(a=v)],
+]
+
+
+def tree(rng: random.Random, depth: int = 0, *, plain: bool = True) -> Any:
+    def below() -> Any:
+        return tree(rng, depth + 1, plain=plain)
+
+    count = rng.randrange(5)
+    leaves: list[Callable[[], Any]] = [
+        lambda: rng.randrange(-(10**6), 10**12),
+        lambda: 10 ** rng.randrange(700),
+        lambda: "x" * rng.randrange(400) + str(rng.random()),
+        lambda: rng.randbytes(rng.randrange(300)),
+        rng.random,
+        lambda: rng.choice([None, True, False, "\ud800é", ""]),
+    ]
+    nodes: list[Callable[[], Any]] = [
+        lambda: [below() for _ in range(count)],
+        lambda: tuple(below() for _ in range(count)),
+        lambda: {str(key): below() for key in range(count)},
+        lambda: {1, 2, "a"},
+        lambda: frozenset("ab"),
+    ]
+    others = [] if plain else [lambda: rng.choice(INSTANCES)(below())] * 6
+    return rng.choice(leaves if depth > 4 else leaves + nodes + others)()
+
+
+# --- what dill would make -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_bytes_are_those_of_dill(plain: bool) -> None:
+    for seed in range(600):
+        value = tree(random.Random(seed), plain=plain)
+        data, is_plain = fast(value, 1 << 24, 10_000)
+        assert data == dill.dumps(value, protocol=4), seed
+        assert is_plain or not plain
+
+
+def test_the_bytes_of_large_values_are_those_of_dill() -> None:
+    for value in (
+        [str(n) for n in range(30_000)],
+        [Cart([n]) for n in range(3_000)],
+        "x" * 200_000,
+    ):
+        assert fast(value, 1 << 24, 10_000)[0] == dill.dumps(value, protocol=4)
+
+
+@pytest.mark.parametrize("make", INSTANCES)
+def test_both_ways_give_the_digest_of_dills_bytes(make: Callable[[Any], object]) -> None:
+    value = make([1, "a"])
+    assert Bench().recorded(value)[:2] == (digest(value), "dill")
+    assert Bench().paused(value)[:2] == (digest(value), "dill")
+
+
+class Hooked:
+    def __init__(self) -> None:
+        self.x = 1
+
+    def __getstate__(self) -> object:
+        return {"x": 1, "hooked": True}
+
+
+NEEDS_DILL: list[object] = [
+    Hooked(),
+    [1, Hooked()],
+    Point(1, 2),
+    lambda: 5,
+    range(3),
+    KeyError("x"),
+    types,
+    bytearray(b"x"),
+    collections.defaultdict(list),
+    type("Local", (), {"x": 1})(),
+    int,
+    Outer().method,
+]
+
+
+@pytest.mark.parametrize("value", NEEDS_DILL, ids=lambda value: type(value).__name__)
+def test_what_takes_code_is_called_by_its_snapshot_except_at_a_pause(value: object) -> None:
+    recorded = Bench().recorded(value)
+    assert (recorded.kind, recorded.data) == ("snapshot", None)
+    paused = Bench().paused(value)
+    assert paused[:2] == (digest(value), "dill")
+    assert paused.data == dill.dumps(value, protocol=4)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (each for each in ""),
+        sys._getframe(),
+        memoryview(b"x"),
+        pytest.raises(KeyError),
+        pytest.MonkeyPatch(),
+        [pytest.MonkeyPatch()],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_dill_refuses_is_called_by_its_snapshot(value: object) -> None:
+    assert Bench().paused(value) == Bench().recorded(value)
+    assert Bench().paused(value).kind == "snapshot"
+
+
+def test_pytest_is_not_walked_through(request: pytest.FixtureRequest, bench: Bench) -> None:
+    started = time.monotonic()
+    for value in (request, [request.config], {"node": request.node}, Cart(request)):
+        assert bench.recorded(value).kind == "snapshot"
+        assert bench.paused(value).kind == "snapshot"
+    assert time.monotonic() - started < 5
+
+
+def test_no_user_code_runs_without_a_pause(bench: Bench) -> None:
+    ran = Ran()
+    values = hostile_values(ran)
+    reduce = {f"__{name}__": ran.method(name) for name in ("reduce", "reduce_ex", "getstate")}
+    reducing = types.new_class("Reducing", (), {}, lambda names: names.update(reduce))
+    reducing.__module__ = __name__
+    values |= {
+        "reducing": reducing(),
+        "by items": type("Odd", (dict,), {"items": ran.method("items")})(a=1),
+        "by iteration": type("Odd", (list,), {"__iter__": ran.method("iter")})([1]),
+    }
+    ran.clear()
+    for name, value in values.items():
+        for each in (value, [value], {"a": value}):
+            assert len(bench.recorded(each).cid) == 128
+        assert list(ran) == [], name
+
+
+def test_a_class_that_pretends_to_be_in_a_module_is_not_looked_up(bench: Bench) -> None:
+    ran = Ran()
+    module = types.ModuleType("pretended")
+    module.__getattr__ = ran.method("module")  # type: ignore[method-assign]
+    pretender = type("Pretender", (), {"__module__": "pretended"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pretended", module)
+        assert bench.recorded(pretender()).kind == "snapshot"
+        assert bench.recorded(pretender).kind == "snapshot"
+    assert list(ran) == []
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), RecursionError(), GeneratorExit(), TypeError()])
+def test_what_user_code_raises_at_a_pause_is_swallowed(bench: Bench, error: BaseException) -> None:
+    ran = Ran()
+    broken = type("Broken", (), {"__reduce__": ran.method("reduce", error)})()
+    assert bench.paused(broken).kind == "snapshot"
+    assert list(ran) == ["reduce"]
+
+
+def test_ctrl_c_is_not_swallowed(bench: Bench) -> None:
+    broken = type("Broken", (), {"__reduce__": Ran().method("reduce", KeyboardInterrupt())})()
+    with pytest.raises(KeyboardInterrupt):
+        bench.paused(broken)
+
+
+def test_nothing_stops_or_records_what_dill_runs() -> None:
+    guard = EvaluationGuard()
+    seen = []
+
+    class Watching:
+        def __reduce__(self) -> Any:
+            seen.append(guard.is_quiet())
+            return (int, (1,))
+
+    Objects(ObjectLog(), Redactor(environ={}), KEY, guard).capture(Watching())
+    assert seen == [True]
+    assert not guard.is_quiet()
+
+
+def test_deep_nesting_is_survived(bench: Bench) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    try:
+        assert bench.recorded(deep).kind == "snapshot"
+        assert bench.paused(deep).kind == "snapshot"
+    finally:
+        while deep:  # taken apart without recursion
+            deep = deep.pop()
+
+
+def test_the_end_of_the_stack_is_survived(bench: Bench) -> None:
+    value = Cart([Empty()])
+
+    def dive() -> Identified:
+        try:
+            return dive()
+        except RecursionError:
+            return bench.recorded(value)
+
+    assert len(dive().cid) == 128
+
+
+def test_a_damaged_pickle_is_called_something(bench: Bench) -> None:
+    assert bench.objects.identify(b"garbage").kind == "secret"
+
+
+def test_a_swapped_function_is_called_as_if_it_were_not() -> None:
+    def make() -> tuple[types.FunctionType, object]:
+        def inner(amount: int = 3) -> int:
+            return amount * 2
+
+        return typing.cast("types.FunctionType", inner), {"f": inner}
+
+    inner, value = make()
+    before = Bench().paused(value)
+    undo = intercept(inner, lambda _frame, original, args, kwargs: original(*args, **kwargs))
+    assert Bench(original_code=original_code).paused(value) == before
+    assert Bench().paused(value).cid != before.cid
+    undo()
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def test_what_is_too_large_is_called_by_its_snapshot_except_at_a_pause() -> None:
+    value = list(range(2_000))
+    small = Limits(max_object_bytes=1_024, capture_ms=20_000)
+    assert Bench(limits=small).recorded(value).kind == "snapshot"
+    assert Bench(limits=small).recorded("x" * 2_000).kind == "snapshot"
+    bench = Bench(limits=small)
+    assert bench.paused(value) == (digest(value), "dill", None)
+    (row,) = bench.stored()
+    assert (row.cid, row.data) == (digest(value), None)
+    assert bench.paused([lambda: 1, value]).data is None
+
+
+def test_what_takes_too_long_is_given_up() -> None:
+    with pytest.raises(Unfit):
+        fast([Cart(1)] * 2, 1 << 20, -1)
+    bench = Bench(limits=Limits(capture_ms=1))
+    assert bench.paused([(lambda: 1, number) for number in range(20_000)]).kind == "snapshot"
+
+
+@pytest.mark.timeout(20)
+def test_user_code_that_does_not_end_is_interrupted() -> None:
+    started = threading.Event()
+
+    class Endless:
+        def __getstate__(self) -> object:
+            started.set()
+            while True:
+                pass
+
+    interruptor = Interruptor()
+
+    def interrupt() -> None:
+        started.wait()
+        while not interruptor.interrupt():
+            pass
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert Bench(limited=interruptor.run).paused(Endless()).kind == "snapshot"
+    thread.join()
+
+
+def test_frozen_pickles_have_a_limit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "MAX_FROZEN_BYTES", 30_000)
+    bench = Bench()
+    values = ["x" * 10_000 + str(number) for number in range(4)]
+    frozen = [bench.objects.freeze(value) for value in values]
+    assert [bench.objects.identify(each).kind for each in frozen] == ["dill"] * 2 + ["snapshot"] * 2
+    frozen.clear()
+    assert bench.recorded(values[3]).kind == "dill"
+
+
+def test_an_object_is_handed_on_once(bench: Bench) -> None:
+    values: list[object] = [1, "a", [1], Cart([1]), Hooked(), "x" * 5_000]
+    names = [bench.recorded(value).cid for value in values]
+    rows = bench.stored()
+    assert [row.cid for row in rows] == names
+    assert [bench.recorded(value).cid for value in values] == names
+    assert bench.stored() == []
+
+
+def test_an_object_is_taken_as_it_was(bench: Bench) -> None:
+    items = [1, 2]
+    frozen = [bench.objects.freeze(items), bench.objects.freeze(Cart(items))]
+    names = [digest(items), digest(Cart(items))]
+    items.append(3)
+    assert [bench.objects.identify(each).cid for each in frozen] == names
+
+
+def test_nothing_is_kept_alive(bench: Bench) -> None:
+    class Local:
+        pass
+
+    gone: list[weakref.ref[Any]] = [weakref.ref(Local)]
+    for value in ([Local()], Cart(Empty()), Names([Empty()])):
+        gone += [weakref.ref(value)] if type(value) is not list else [weakref.ref(value[0])]
+        bench.recorded(value)
+        bench.paused(value)
+    del value, Local
+    gc.collect()
+    assert [each() for each in gone] == [None] * 4
+
+
+def test_many_threads_may_freeze_at_once(bench: Bench) -> None:
+    values = [tree(random.Random(seed), plain=False) for seed in range(60)]
+    names = [bench.recorded(value).cid for value in values]
+    found: list[list[str]] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append([Bench().recorded(value).cid for value in values])
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [names] * 4
+
+
+def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
+    script = """
+        import pickle, sys
+        from pytest_cideldill.capture.objects import Objects
+        from pytest_cideldill.guard import EvaluationGuard
+        from pytest_cideldill.record.objectlog import ObjectLog
+        from pytest_cideldill.redact import Redactor
+        before = dict(pickle._Pickler.dispatch)
+        from pytest_cideldill.limits import Limits
+        limits = Limits(capture_ms=20_000)
+        objects = Objects(ObjectLog(), Redactor(environ={}), b"k", EvaluationGuard(), limits)
+        objects.identify(objects.freeze([1, lambda: 1]))
+        assert "dill" not in sys.modules
+        assert objects.capture(range(3)).kind == "dill"
+        assert "dill" in sys.modules
+        assert pickle._Pickler.dispatch == before
+    """
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
+    assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
+
+
+# --- secrets ------------------------------------------------------------------------------------
+
+SECRET = "tr0ub4dor&3"
+LONG = [0] * 500
+
+
+class Login:
+    def __init__(self, password: str) -> None:
+        self.password = password
+
+
+class Terse(Login):
+    def __reduce__(self) -> Any:
+        return (Terse, (self.password,))
+
+
+Account = collections.namedtuple("Account", "user password")
+
+
+def deep(value: object, levels: int = 9) -> object:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+HOLDERS: dict[str, Callable[[str], object]] = {
+    "key": lambda secret: {"password": secret},
+    "second key": lambda secret: [{"password": None}, {"password": secret}],
+    "url": lambda secret: f"postgres://shop:{secret}@db/shop",
+    "deep": lambda secret: deep({"a": 1, "api-key": secret}),
+    "far": lambda secret: [*LONG, {"secret": secret}],
+    "long text": lambda secret: "x" * 5_000 + f" password={secret} " + "x" * 9,
+    "bytes": lambda secret: [f"redis://:{secret}@cache/0".encode()],
+    "attribute": Login,
+    "deep attribute": lambda secret: deep(Login(secret)),
+    "reduced": Terse,
+    "deep and reduced": lambda secret: deep(Terse(secret)),
+    "named tuple": lambda secret: Account("alice", secret),
+    "deep named tuple": lambda secret: deep(Account("alice", secret)),
+    "closure": lambda secret: {"f": lambda: {"token": secret}, "token": secret},
+    "exception": lambda secret: Failure({"cookie": secret}, 1),
+    "path": lambda secret: pathlib.PurePosixPath(f"a/password={secret}/b"),
+    "in the environment": lambda secret: ["x", secret],
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_a_secret_leaves_neither_its_bytes_nor_its_plain_digest(name: str) -> None:
+    environ = {"DEPLOY_TOKEN": SECRET} if name == "in the environment" else {}
+    make = HOLDERS[name]
+    bench = Bench(redactor=Redactor(environ=environ))
+    names = {bench.recorded(make(SECRET)), bench.paused(make(SECRET))}
+    plain = {digest(make(SECRET)), hashlib.sha512(SECRET.encode()).hexdigest()}
+    for each in names:
+        assert each.data is None
+        assert each.kind in ("secret", "snapshot")
+        assert each.cid not in plain
+    for row in bench.stored():
+        assert SECRET not in row.description
+        assert row.data is None
+
+
+def test_a_value_under_a_sensitive_name_is_a_secret_as_a_whole(bench: Bench) -> None:
+    first, second = bench.recorded(SECRET, "password"), bench.paused(SECRET, "password")
+    assert first == second
+    assert first.kind == "snapshot"
+    assert bench.recorded(SECRET + "x", "password").cid != first.cid
+    assert SECRET not in str(bench.stored())
+    assert bench.recorded("hello", "greeting").cid == digest("hello")
+
+
+def test_equal_secrets_are_called_equal_in_one_run_only() -> None:
+    value = {"password": SECRET}
+    assert Bench().recorded(value) == Bench().recorded(value) == Bench().paused(value)
+    other = Objects(ObjectLog(), Redactor(environ={}), b"other", EvaluationGuard())
+    assert other.capture(value).cid != Bench().recorded(value).cid
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"key": "monkey", "passengers": 3, "max_token": 5},
+        {"kind": "password"},
+        [Color.RED, "token"],
+        "the password was wrong",
+        Cart(["keyboard"], "TOKEN"),
+    ],
+)
+def test_what_only_resembles_a_secret_is_none(bench: Bench, value: object) -> None:
+    assert bench.recorded(value)[:2] == (digest(value), "dill")
+
+
+@pytest.mark.parametrize("name", ["tax_number", "Tax Number", "pass word", "X-Api-Key", "auth/key"])
+def test_a_name_is_found_in_any_spelling(name: str) -> None:
+    bench = Bench(redactor=Redactor(["taxnumber"], environ={}))
+    assert bench.recorded({name: "x", "b": 1}).kind == "secret"
+
+
+def test_patterns_of_the_user_are_looked_for_in_whole_strings() -> None:
+    bench = Bench(redactor=Redactor((), [r"^\d{16}$"], environ={}))
+    assert bench.recorded(deep("4111111111111111")).kind == "secret"
+    assert bench.recorded(deep("41111111111111112")).kind == "dill"
+
+
+def test_without_redaction_everything_is_kept() -> None:
+    bench = Bench(redactor=Redactor(environ={}, enabled=False))
+    value = {"password": SECRET}
+    assert bench.recorded(value, "password") == (
+        digest(value),
+        "dill",
+        dill.dumps(value, protocol=4),
+    )
