@@ -1,7 +1,7 @@
 """What the engine costs per event: `python -m benchmarks.engine`.
 
 Each figure stands beside the bare interpreter's floor for the same thing. Prints medians with every
-sample; asserts nothing. Line hits and recorded calls need Python 3.12 or later.
+sample; asserts nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import timeit
 from collections.abc import Callable
+from time import thread_time
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -17,8 +18,12 @@ from benchmarks.spine import show
 from benchmarks.spine import versions
 from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
-from pytest_cideldill.log import CallLog
+from pytest_cideldill.log import RowLog
+from pytest_cideldill.probes.linehits import LineBreakpoint
+from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
@@ -28,11 +33,15 @@ from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.interpose import intercept
+from pytest_cideldill.syntax.codes import key_of
 
 ROUNDS = 9
 CALLS = 20_000
+CALLS_OF_BUSY = 400
+"""Starts of frames in one round of `busy`: each call, and each time the generator goes on."""
 
-HAS_MONITORING = sys.version_info >= (3, 12)
+IS_FREE = sys.version_info >= (3, 12)
+"""Whether code that nothing watches is to cost nothing while discovery is on."""
 
 
 def called(amount: int, each: int = 3) -> int:
@@ -50,7 +59,7 @@ def lined(count: int) -> int:
 
 def busy() -> int:
     """Call-heavy code that nothing watches."""
-    return sum(called(number) for number in range(200))
+    return sum(called(number) for number in range(CALLS_OF_BUSY // 2))
 
 
 class Item:
@@ -58,6 +67,9 @@ class Item:
 
     def __init__(self) -> None:
         self.name, self.price, self.tags = "lamp", 40.5, ["a", "b"]
+
+
+ITEM = Item()
 
 
 def per_call(work: Callable[[], object], count: int = CALLS) -> list[float]:
@@ -96,7 +108,7 @@ def swapped() -> None:
 
 def recorded(lens: Lens) -> None:
     """A call with its arguments, result, times and test written to the log."""
-    log = CallLog(lambda: None)
+    log = RowLog(lambda: None)
     events = source()
     recording = Recording(["*.called"], lens, log.add, Position("test_it.py::test"))
     recording.consider(events, called.__code__, "shop")
@@ -117,9 +129,56 @@ def watched() -> None:
     show("loop round with a line hit", hit, "µs", "aim 1.5 µs")
 
 
+def stepped(count: int, item: Item) -> int:
+    """The function whose first loop line has a tracepoint."""
+    total = len(item.tags)
+    for number in range(count):
+        total += number
+    return total
+
+
+def traced(lens: Lens) -> None:
+    """A tracepoint with three expressions, from the line event to the row in the log."""
+    events = source()
+    events.watch_lines(stepped.__code__, frozenset({stepped.__code__.co_firstlineno + 4}))
+    show("line hit, handler does nothing", per_hit(lambda: None), "µs")
+    events.close()
+    names = per_message(lens, "{total} {number} {count}")
+    show("tracepoint, three names", names, "µs", "aim 1.5 µs")
+    attribute = per_message(lens, "{total} {number} {item.name}")
+    show("tracepoint, two names and an attribute", attribute, "µs")
+
+
+def per_hit(drain: Callable[[], object], count: int = 2_000) -> list[float]:
+    """Microseconds of processor time per round of `stepped`; `drain` takes what that leaves."""
+    timer = timeit.Timer(lambda: stepped(count, ITEM), timer=thread_time)
+    samples = []
+    for _ in range(ROUNDS):
+        samples.append(timer.timeit(1) / count * 1e6)
+        drain()
+    return samples
+
+
+def per_message(lens: Lens, message: str) -> list[float]:
+    """`per_hit` with a tracepoint at the loop line."""
+    log, guard, code = RowLog(lambda: None), EvaluationGuard(), stepped.__code__
+    limits, file = Overtime(guard), lens.project.real(code.co_filename)
+    position = Position("test_it.py::test")
+    surroundings = Surroundings(lens, limits, position, log.add, lambda *_: None)
+    probes = LineProbes(lens.project, surroundings, lambda: events, lambda _: None)
+    events = source(probes.passed)
+    line = code.co_firstlineno + 4
+    probes.want(LineBreakpoint("tp-1", file, line, key_of(code), message=message))
+    probes.arm(file)
+    samples = per_hit(log.take)
+    events.close()
+    limits.close()
+    return samples
+
+
 def untouched() -> None:
     """Call-heavy code while discovery is on; pairs, interleaved."""
-    ratios = []
+    ratios, costs = [], []
     for _ in range(ROUNDS):
         plain = min(timeit.repeat(busy, number=200, repeat=3))
         events = source()
@@ -127,7 +186,11 @@ def untouched() -> None:
         seen = min(timeit.repeat(busy, number=200, repeat=3))
         events.close()
         ratios.append(seen / plain)
-    show("untouched code, discovery on / off", ratios, "×", "aim 1.01 ×")
+        costs.append((seen - plain) / 200 / CALLS_OF_BUSY * 1e6)
+    aim = "aim 1.01 ×" if IS_FREE else "sys.settrace; only while a name waits, see below"
+    show("untouched code, discovery on / off", ratios, "×", aim)
+    if not IS_FREE:
+        show("untouched code, a call meanwhile", costs, "µs", "aim 0.25 µs")
 
 
 def shown(lens: Lens) -> None:
@@ -146,10 +209,10 @@ def main() -> None:
     print(versions(), end="\n\n")
     lens = Lens(Project("."), Redactor(environ={}))
     swapped()
-    if HAS_MONITORING:
-        recorded(lens)
-        watched()
-        untouched()
+    recorded(lens)
+    watched()
+    traced(lens)
+    untouched()
     shown(lens)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
+from collections.abc import Callable
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -21,7 +22,10 @@ from pytest_cideldill.sources.interpose import arguments_of
 from pytest_cideldill.wire import Resume
 
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "before": ("continue", "skip", "raise"),
+    "before": ("continue", "skip", "raise", "replace"),
+    "after": ("continue", "skip", "raise"),
+    "exception": ("continue", "skip", "raise"),
+    "line": ("continue", "raise"),
     "post_mortem": ("continue",),
 }
 """Actions by phase."""
@@ -40,17 +44,26 @@ def check_action(phase: str, command: Resume) -> str:
     allowed = ALLOWED[phase]
     modified = command.modified_args is not None or command.modified_kwargs is not None
     action = "continue" if command.action == _MODIFY and phase == "before" else command.action
+    if command.replacement_function:
+        action = "replace"
     if action not in allowed:
         raise Refusal(
             ErrorCode.INVALID_ACTION,
-            f"{command.action!r} is not possible at a {phase} pause; allowed: {', '.join(allowed)}",
-            action=command.action,
+            f"{action!r} is not possible at a {phase} pause; allowed: {', '.join(allowed)}",
+            action=action,
             allowed=list(allowed),
         )
-    if modified and (phase != "before" or action != "continue"):
+    if modified and (phase != "before" or action not in ("continue", "replace")):
         raise Refusal(
             ErrorCode.INVALID_ARGUMENTS,
-            "modified_args and modified_kwargs go with action 'continue' at a before pause only",
+            "modified_args and modified_kwargs go with action 'continue' or 'replace' at a before "
+            "pause only",
+        )
+    if action == "replace" and not command.replacement_function:
+        raise Refusal(
+            ErrorCode.MISSING_PARAMETER,
+            "action 'replace' needs replacement_function",
+            parameter="replacement_function",
         )
     return action
 
@@ -63,6 +76,7 @@ def resolve_call(
     *,
     signature: str,
     touched: bool,
+    find: Callable[[str], object],
 ) -> Resolution:
     """How an intercepted call goes on.
 
@@ -73,22 +87,56 @@ def resolve_call(
         code: Its original code object.
         signature: As the client was told.
         touched: Whether an evaluation may have assigned parameters.
+        find: Finds a replacement by name; raises refusals.
 
     Returns:
-        A resolution whose value is `(args, kwargs)` (None: as they came), the result of a skipped
-        call, or the exception to raise.
+        A resolution whose value is `(args, kwargs)` (None: as they came), of a replaced call
+        `(replacement, (args, kwargs) or None)`, the result of a skipped call, or the exception to
+        raise.
 
     Raises:
-        Refusal: `invalid_action`, `invalid_arguments` or `invalid_exception_type`.
+        Refusal: `invalid_action`, `invalid_arguments`, `invalid_exception_type` or
+            `function_not_found`.
     """
     action = check_action("before", command)
     if action == "skip":
         return Resolution("skip", value=decode(command.fake_result, frame))
     if action == "raise":
         return Resolution("raise", value=make_exception(command, frame))
-    if command.modified_args is None and command.modified_kwargs is None:
-        return Resolution(value=arguments_of(frame) if touched else None)
-    return Resolution(value=_modified(command, frame, _signature(function, code), signature))
+    arguments = arguments_of(frame) if touched else None
+    if command.modified_args is not None or command.modified_kwargs is not None:
+        arguments = _modified(command, frame, _signature(function, code), signature)
+    if action == "replace":
+        return Resolution("replace", value=(find(command.replacement_function), arguments))
+    return Resolution(value=arguments)
+
+
+def resolve_completion(phase: str, command: Resume, frame: FrameType) -> Resolution:
+    """How a call that returned (`after`) or raised (`exception`) goes on.
+
+    Returns:
+        A resolution whose value is another result (`skip`), or the exception to raise.
+
+    Raises:
+        Refusal: `invalid_action`, `invalid_arguments` or `invalid_exception_type`.
+    """
+    action = check_action(phase, command)
+    if action == "skip":
+        return Resolution("skip", value=decode(command.fake_result, frame))
+    if action == "raise":
+        return Resolution("raise", value=make_exception(command, frame))
+    return Resolution()
+
+
+def resolve_line(command: Resume, frame: FrameType) -> Resolution:
+    """How a program that is stopped at a line goes on; the value is the exception to raise.
+
+    Raises:
+        Refusal: `invalid_action`, `invalid_arguments` or `invalid_exception_type`.
+    """
+    if check_action("line", command) == "raise":
+        return Resolution("raise", value=make_exception(command, frame))
+    return Resolution()
 
 
 def _modified(

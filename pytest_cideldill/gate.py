@@ -48,6 +48,7 @@ class Pause:
         frames: What can be evaluated in, innermost first.
         report: The pause of the contract, plain data.
         resolve: From a resume command to a resolution, on the parked thread; raises refusals.
+        names: What REPL sessions begin with.
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
     """
@@ -57,6 +58,7 @@ class Pause:
     frames: list[FrameType]
     report: dict[str, Any]
     resolve: Callable[[Resume, Pause], Resolution]
+    names: dict[str, Any] = field(default_factory=dict)
     namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: bool = False
 

@@ -24,33 +24,45 @@ class EvaluationGuard:
     `threading`) by a quiet thread is quiet from its first instruction to its last.
     """
 
-    __slots__ = ("_depths", "_lock", "_replaced")
+    __slots__ = ("_lock", "_pinned", "_replaced", "depths")
 
     def __init__(self) -> None:
-        self._depths: dict[int, int] = {}
+        # Thread → how deep it is in evaluations. A hot path may enter and leave by itself, at depth
+        # 1, with `pin` for the threads that it starts.
+        self.depths: dict[int, int] = {}
         # Guards the swap of the thread starter only; no user code runs under it.
         self._lock = threading.Lock()
         self._replaced: tuple[str, Callable[..., Any], Callable[..., Any]] | None = None
+        self._pinned = False
 
     def is_quiet(self) -> bool:
         """Whether the current thread is evaluating, so that nothing may stop or record it."""
-        depths = self._depths
+        depths = self.depths
         return bool(depths) and get_ident() in depths
+
+    def pin(self, pinned: bool) -> None:
+        """Whether threads started by quiet ones are quiet from now on, `evaluating` or not."""
+        self._pinned = pinned
+        if pinned:
+            self._watch_thread_starts()
+        else:
+            # Also while a hot path is inside: it would not come back to undo this.
+            self._unwatch_thread_starts(force=True)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Make the current thread quiet inside the block; re-entrant."""
         ident = get_ident()
-        depth = self._depths.get(ident, 0)
-        self._depths[ident] = depth + 1
+        depth = self.depths.get(ident, 0)
+        self.depths[ident] = depth + 1
         try:
             self._watch_thread_starts()
             yield
         finally:
             if depth:
-                self._depths[ident] = depth
+                self.depths[ident] = depth
             else:
-                self._depths.pop(ident, None)
+                self.depths.pop(ident, None)
                 self._unwatch_thread_starts()
 
     def _watch_thread_starts(self) -> None:
@@ -68,9 +80,9 @@ class EvaluationGuard:
             setattr(threading, name, start_quietly)
             self._replaced = (name, start_quietly, start)
 
-    def _unwatch_thread_starts(self) -> None:
+    def _unwatch_thread_starts(self, *, force: bool = False) -> None:
         with self._lock:
-            if self._depths or self._replaced is None:
+            if (self.depths and not force) or self._pinned or self._replaced is None:
                 return
             name, ours, start = self._replaced
             # Someone else wrapped it meanwhile: ours stays underneath and passes everything on.

@@ -93,6 +93,7 @@ class SocketLink:
             that the I/O thread comes back right after a fork.
         collect: Makes events of what the hot path left since the last time; called on the I/O
             thread before each event that is sent, so that hits come before the stop behind them.
+        collects_every_s: How often it must be called although nothing is sent; None: never.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class SocketLink:
         decoder: FrameDecoder | None = None,
         is_awaited: Callable[[], bool] = lambda: False,
         collect: Callable[[], list[Event]] = list,
+        collects_every_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._socket = connected
         self._socket.setblocking(False)
@@ -111,6 +113,7 @@ class SocketLink:
         self._decoder = decoder or FrameDecoder()
         self._is_awaited = is_awaited
         self._collect = collect
+        self._collects_every_s = collects_every_s
         self._next_number = itertools.count(1).__next__
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
@@ -204,7 +207,10 @@ class SocketLink:
     def _turn(self) -> bool:
         """Wait for something to do and do it; False when the peer is gone."""
         readable, writable, _ = select(
-            (self._socket, self._wake_read), (self._socket,) if self._unsent else (), ()
+            (self._socket, self._wake_read),
+            (self._socket,) if self._unsent else (),
+            (),
+            self._collects_every_s(),
         )
         if self._wake_read in readable:
             self._collect_batch()

@@ -1,4 +1,4 @@
-"""What the hot path leaves behind: one row per recorded call, made into events in batches.
+"""What the hot path leaves behind: one row per recorded call or hit, made into events in batches.
 
 A row is appended by the thread of the program (a tuple and a deque: no lock, no system call, no
 object of ours); the link's I/O thread takes the batch before it sends anything, at the latest
@@ -7,26 +7,28 @@ object of ours); the link's I/O thread takes the batch before it sends anything,
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill.wire import CallsRecorded
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Warned
 
 MAX_WAITING = 200_000
-"""Rows that may wait; beyond it the oldest are dropped and counted."""
+"""Rows that may wait; beyond it the oldest are dropped, and the next one told says how many."""
 
 MAX_BATCH = 1_000
 """Rows of one event."""
 
 
-Row = tuple[float, float, str, str | None, int, str, str | None, str | None]
-"""Started at (epoch seconds), seconds, function, node id, thread, arguments, result, exception."""
+Row = tuple[Any, ...]
+"""Its first item makes the event's values of the row, on the I/O thread: `row[0](row)` gives
+`{"type": …, "ts": …, …}`, plain and redacted."""
 
 
-class CallLog:
+class RowLog:
     """See the module.
 
     Args:
@@ -35,14 +37,17 @@ class CallLog:
 
     def __init__(self, nudge: Callable[[], None]) -> None:
         self._nudge = nudge
-        self._rows: deque[tuple[Any, ...]] = deque(maxlen=MAX_WAITING)
+        self._rows: deque[Row] = deque()
         self._is_nudged = False
-        self._dropped = 0
+        # Counts without a lock: one C call per dropped row, and one per look (see `_new_drops`).
+        self._drops = itertools.count()
+        self._next_drop = 0
+        self._untold_drops = 0
 
-    def add(self, row: tuple[Any, ...]) -> None:
-        """Append a `Row`; on the hot path."""
+    def add(self, row: Row) -> None:
+        """On the hot path."""
         if len(self._rows) >= MAX_WAITING:
-            self._dropped += 1
+            self._drop_oldest()
         self._rows.append(row)
         if not self._is_nudged:
             self._is_nudged = True
@@ -53,27 +58,38 @@ class CallLog:
         self._is_nudged = False  # before the rows are read: a later one nudges again
         events: list[Event] = []
         left = len(self._rows)  # those that come meanwhile must not hold up a stop behind them
-        while left:
-            count = min(left, MAX_BATCH)
-            left -= count
-            events.append(CallsRecorded([_told(self._rows.popleft()) for _ in range(count)]))
-        if self._dropped:
-            events.append(Warned(f"{self._dropped} recorded calls were dropped: too many at once"))
-            self._dropped = 0
+        self._untold_drops += self._new_drops()
+        while left and (rows := self._batch(min(left, MAX_BATCH))):
+            left -= len(rows)
+            if not events and self._untold_drops:
+                rows[0]["dropped"] = self._untold_drops
+            events.append(Recorded(rows))
+        if events and self._untold_drops:
+            told = f"{self._untold_drops} recorded calls or hits were dropped: too many at once"
+            events.append(Warned(told))
+            self._untold_drops = 0
         return events
 
+    def _batch(self, count: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = []
+        while len(told) < count:
+            try:
+                row = self._rows.popleft()
+            except IndexError:  # a thread dropped one, and has not appended its own yet
+                break
+            told.append(row[0](row))
+        return told
 
-def _told(row: tuple[Any, ...]) -> dict[str, Any]:
-    started_at, duration_s, function, nodeid, thread, args, result, exception = row
-    told: dict[str, Any] = {
-        "ts": started_at,
-        "duration_s": round(duration_s, 7),
-        "function": function,
-        "nodeid": nodeid,
-        "thread": thread,
-        "args": args,
-        "status": "success" if exception is None else "exception",
-    }
-    if exception is None:
-        return told | {"result": result}
-    return told | {"exception": exception}
+    def _drop_oldest(self) -> None:
+        try:
+            self._rows.popleft()
+        except IndexError:  # taken meanwhile
+            return
+        next(self._drops)
+
+    def _new_drops(self) -> int:
+        """Rows dropped since the last look. A row follows behind each, and can tell of it."""
+        number = next(self._drops)
+        new = number - self._next_drop
+        self._next_drop = number + 1
+        return new

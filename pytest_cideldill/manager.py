@@ -11,12 +11,16 @@ import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Callable
+from types import CodeType
+from types import FrameType
 from typing import Any
 
-from pytest_cideldill.actions import resolve_call
-from pytest_cideldill.capture.calls import describe_call
+from pytest_cideldill.actions import resolve_line
+from pytest_cideldill.calling import Calls
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.overtime import CHECK_S
+from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
@@ -25,18 +29,27 @@ from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.pausing import Send
 from pytest_cideldill.pausing import internal_error
 from pytest_cideldill.probes.discovery import Discovery
-from pytest_cideldill.probes.functions import Call
 from pytest_cideldill.probes.functions import FunctionProbes
+from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.linehits import line_breakpoint
+from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.recording import Recording
+from pytest_cideldill.probes.replacing import check_signature
+from pytest_cideldill.probes.replacing import find_replacement
+from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Evaluate
+from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Interrupt
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import RemoveBreakpoint
 from pytest_cideldill.wire import Resume
+from pytest_cideldill.wire import SetDefaultBehavior
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import kind_of
 
@@ -50,6 +63,7 @@ class BreakpointManager:
         pauses: Parks threads.
         recording: Which calls are recorded.
         send: Where events go.
+        add_row: Where the hot path leaves what it has to tell.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
 
@@ -60,6 +74,7 @@ class BreakpointManager:
         pauses: Pauses,
         recording: Recording,
         send: Send,
+        add_row: Callable[[tuple[Any, ...]], None],
         *,
         passive: bool = False,
     ) -> None:
@@ -68,12 +83,24 @@ class BreakpointManager:
         self._send = send
         self._passive = passive
         self._lock = allocate_lock()
-        self._probes = FunctionProbes(lens.project, guard, self._on_call, self.warn)
+        calls = Calls(lens, pauses, recording, self._guest, self.warn)
+        self._probes = FunctionProbes(
+            lens.project, guard, calls.handle, self.warn, self._record, self._unrecord
+        )
         self._recording = recording
+        self._guard = guard
+        self._overtime = Overtime(guard)
+        surroundings = Surroundings(
+            lens, self._overtime, pauses.position, add_row, self._on_line_stop
+        )
+        self._lines = LineProbes(
+            lens.project, surroundings, lambda: self._discovery.source, self._on_line_bound
+        )
         self._discovery = Discovery(
             lens.project,
             guard,
             recording,
+            self._lines,
             self._probes.mean_any_in,
             lambda: self.bind(wait=False),
             self.warn,
@@ -101,6 +128,12 @@ class BreakpointManager:
         match command:
             case AddBreakpoint():
                 self.pauses.reply(command.request, self._add(command))
+            case SetDefaultBehavior():
+                with self._lock:
+                    self._probes.set_default(command.behavior)
+                self.bind()
+            case AddLine():
+                self.pauses.reply(command.request, self._add_line(command))
             case RemoveBreakpoint():
                 self.pauses.reply(command.request, self._remove(command))
             case Resume():
@@ -129,18 +162,54 @@ class BreakpointManager:
             return {"functions": [], "verified": False, "message": None}
         with self._lock:
             try:
-                self._probes.add(
-                    command.id, command.function_name, command.behavior, command.condition
-                )
+                self._probes.add(command)
             except ValueError as error:
                 raise Refusal(ErrorCode.INVALID_CONDITION, str(error)) from error
         self.bind()
+        if command.replacement:
+            self._check_replacement(command)
         bound = self._told.get(command.id, Bound(command.id, [], verified=False))
+        return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
+
+    def _check_replacement(self, command: AddBreakpoint) -> None:
+        """Refuse a replacement that can't stand for what the breakpoint is bound to.
+
+        The breakpoint stays as it is, without a replacement that fits nothing here: the client is
+        told, and asks again.
+        """
+        replacement = find_replacement(command.replacement, self.lens.project)
+        for function in self._probes.functions_of(command.id):
+            check_signature(replacement, function)
+
+    def _record(self, code: CodeType, path: str) -> None:
+        self._discovery.want(True)  # opens the source
+        if self._discovery.source is not None:
+            self._recording.record(self._discovery.source, code, path)
+
+    def _unrecord(self, code: CodeType) -> None:
+        if self._discovery.source is not None:
+            self._recording.unrecord(self._discovery.source, code)
+
+    def _add_line(self, command: AddLine) -> dict[str, Any]:
+        if self._passive:
+            return {"functions": [], "verified": False, "message": None}
+        asked = line_breakpoint(command)
+        with self._lock:
+            try:
+                self._lines.want(asked)
+            except ValueError as error:  # the front end has checked them: another version of us
+                raise Refusal(ErrorCode.INVALID_TEMPLATE, str(error)) from error
+        self._want_events()
+        with self._lock:
+            self._lines.arm(asked.file)
+            self._guard.pin(True)
+        bound = self._told[asked.id] = self._lines.bound(asked.id)
         return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
 
     def _remove(self, command: RemoveBreakpoint) -> dict[str, Any]:
         with self._lock:
             self._probes.remove(command.id)
+            self._lines.remove(command.id)
             self._told.pop(command.id, None)
         self.bind()
         return {"removed": True}
@@ -168,7 +237,11 @@ class BreakpointManager:
             finally:
                 self._lock.release()
             self._tell(bound)
-        self._discovery.want(self._recording.wants_any or self._probes.are_any)
+        self._want_events()
+
+    def _want_events(self) -> None:
+        recorded = self._recording.wants_any
+        self._discovery.want(recorded or self._probes.are_any or self._lines.are_any)
 
     def _tell(self, bound: list[Bound]) -> None:
         for each in bound:
@@ -185,9 +258,34 @@ class BreakpointManager:
     def release(self, by: str) -> None:
         """Let everything go on and watch nothing any more: the test finishes as without us."""
         self.pauses.release_all(by)
+        for passed in self._lines.passes(at_once=True):
+            self._send(passed)
         self._discovery.close()
         with self._lock:
             self._probes.disarm()
+            self._lines.disarm()
+        self._guard.pin(False)
+
+    def look_around(self) -> list[Event]:
+        """What is to be done now and then; on the I/O thread, before it sends.
+
+        Ends expressions that take too long, disarms tracepoints that are done, and tells how often
+        lines were passed.
+        """
+        self._overtime.check()
+        if not self._lines.are_any:
+            return []
+        if self._lock.acquire(False):  # else it is done the next time
+            try:
+                self._lines.retire()
+            finally:
+                self._lock.release()
+        return self._lines.passes()
+
+    @property
+    def looks_around_s(self) -> float | None:
+        """How often `look_around` must be called although nothing is sent; None: never."""
+        return CHECK_S if self._lines.are_any else None
 
     def warn(self, message: str) -> None:
         """Tell a failure of our own, or of a condition, once."""
@@ -200,38 +298,31 @@ class BreakpointManager:
         self._lock = allocate_lock()  # another thread of the parent may have held it
         self.pauses.forget()
         self._probes.disarm()
+        self._lines.disarm()
 
     # --- hits, on the threads of the test ---------------------------------------------------
 
-    def _on_call(self, call: Call, original: Callable[..., Any]) -> Any:
-        """A call that a function breakpoint stops before it begins."""
+    def _on_line_stop(self, probe: Probe, frame: FrameType, number: int, reason: str) -> None:
+        """A line at which a breakpoint stops."""
         __tracebackhide__ = True
-        resolution = self._guest(lambda: self._pause_before(call))
-        if resolution.action == "skip":
-            return resolution.value
+        resolution = self._guest(lambda: self._pause_at_line(probe, frame, number, reason))
         if resolution.action == "raise":
-            raise resolution.value
-        args, kwargs = resolution.value or (call.args, call.kwargs)
-        return original(*args, **kwargs)
+            raise Deliberate(resolution.value)
 
-    def _pause_before(self, call: Call) -> Resolution:
-        frames = visible_stack(call.frame, self.lens.project)
-        caller = frames[1] if len(frames) > 1 else None
-        data = describe_call(call.function, call.code, call.args, call.kwargs, caller, self.lens)
+    def _pause_at_line(
+        self, probe: Probe, frame: FrameType, number: int, reason: str
+    ) -> Resolution:
+        details = {"breakpoint_id": probe.asked.id, "hit_count": number}
+        if probe.last_condition_error is not None:
+            details["condition_error"] = self.lens.text(probe.last_condition_error)
+        frames = visible_stack(frame, self.lens.project)
+        self._lines.tell_passes_now()
         return self.pauses.pause(
-            "before",
-            call.reason,
-            frames,
-            {"call_data": data, "breakpoint_id": call.breakpoint.id},
-            lambda command, pause: resolve_call(
-                command,
-                call.frame,
-                call.function,
-                call.code,
-                signature=data["signature"],
-                touched=pause.touched,
-            ),
+            "line", reason, frames, details, lambda command, _pause: resolve_line(command, frame)
         )
+
+    def _on_line_bound(self, id: str) -> None:
+        self._tell([self._lines.bound(id)])
 
     def _guest(self, stop: Callable[[], Resolution]) -> Resolution:
         """Run our side of a hit: a failure of our own is told once, and the test goes on.

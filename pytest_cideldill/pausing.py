@@ -27,6 +27,7 @@ from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Gate
@@ -80,6 +81,8 @@ class Pauses:
         send: Where events go.
         lease_s: Seconds that an untouched pause lasts.
         around_pause: Entered on a thread while it is parked.
+        before_stop: Called on a thread before it is told that it stops.
+        flush: Waits, for a moment, until what was sent has left: the program may end at once.
     """
 
     def __init__(
@@ -91,12 +94,16 @@ class Pauses:
         send: Send,
         lease_s: float,
         around_pause: Callable[[], AbstractContextManager[None]],
+        before_stop: Callable[[], None] = lambda: None,
+        flush: Callable[[], object] = lambda: None,
     ) -> None:
         self.position = position
         self._identity = identity
         self._lens = lens
         self._guard = guard
         self._send = send
+        self._before_stop = before_stop
+        self._flush = flush
         self._numbers = itertools.count(1)
         self._gate = Gate(lease_s, around_pause, self._on_stopped, self._on_resumed)
         # Request → its evaluation; filled when the request arrives, so that an interrupt finds it.
@@ -124,6 +131,7 @@ class Pauses:
         details: dict[str, Any],
         resolve: Callable[[Resume, Pause], Resolution] | None = None,
         lines: Sequence[int] | None = None,
+        names: dict[str, Any] | None = None,
     ) -> Resolution:
         """Park the calling thread until it may go on.
 
@@ -134,13 +142,15 @@ class Pauses:
             details: Further keys of the pause.
             resolve: Checks a resume command on this thread; default: only `continue`.
             lines: The current line of each frame where it is not the frame's own (tracebacks).
+            names: What evaluations see besides the names of the frame.
         """
         if self._gate.is_open or self._guard.is_quiet():
             return Resolution(by="stop")
+        self._before_stop()
         pause_id = f"{self._identity.prefix}.{next(self._numbers)}"
         report = self._report(pause_id, phase, reason, frames, lines) | details
         return self._gate.park(
-            Pause(pause_id, phase, list(frames), report, resolve or _only_continue)
+            Pause(pause_id, phase, list(frames), report, resolve or _only_continue, names or {})
         )
 
     def _report(
@@ -156,6 +166,8 @@ class Pauses:
         frame = frames[top]
         line = lines[top] if lines else frame.f_lineno
         ident = get_ident()
+        shown = short_locals(frame, self._lens)
+        forget_locals(frame)
         return {
             "id": pause_id,
             "paused_at": clock.wall(),
@@ -170,7 +182,7 @@ class Pauses:
             "worker": self._identity.worker,
             "thread": {"id": ident, "name": _thread_name(ident)},
             "location": location(frame, line, self._lens),
-            "locals": short_locals(frame, self._lens),
+            "locals": shown,
         }
 
     def _on_stopped(self, pause: Pause) -> None:
@@ -178,6 +190,7 @@ class Pauses:
 
     def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
         self._send(Resumed(pause.id, resolution.action, resolution.by), urgent=True)
+        self._flush()
 
     # --- on the I/O thread ------------------------------------------------------------------
 
@@ -292,7 +305,7 @@ def _namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, 
         session_id = next(iter(pause.namespaces), None)
     if session_id is None:
         session_id = f"{_getpid()}-{clock.wall():.6f}"
-        pause.namespaces[session_id] = {}
+        pause.namespaces[session_id] = dict(pause.names)
         pause.report["repl_sessions"].append(session_id)
     if session_id not in pause.namespaces:
         raise Refusal(

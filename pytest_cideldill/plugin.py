@@ -1,7 +1,8 @@
-"""The pytest plugin `cideldill`: its options, and the two ways to be switched on.
+"""The pytest plugin `cideldill`: its options and hooks, and the two ways to be switched on.
 
 `--cideldill-mcp` hands the process over to the front end; an invitation in the environment connects
-a process that a front end started. Otherwise nothing but this module and `settings` is imported.
+a process that a front end started. Otherwise only `settings`, what it needs, and `hookspecs` are
+imported.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Generator
 
 import pytest
 
+from pytest_cideldill import hookspecs
 from pytest_cideldill import settings
 
 VARIABLE = "CIDELDILL_CHILD"
@@ -25,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     settings.add_options(parser)
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Make our hooks known, so that a conftest may have them in every run."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
 @pytest.hookimpl(tryfirst=True, wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
     """The earliest hook of an installed plugin: before output capture and every conftest.
@@ -34,7 +41,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     if _invitations:
         from pytest_cideldill.run.child import activate
 
-        activate(early_config, _invitations.pop(), VARIABLE)
+        invitation = _invitations.pop()
+        try:
+            settings.read(early_config)
+        except ValueError as error:  # before anybody is told of this process: it ends at its start
+            raise pytest.UsageError(str(error)) from error
+        activate(early_config, invitation, VARIABLE)
     elif early_config.known_args_namespace.cideldill_mcp:
         from pytest_cideldill.takeover import take_over
 

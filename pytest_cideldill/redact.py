@@ -7,10 +7,9 @@ equal from different ones. Runs on any thread, takes no lock, runs no user code,
 from __future__ import annotations
 
 import ast
-import hmac
 import os
 import re
-import secrets
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -24,16 +23,17 @@ from pytest_cideldill.sensitive import find_aws_secrets
 from pytest_cideldill.sensitive import find_shapes
 from pytest_cideldill.sensitive import has_long_word
 from pytest_cideldill.sensitive import label_of_name
-from pytest_cideldill.sensitive import words_of
+from pytest_cideldill.sensitive import spelled
+from pytest_cideldill.tags import LONGEST
+from pytest_cideldill.tags import TAG
+from pytest_cideldill.tags import UNKNOWN
+from pytest_cideldill.tags import Tags
 
 MIN_ENVIRONMENT: Final = 8
 """Characters from which on the value of a sensitive environment variable is looked for."""
 
 MARGIN: Final = 2_048
 """Characters behind a limit that are looked at, to recognize a secret that reaches over it."""
-
-_MOST_LOOKED_AT: Final = 65_536
-"""Characters behind a limit that are looked at for the end of such a secret."""
 
 _SHORTEST: Final = 6
 """Shorter texts hold no secret that could be told from a word."""
@@ -45,14 +45,6 @@ _MOST_SEEN: Final = 64
 """Values that had a sensitive name and are looked for in texts without it; the newest ones."""
 
 _LONGEST_SEEN: Final = 1_024
-
-_MOST_TAGS: Final = 20_000
-"""Values that get short tags; others, of a test that makes secrets in a loop, get long ones."""
-
-_LONG_TAG: Final = 16
-
-_TAG: Final = re.compile(r"<redacted:[^<>#]*#[0-9a-f]+>")
-_FAILED: Final = "<redacted:unknown#0>"
 
 _NOT_ENVIRONMENT: Final = frozenset({"PWD", "OLDPWD"})
 """Folders; their names would hide every path."""
@@ -79,10 +71,11 @@ class Redactor:
         extra_names: Further sensitive names, in any spelling; also parts of longer names.
         extra_patterns: Regular expressions; what they match is a secret.
         environ: The environment variables, looked at now; those of the process by default.
+        key: Of the run: where it is the same, equal secrets get equal tags. None: a random one.
         enabled: Whether anything is replaced at all.
 
     Raises:
-        ValueError: A pattern is malformed; the message names it.
+        ValueError: A name or a pattern is malformed; the message names it.
     """
 
     def __init__(
@@ -91,24 +84,37 @@ class Redactor:
         extra_patterns: Iterable[str] = (),
         environ: Mapping[str, str] | None = None,
         *,
+        key: bytes | None = None,
         enabled: bool = True,
     ) -> None:
-        extra = tuple(words for name in extra_names if (words := tuple(words_of(name))))
         self.enabled = enabled
-        self._label_of = lru_cache(4096)(lambda name: label_of_name(name, extra))
-        self._named = NamedSecrets(self._label_of, extra)
-        self._extra_patterns = tuple(_pattern(text) for text in extra_patterns)
-        # Short digest → (whole digest, label). Only dict.setdefault writes, which is atomic; so a
-        # fork or a signal at any moment leaves nothing locked.
-        self._tags: dict[str, tuple[bytes, str]] = {}
-        self._key = secrets.token_bytes(32)
+        self._tags = Tags(key)
         # As it may be spelled in a text → the value. Read as a whole: other threads add to it.
         self._seen: dict[str, str] = {}
-        values = _environment_secrets(os.environ if environ is None else environ)
-        self._values = values
+        self._environ = dict(os.environ if environ is None else environ)
+        self._extra: frozenset[str] = frozenset()
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._values: dict[str, str] = {}
+        self.extend(extra_names, extra_patterns)
+
+    def extend(self, names: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
+        """Know further secrets from now on, as those of the constructor. One thread at a time.
+
+        Raises:
+            ValueError: As for the constructor; then nothing has changed.
+        """
+        extra = self._extra.union(map(spelled, names))
+        compiled_patterns = self._patterns | {text: compiled(text) for text in patterns}
+        label_of = lru_cache(4096)(lambda name: label_of_name(name, extra))
+        values = _environment_secrets(self._environ, label_of)
         for value, label in values.items():
-            self._tag(label, value)
+            self.tag(label, value)
         longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+        # Other threads redact meanwhile: each of these is replaced as a whole, and goes with both
+        # the old and the new ones of the others.
+        self._extra, self._patterns, self._label_of = extra, compiled_patterns, label_of
+        self._named = NamedSecrets(label_of, extra)
+        self._values = values
         self._environment = re.compile("|".join(longest_first)) if longest_first else None
         self._hint = re.compile("|".join((SHAPE_HINT, *longest_first))).search
         self._margin = max(MARGIN, *map(len, values), 0)
@@ -130,7 +136,7 @@ class Redactor:
                 return self._start(text, limit)
             return self._whole(text) if self._may_hold_secrets(text) else text
         except Exception:  # noqa: BLE001 - a border: showing nothing is safe, showing it all is not
-            return _FAILED
+            return UNKNOWN
 
     def redact_source(self, text: str) -> str:
         """Like `redact_text` for Python source: in `token = name` the name is no secret."""
@@ -139,7 +145,7 @@ class Redactor:
                 return text
             return self._replaced(text, list(self._secrets(text, is_source=True)), len(text))
         except Exception:  # noqa: BLE001 - a border, as above
-            return _FAILED
+            return UNKNOWN
 
     def redact_bytes(self, data: bytes, limit: int | None = None) -> bytes:
         """Like `redact_text`; the tags are ASCII."""
@@ -160,7 +166,7 @@ class Redactor:
             kind: `str` or `bytes` if `rendered` is the string itself (bytes as latin-1), else
                 it is taken for a rendering.
         """
-        if not self.name_is_sensitive(name) or _TAG.fullmatch(rendered):
+        if not self.name_is_sensitive(name) or TAG.fullmatch(rendered):
             return rendered
         whole = kind in ("str", "bytes")
         if not rendered or (not whole and (rendered in _HARMLESS or rendered.startswith(_NO_DATA))):
@@ -173,9 +179,9 @@ class Redactor:
     def tag(self, label: str, secret: str) -> str:
         """The tag of a secret value; the label of its first appearance stays."""
         try:
-            return self._tag(label, secret)
+            return self._tags.tag(label, secret)
         except Exception:  # noqa: BLE001 - a border, as above
-            return _FAILED
+            return UNKNOWN
 
     def _remember(self, label: str, value: str) -> None:
         """Look for a value everywhere from now on, if it can be told from a word."""
@@ -187,27 +193,11 @@ class Redactor:
                     self._seen.pop(next(iter(tuple(self._seen))), None)
                 self._seen[spelling] = value
 
-    def _tag(self, label: str, secret: str) -> str:
-        if len(secret) > _MOST_LOOKED_AT:
-            secret = f"{secret[:_MOST_LOOKED_AT]}{len(secret)}"
-        # Keyed with a random key of this run: a tag can't be found by trying out passwords.
-        digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
-        text = digest.hex()
-        room = len(self._tags) < _MOST_TAGS
-        for length in range(2, len(text) + 1):
-            short = text[:length]
-            owner = self._tags.setdefault(short, (digest, label)) if room else self._tags.get(short)
-            if owner is None:
-                return f"<redacted:{label}#{text[:_LONG_TAG]}>"
-            if owner[0] == digest:
-                return f"<redacted:{owner[1]}#{short}>"
-        return _FAILED
-
     def _may_hold_secrets(self, text: str) -> bool:
         """The quick test that ordinary texts pass with."""
         if not self.enabled or len(text) < _SHORTEST:
             return False
-        if self._hint(text) or self._extra_patterns or has_long_word(text):
+        if self._hint(text) or self._patterns or has_long_word(text):
             return True
         if any(spelling in text for spelling in tuple(self._seen)):
             return True
@@ -219,7 +209,7 @@ class Redactor:
             found = list(self._secrets(text[:size]))
             # One up to the end of what was looked at may go on: its tag is that of all of it.
             is_open = any(start < limit and last == size for start, last, _ in found)
-            if not is_open or size >= min(len(text), limit + _MOST_LOOKED_AT):
+            if not is_open or size >= min(len(text), limit + LONGEST):
                 return self._replaced(text[:size], found, limit)
             size *= 4
         return text[:limit]
@@ -241,9 +231,9 @@ class Redactor:
         for spelling in tuple(self._seen):
             if spelling in text:
                 found += [(*each.span(), "name") for each in re.finditer(re.escape(spelling), text)]
-        for pattern in self._extra_patterns:
+        for pattern in self._patterns.values():
             found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
-        tags = [each.span() for each in _TAG.finditer(text)] if found else []
+        tags = [each.span() for each in TAG.finditer(text)] if found else []
         for start, end, label in found:
             if not any(first <= start and end <= last for first, last in tags):
                 yield start, end, label
@@ -256,19 +246,26 @@ class Redactor:
             if start >= limit:
                 break
             secret = self._seen.get(text[start:end], text[start:end])
-            parts += [text[behind:start], self._tag(self._values.get(secret, label), secret)]
+            parts += [text[behind:start], self._tags.tag(self._values.get(secret, label), secret)]
             behind = end
         return "".join((*parts, text[behind : max(limit, behind)]))
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def compiled(text: str) -> re.Pattern[str]:
+    """A pattern of the user's.
+
+    Raises:
+        ValueError: It is malformed; the message names it.
+    """
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, Warning, OverflowError, RecursionError) as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from error
 
 
-def _environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+def _environment_secrets(
+    environ: Mapping[str, str], label_of: Callable[[str], str | None]
+) -> dict[str, str]:
     """The values to look for, and their labels."""
     return {
         value: "env:" + re.sub(r"[^\w.-]", "_", name)
@@ -277,7 +274,7 @@ def _environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
         and name not in _NOT_ENVIRONMENT
         and value.lower() not in _TOO_COMMON
         and "redacted" not in value
-        and label_of_name(name) is not None
+        and label_of(name) is not None
     }
 
 

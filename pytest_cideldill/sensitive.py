@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Collection
 from collections.abc import Iterator
+from itertools import accumulate
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
@@ -66,7 +67,9 @@ _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 _COUNTING: Final = frozenset({"has", "is", "max", "min", "n", "num", "number", "total", "use"})
 """First words of such names: `max_token`, `has_password`."""
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|[0-9]+")
+"""Letters beyond ASCII count as lower-case ones."""
+
 _MAX_NAME: Final = 200
 
 
@@ -75,19 +78,29 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name[:_MAX_NAME])]
 
 
-def label_of_name(name: str, extra: Iterable[tuple[str, ...]] = ()) -> str | None:
+def spelled(name: str) -> str:
+    """What all spellings of a name share: `taxnumber` for `tax_number`, `TaxNumber`, `TAX-NUMBER`.
+
+    Raises:
+        ValueError: There is no letter or digit in it.
+    """
+    if not (words := words_of(name)):
+        raise ValueError(f"{name!r} is no name: it has no letter and no digit")
+    return "".join(words)
+
+
+def label_of_name(name: str, extra: Collection[str] = ()) -> str | None:
     """What kind of secret a thing of this name is; None if it is none.
 
     Args:
         name: Of a variable, an attribute, a key, a header, an environment variable.
-        extra: Further names, as words that follow each other.
+        extra: Further names, `spelled`; also parts of longer names.
     """
     words = words_of(name)
     if not words:
         return None
-    for wanted in extra:
-        if any(tuple(words[at : at + len(wanted)]) == wanted for at in range(len(words))):
-            return "name"
+    if extra and any(run in extra for at in range(len(words)) for run in accumulate(words[at:])):
+        return "name"
     if words == ["auth"]:
         return "auth"
     if words[-1] in _ABOUT or words[0] in _COUNTING:
@@ -252,16 +265,16 @@ class NamedSecrets:
 
     Args:
         label_of: The label of a sensitive name, None for any other.
-        extra: The words of names that only `label_of` knows.
+        extra: The names that only `label_of` knows, `spelled`.
     """
 
-    __slots__ = ("_label_of", "_stem")
+    __slots__ = ("_extra", "_label_of", "_stem")
 
-    def __init__(
-        self, label_of: Callable[[str], str | None], extra: tuple[tuple[str, ...], ...]
-    ) -> None:
+    def __init__(self, label_of: Callable[[str], str | None], extra: Collection[str]) -> None:
         self._label_of = label_of
-        self._stem = re.compile("|".join((_STEMS, *(re.escape(words[0]) for words in extra))))
+        self._extra = extra
+        spaced = ("[ _.-]*+".join(map(re.escape, name)) for name in extra)
+        self._stem = re.compile("|".join((_STEMS, *spaced)))
 
     def may_be_in(self, text: str) -> bool:
         """Whether it is worth looking; quick."""
@@ -289,14 +302,15 @@ class NamedSecrets:
                 yield *span, label
 
     def _label(self, text: str, found: re.Match[str]) -> str | None:
-        name = found["name"]
-        if self._stem.search(name.lower()) is None:
-            return None
-        label = self._label_of(name)
-        if label is None and text[: found.start()].endswith(" "):
-            # "API key: …": the word before belongs to the name.
-            before = text[max(found.start() - 20, 0) : found.start() - 1].rpartition(" ")[2]
-            label = _NAMES.get((before + name).lower())
+        name, start = found["name"], found.start()
+        is_likely = self._stem.search(name.lower()) is not None
+        label = self._label_of(name) if is_likely else None
+        if label is None and (is_likely or self._extra) and text.endswith(" ", 0, start):
+            # "API key: …": words before belong to the name.
+            words = words_of(text[max(start - 60, 0) : start] + name)
+            phrases = ["".join(words[at:]) for at in range(len(words))]
+            label = _NAMES.get("".join(words[-2:])) if is_likely else None
+            label = "name" if any(each in self._extra for each in phrases) else label
         return label
 
 

@@ -1,16 +1,22 @@
 """Command line, ini file → one frozen `Settings`, from one table of options.
 
-The only module of ours that is imported while the plugin is not switched on, besides `plugin.py`;
-so it imports next to nothing. Both processes use it.
+Imported while the plugin is not switched on, so it imports next to nothing. pytest's configuration
+is read at the take-over for the front end, and by each process under test: what is captured and
+hidden there follows the ini file, whoever started the run.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from dataclasses import dataclass
+from dataclasses import field
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import Literal
+
+from pytest_cideldill import parsing
+from pytest_cideldill.limits import BOUNDS
+from pytest_cideldill.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,12 +49,20 @@ class Settings:
         tools: The tool profile, one of `PROFILES`.
         lease_s: Seconds that an untouched pause lasts.
         record_calls: Globs over dotted paths of functions whose calls are recorded.
+        redact_names: Further names whose values are secrets.
+        redact_patterns: Regular expressions; what they match is a secret.
+        no_redact: Nothing is hidden.
+        limits: How much is captured and kept.
     """
 
     start: str = "manual"
     tools: str = "full"
     lease_s: float = DEFAULT_LEASE_S
     record_calls: tuple[str, ...] = ()
+    redact_names: tuple[str, ...] = ()
+    redact_patterns: tuple[str, ...] = ()
+    no_redact: bool = False
+    limits: Limits = field(default_factory=Limits)
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""
@@ -57,44 +71,39 @@ class Settings:
     @classmethod
     def from_plain(cls, data: dict[str, Any]) -> Settings:
         """The inverse of `to_plain`."""
-        return cls(**data | {"record_calls": tuple(data["record_calls"])})
+        lists = {option.field for option in OPTIONS if option.is_repeatable}
+        held: dict[str, Any] = {
+            name: tuple(value) if name in lists else value for name, value in data.items()
+        }
+        return cls(**held | {"limits": Limits(**data["limits"])})
 
-
-def _choice(*allowed: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(f"{text!r} is not one of: {', '.join(allowed)}")
-        return text
-
-    return parse
-
-
-def _glob(text: str) -> str:
-    if not text.strip() or any(character.isspace() for character in text.strip()):
-        raise ValueError(f"{text!r} is not a glob over dotted paths, as shop.cart.*")
-    return text.strip()
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of seconds") from None
-    if not 0 < value <= MAX_LEASE_S:
-        raise ValueError(f"{text!r} is not between 0 and {MAX_LEASE_S} seconds")
-    return value
+    @classmethod
+    def of(cls, chosen: dict[str, Any]) -> Settings:
+        """From values by the `field` of their option; what is absent has its default."""
+        limits = {name: chosen[name] for name in BOUNDS if name in chosen}
+        others = {name: value for name, value in chosen.items() if name not in BOUNDS}
+        return cls(**others, limits=Limits(**limits))
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One `--cideldill-NAME=VALUE`, also an ini option `cideldill_NAME`."""
+    """One setting: `--cideldill-NAME=VALUE` on the command line, `cideldill_NAME` in an ini file.
+
+    Attributes:
+        field: Of `Settings`, or of `Limits`.
+        parse: Text to value; raises ValueError with what is wrong.
+        metavar: Of the value; empty for a flag without one.
+        type: pytest's type of the ini option: `args` and `linelist` are repeatable.
+        in_ini_only: It can't be given on the command line.
+    """
 
     name: str
     field: str
     parse: Callable[[str], Any]
     metavar: str
     help: str
-    is_repeatable: bool = False
+    type: Literal["string", "args", "linelist", "bool", "int", "float"] = "string"
+    in_ini_only: bool = False
 
     @property
     def flag(self) -> str:
@@ -106,37 +115,81 @@ class Option:
         """As written in an ini file."""
         return f"cideldill_{self.name.replace('-', '_')}"
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether there may be several values."""
+        return self.type in ("args", "linelist")
+
 
 OPTIONS = (
     Option(
         "start",
         "start",
-        _choice(*STARTS),
+        parsing.choice(*STARTS),
         "{" + ",".join(STARTS) + "}",
         "With --cideldill-mcp: start a test run when asked (manual, default) or at once (run)",
     ),
     Option(
         "tools",
         "tools",
-        _choice(*PROFILES),
+        parsing.choice(*PROFILES),
         "{" + ",".join(PROFILES) + "}",
         "With --cideldill-mcp: which set of tools to offer (default: full)",
     ),
     Option(
         "lease",
         "lease_s",
-        _seconds,
+        parsing.seconds(MAX_LEASE_S),
         "SECONDS",
         "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
+        "float",
     ),
     Option(
         "record-calls",
         "record_calls",
-        _glob,
+        parsing.glob,
         "GLOB",
         "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable; "
         "Python 3.12 or later)",
-        is_repeatable=True,
+        "args",
+    ),
+    Option(
+        "no-redact",
+        "no_redact",
+        parsing.truth,
+        "",
+        "With --cideldill-mcp: show secrets as they are",
+        "bool",
+    ),
+    Option(
+        "redact-names",
+        "redact_names",
+        parsing.name,
+        "NAMES",
+        "With --cideldill-mcp: further names whose values are secrets",
+        "args",
+        in_ini_only=True,
+    ),
+    Option(
+        "redact-patterns",
+        "redact_patterns",
+        parsing.pattern,
+        "PATTERNS",
+        "With --cideldill-mcp: regular expressions, one a line; what they match is a secret",
+        "linelist",
+        in_ini_only=True,
+    ),
+    *(
+        Option(
+            name.replace("_", "-"),
+            name,
+            parsing.whole(smallest, largest),
+            "NUMBER",
+            f"With --cideldill-mcp: {what} (default: {getattr(Limits(), name)})",
+            "int",
+            in_ini_only=True,
+        )
+        for name, (smallest, largest, what) in BOUNDS.items()
     ),
 )
 
@@ -152,12 +205,29 @@ def add_options(parser: pytest.Parser) -> None:
         "them; the other arguments become the defaults of every run. An MCP client starts this.",
     )
     for option in OPTIONS:
-        action = "append" if option.is_repeatable else "store"
-        group.addoption(
-            option.flag, action=action, default=None, metavar=option.metavar, help=option.help
-        )
-        kind: Literal["args", "string"] = "args" if option.is_repeatable else "string"
-        parser.addini(option.ini, option.help, type=kind)
+        kind, default = _ini_type(option)
+        parser.addini(option.ini, option.help, type=kind, default=default)
+        if option.in_ini_only:
+            continue
+        value: dict[str, Any] = {"action": "store_true"}
+        if option.metavar:
+            action = "append" if option.is_repeatable else "store"
+            value = {"action": action, "metavar": option.metavar}
+        group.addoption(option.flag, default=None, help=option.help, **value)
+
+
+def _ini_type(option: Option) -> tuple[Any, Any]:
+    """The type of an ini option for pytest, and its default.
+
+    `pytest.toml` may hold numbers and booleans as they are; older versions of pytest can't tell us
+    of a malformed one by name.
+    """
+    import pytest
+
+    natives = {"bool": bool | str, "int": int | str, "float": float | str}
+    if option.is_repeatable:
+        return option.type, []
+    return natives.get(option.type, "string") if pytest.version_tuple >= (9, 2) else "string", ""
 
 
 def read(config: pytest.Config) -> Settings:
@@ -170,13 +240,22 @@ def read(config: pytest.Config) -> Settings:
     for option in OPTIONS:
         given = getattr(config.known_args_namespace, option.ini, None)
         name, text = (
-            (option.flag, given) if given is not None else (option.ini, config.getini(option.ini))
+            (option.flag, given) if given is not None else (option.ini, _from_ini(config, option))
         )
         if option.is_repeatable:
             chosen[option.field] = tuple(_parse(option, name, each) for each in text)
-        elif text or given is not None:
-            chosen[option.field] = _parse(option, name, text)
-    return Settings(**chosen)
+        elif text != "" or given is not None:
+            chosen[option.field] = _parse(option, name, str(text))
+    return Settings.of(chosen)
+
+
+def _from_ini(config: pytest.Config, option: Option) -> Any:
+    import pytest
+
+    try:
+        return config.getini(option.ini)
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        raise ValueError(f"{option.ini}: {error}") from error
 
 
 def conflict(known: Any, table: dict[str, tuple[str, str]]) -> str | None:
@@ -201,7 +280,7 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
     Raises:
         ValueError: As for `read`.
     """
-    by_flag = {option.flag: option for option in OPTIONS}
+    by_flag = {option.flag: option for option in OPTIONS if not option.in_ini_only}
     chosen: dict[str, Any] = {}
     rest = []
     pending = iter(arguments)
@@ -209,13 +288,14 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
         flag, equals, value = argument.partition("=")
         option = by_flag.get(flag)
         if option is not None:
-            parsed = _parse(option, flag, value if equals else next(pending, ""))
+            absent = next(pending, "") if option.metavar and not equals else "true"
+            parsed = _parse(option, flag, value if equals else absent)
             if option.is_repeatable:
                 parsed = (*chosen.get(option.field, ()), parsed)
             chosen[option.field] = parsed
         elif argument != SWITCH:
             rest.append(argument)
-    return Settings(**chosen), rest
+    return Settings.of(chosen), rest
 
 
 def _parse(option: Option, name: str, text: str) -> Any:

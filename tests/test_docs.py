@@ -29,6 +29,7 @@ from pytest_cideldill.settings import OPTIONS
 from pytest_cideldill.settings import PROFILES
 from pytest_cideldill.settings import SWITCH
 from tests.together.driver import connected
+from tests.together.driver import server
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "shop"
@@ -194,11 +195,34 @@ def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None
         assert agent.call("debug_state")["state"] == "idle"
 
 
+def test_what_the_section_on_secrets_names_is_hidden(tmp_path: Path) -> None:
+    (ini,), (hook,) = blocks("ini"), blocks("python")
+    (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(hook, encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(
+        "from conftest import KEYCARD\n"
+        "def test_it():\n"
+        "    customerId, old_iban, loyalty_card = 'a-1', 'b-2', 'c-3'\n"
+        "    order, door = 'CUST-123456, an Order of Alice!', f'opened by {KEYCARD}'\n"
+        "    assert not order\n",
+        encoding="utf-8",
+    )
+    with connected(server(tmp_path)) as agent:
+        (stop,) = agent.call("test_run")["stops"]
+    shown = {name: re.sub(r"<redacted:[^>]*>", "…", text) for name, text in stop["locals"].items()}
+    assert shown == {
+        **dict.fromkeys(("customerId", "old_iban", "loyalty_card"), "…"),
+        "order": "'…, an …!'",
+        "door": "'opened by …'",
+    }
+
+
 # --- tables and names ---------------------------------------------------------------------------
 
 
 def test_the_options_in_the_readme_are_those_that_exist() -> None:
-    assert set(re.findall(r"--cideldill-[a-z-]+", README)) == {SWITCH, *(o.flag for o in OPTIONS)}
+    flags = {SWITCH, *(option.flag for option in OPTIONS if not option.in_ini_only)}
+    assert set(re.findall(r"--cideldill-[a-z-]+", README)) == flags
     assert set(re.findall(r"`(cideldill_[a-z_]+)`", README)) == {o.ini for o in OPTIONS}
 
 

@@ -8,30 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
+import traceback
 from collections import Counter
+from collections import deque
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from dataclasses import field
+from itertools import compress
 from pathlib import Path
-from typing import IO
 from typing import Any
 
+from cideldill_mcp.spill import Block
+from cideldill_mcp.spill import Spill
+
 RING = 20_000
-"""Events kept in memory; twice as many for moments."""
+"""Events kept in memory."""
+
+BLOCK = 250
+"""Events that leave memory at once, and that a reader takes from the file between two looks at the
+event loop; some milliseconds."""
+
+SCAN_BYTES = 64 * 1024 * 1024
+"""Bytes of old events that one call of `read` looks through; some tenths of a second."""
 
 MAX_RUN_BYTES = 256 * 1024 * 1024
-"""Bytes on disk of one run's events (contract, section 4). Beyond it hits and calls are dropped."""
+"""Bytes of one run's events (contract, section 4). Beyond it hits and calls are dropped."""
 
 DROPPABLE = frozenset({"hit", "call", "output", "log"})
 """Types that may be dropped; stops and outcomes never are."""
 
-_INDEX_STEP = 1_000
-
 Event = dict[str, Any]
 Observer = Callable[[Event], None]
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +64,62 @@ class Filter:
             and (self.run_id is None or event.get("run_id") == self.run_id)
         )
 
+    def clues(self) -> list[list[bytes]]:
+        """What the line of an event that passes contains: at least one of each list."""
+        wanted = {
+            "type": self.types,
+            "nodeid": None if self.nodeid is None else [self.nodeid],
+            "run_id": None if self.run_id is None else [self.run_id],
+        }
+        return [
+            [_encode({key: value})[1:-1].encode("ascii") for value in values]
+            for key, values in wanted.items()
+            if values is not None
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a reader gets.
+
+    Attributes:
+        events: Oldest first.
+        cursor: Where the next page begins.
+        is_last: Whether the log was read to its end.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    cursor: int = 0
+    is_last: bool = True
+
 
 class EventLog:
-    """See the module."""
+    """See the module.
 
-    def __init__(self) -> None:
-        self._spill = _SpillFile()
+    Args:
+        max_run_bytes: Bytes of one run's events, as lines of JSON. Once they are reached, events of
+            droppable types are counted and not logged.
+
+    Attributes:
+        dropped: Run id → events that are missing: dropped here, or in the process that they come
+            from.
+    """
+
+    def __init__(self, max_run_bytes: int = MAX_RUN_BYTES) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._max_run_bytes = max_run_bytes
+        self._bytes: Counter[str] = Counter()  # by run
+        self._spill = Spill()
         self._recent: list[Event] = []  # contiguous: its first has the number _first
+        self._lines: list[bytes] = []  # of the same events
         self._first = 1
-        self._bytes: Counter[str] = Counter()  # spilled, by run
-        self.dropped: Counter[str] = Counter()  # by run
         self._observers: list[Observer] = []
+        self._untold: deque[tuple[Event, tuple[Observer, ...]]] = deque()
+        self._is_telling = False
         self._news = asyncio.Event()
 
     def keep_in(self, directory: Path) -> None:
-        """Use a private folder for what leaves memory; without one it is forgotten."""
+        """Use a private folder for what leaves memory; without one it counts as a broken disk."""
         self._spill.path = directory / "events.jsonl"
 
     @property
@@ -72,47 +127,80 @@ class EventLog:
         """The number of the newest event; 0 when there is none."""
         return self._first + len(self._recent) - 1
 
-    def append(self, type: str, *, ts: float | None = None, **values: Any) -> int:
+    def append(self, type: str, *, ts: float | None = None, dropped: int = 0, **values: Any) -> int:
         """Log an event and wake who waits.
 
         Args:
             type: One of the contract's event types.
             ts: Epoch seconds at the process that it comes from; default: now.
+            dropped: How many events right before this one its process had to drop.
             values: `run_id`, `worker`, `nodeid`, … plain data.
 
         Returns:
-            Its number; 0 when it was dropped because its run's file is full.
+            Its number; 0 when it was dropped because its run's share is used up.
         """
         run_id = values.get("run_id", "")
-        if type in DROPPABLE and self._bytes[run_id] >= MAX_RUN_BYTES:
-            self.dropped[run_id] += 1
+        is_over_cap = type in DROPPABLE and self._bytes[run_id] >= self._max_run_bytes
+        if dropped or is_over_cap:
+            self.dropped[run_id] += dropped + is_over_cap
+        if is_over_cap:
             return 0
         seq = self.last_seq + 1
         event: Event = {"seq": seq, "ts": time.time() if ts is None else ts, "type": type, **values}
+        line = _encode(event).encode("ascii") + b"\n"
+        self._bytes[run_id] += len(line)
         self._recent.append(event)
-        if len(self._recent) >= 2 * RING:
+        self._lines.append(line)
+        if len(self._recent) >= RING + BLOCK:
             self._spill_oldest()
-        for observer in tuple(self._observers):
-            observer(event)
+        self._untold.append((event, tuple(self._observers)))
+        self._tell()
         self.wake()
         return seq
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call `observer` with every event from now on; returns the undo. It must not raise."""
-        self._observers.append(observer)
-        return lambda: self._observers.remove(observer)
+        """Call `observer` with every event from now on; returns the undo.
 
-    def read(self, after: int, limit: int, wanted: Filter) -> tuple[list[Event], int]:
-        """Up to `limit` events behind the cursor `after`, oldest first, and the next cursor."""
+        An event that an observer appends is told after the one that it was called with. An error
+        of an observer goes to stderr, and harms neither the others nor whoever appended.
+        """
+        self._observers.append(observer)
+
+        def undo() -> None:
+            with suppress(ValueError):
+                self._observers.remove(observer)
+
+        return undo
+
+    async def read(self, after: int, limit: int, wanted: Filter) -> Page:
+        """Up to `limit` (at least one) events behind the cursor `after`.
+
+        Lets the event loop run between two blocks of old events, and gives up after `SCAN_BYTES`
+        of them: the page then holds what was found, and its cursor goes on from there.
+        """
         found: list[Event] = []
-        cursor = after
-        for event in self._since(after):
-            if len(found) == limit:
-                return found, cursor
-            cursor = event["seq"]
+        cursor, left, clues = after, SCAN_BYTES, wanted.clues()
+        while cursor + 1 < self._first:
+            if left <= 0:
+                return Page(found, cursor, is_last=False)
+            block = self._spill.behind(cursor)
+            lines = self._lines_of(block)
+            for event in _admitted(lines, clues, wanted):
+                if event["seq"] > cursor:
+                    found.append(event)
+                    cursor = event["seq"]
+                    if len(found) >= limit:
+                        return Page(found, cursor, is_last=False)
+            cursor = block.last
+            left -= len(lines)
+            await asyncio.sleep(0)
+        for event in self._recent[cursor + 1 - self._first :]:
             if wanted.admits(event):
+                if len(found) >= limit:
+                    return Page(found, cursor, is_last=False)
                 found.append(event)
-        return found, cursor
+            cursor = event["seq"]
+        return Page(found, cursor)
 
     def newest(self, limit: int, wanted: Filter, after: int = 0) -> list[Event]:
         """The newest `limit` events in memory behind `after`, oldest of them first."""
@@ -153,66 +241,63 @@ class EventLog:
                 return holds()
         return True
 
+    # --- observers --------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        if self._is_telling:  # an observer appended; whoever called it goes on with that event
+            return
+        self._is_telling = True
+        try:
+            while self._untold:
+                event, observers = self._untold.popleft()
+                for observer in observers:
+                    if observer in self._observers:
+                        _call(observer, event)
+        finally:
+            self._is_telling = False
+
     # --- memory and disk --------------------------------------------------------------------
 
-    def _since(self, after: int) -> Iterator[Event]:
-        if after + 1 < self._first:
-            yield from self._spill.read(after)
-            after = self._first - 1
-        yield from self._recent[after + 1 - self._first :]
-
     def _spill_oldest(self) -> None:
-        oldest, self._recent = self._recent[:RING], self._recent[RING:]
-        for event in oldest:
-            self._bytes[event.get("run_id", "")] += self._spill.write(event)
+        oldest, self._recent = self._recent[:BLOCK], self._recent[BLOCK:]
+        lines, self._lines = self._lines[:BLOCK], self._lines[BLOCK:]
+        block = Block(self._first, self._first + len(oldest) - 1)
         self._first += len(oldest)
-
-
-class _SpillFile:
-    """JSON Lines, one event each, in the order of `seq`; an index of every thousandth."""
-
-    def __init__(self) -> None:
-        self.path: Path | None = None
-        self._file: IO[bytes] | None = None
-        self._index: list[tuple[int, int]] = []  # (seq, offset)
-        self._count = 0
-
-    def write(self, event: Event) -> int:
-        """Append; the bytes it took."""
-        if self.path is None:
-            return 0
-        line = json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n"
-        try:
-            if self._file is None:
-                self._file = self.path.open("wb")
-            if self._count % _INDEX_STEP == 0:
-                self._index.append((event["seq"], self._file.tell()))
-            self._count += 1
-            self._file.write(line)
-        except OSError:  # a full disk: what leaves memory from now on is forgotten
-            self.path = None
-            return 0
-        return len(line)
-
-    def read(self, after: int) -> Iterator[Event]:
-        """The events behind a cursor, oldest first."""
-        if self._file is None or self.path is None:
+        block.per_run.update(event.get("run_id", "") for event in oldest)
+        if self._spill.write(block, b"".join(lines)):
             return
-        try:
-            self._file.flush()
-        except OSError:
-            self.path = None
-            return
-        offset = max((place for seq, place in self._index if seq <= after + 1), default=0)
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            for line in file:
-                event = json.loads(line)
-                if event["seq"] > after:
-                    yield event
+        kept = [event["type"] not in DROPPABLE for event in oldest]
+        lost = Counter(
+            event.get("run_id", "")
+            for event, is_kept in zip(oldest, kept, strict=True)
+            if not is_kept
+        )
+        self.dropped += lost
+        block.per_run -= lost
+        self._spill.keep(block, b"".join(compress(lines, kept)))
 
-    def close(self) -> None:
-        """Close the writing side."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
+    def _lines_of(self, block: Block) -> bytes:
+        lines = self._spill.read(block)
+        if lines is None:
+            self.dropped += block.per_run
+            block.per_run, block.lines = Counter(), b""
+            return b""
+        return lines
+
+
+def _admitted(lines: bytes, clues: list[list[bytes]], wanted: Filter) -> Iterator[Event]:
+    """The events of a block that pass. Only lines that look like it are parsed."""
+
+    def may_pass(text: bytes) -> bool:
+        return all(any(clue in text for clue in either) for either in clues)
+
+    for line in lines.splitlines() if may_pass(lines) else ():
+        if may_pass(line) and wanted.admits(event := json.loads(line)):
+            yield event
+
+
+def _call(observer: Observer, event: Event) -> None:
+    try:
+        observer(event)
+    except Exception:  # noqa: BLE001 - a border: the process that the event came from would be cut off
+        traceback.print_exc(file=sys.stderr)

@@ -41,6 +41,18 @@ class Recipe:
     rootdir: str | None = None
     inipath: str | None = None
 
+    @property
+    def interpreter(self) -> list[str]:
+        """The interpreter and its flags."""
+        end = 1
+        while end < len(self.command) and self.command[end].startswith("-"):
+            flag = self.command[end]
+            if flag[1:2] in ("m", "c"):
+                break
+            # These take a value, which may stand apart.
+            end += 2 if flag in ("-W", "-X", "--check-hash-based-pycs") else 1
+        return self.command[:end]
+
     def command_line(self, further: Sequence[str]) -> list[str]:
         """The whole command of a run. What the user's arguments found stays found."""
         found = []

@@ -31,7 +31,9 @@ _CURSOR_SLACK = 1_000  # a later item may fit when its cursor is that much short
 _MARK_CHARS = 20  # a string is shortened only when that saves more than its mark adds
 # How many items nested containers keep, one after the other, when shorter strings don't suffice.
 _WIDTHS = (1024, 256, 64, 16, 4, 1, 0)
-_NEVER_SHORTENED = frozenset({"error", "id", "next_after", "pause_id", "run_id", "status"})
+_NEVER_SHORTENED = frozenset(
+    {"error", "id", "next_after", "next_before", "pause_id", "run_id", "status"}
+)
 
 
 def dumps(value: object) -> str:
@@ -61,11 +63,12 @@ def fit(
     lists: Sequence[str] = (),
     cursor: Callable[[Any], Any] | None = None,
     in_step: Mapping[str, Sequence[str]] | None = None,
+    from_front: bool = False,
 ) -> str:
     """Serialize a reply into at most `max_chars` characters (of 200 or more).
 
     What doesn't fit is cut, and the reply says so with `truncated: true`: first the named lists,
-    from their end, to the longest prefix that fits (one item at least); then, last resort, the
+    from their end, to the longest part that fits (one item at least); then, last resort, the
     longest strings anywhere, each ending in `…[+N chars]`; then the contents of containers. A
     top-level key is dropped only when the keys alone are too long.
 
@@ -78,6 +81,8 @@ def fit(
         cursor: The last kept item of the paged list → the value of `next_after`.
         in_step: For a list of names, the keys of the maps that are keyed by those names and keep
             only the names kept.
+        from_front: The paged list is cut from its front; `next_before` takes the place of
+            `next_after`, and the first kept item that of the last.
     """
     try:
         text = _ENCODER.encode(_plain(reply, _Budget(max_chars)))
@@ -85,7 +90,7 @@ def fit(
             return text
     except _TooLarge:
         pass
-    page = _Page(reply, lists, cursor, in_step or {})
+    page = _Page(reply, lists, cursor, in_step or {}, from_front)
     cut = page.cut(page.longest(max_chars))
     text = dumps(cut)
     return text if len(text) <= max_chars else _shorten(cut, max_chars)
@@ -171,10 +176,12 @@ class _Page:
         lists: Sequence[str],
         cursor: Callable[[Any], Any] | None,
         in_step: Mapping[str, Sequence[str]],
+        from_front: bool,
     ) -> None:
         self._reply = reply
         self._lists = [name for name in lists if isinstance(reply.get(name), list | tuple)]
         self._paged = lists[0] if lists else ""
+        self._from_front = self._paged if from_front else None
         self._cursor = cursor
         self._maps = {
             name: [key for key in in_step.get(name, ()) if isinstance(reply.get(key), dict)]
@@ -185,7 +192,7 @@ class _Page:
         """The reply with so many items of each list, its maps in step, and the notes on it."""
         cut = {**self._reply, "truncated": True}
         for name, count in kept.items():
-            items, total = self._reply[name][:count], len(self._reply[name])
+            items, total = self._kept(name, count), len(self._reply[name])
             cut[name] = items
             for key in self._maps[name]:
                 whole = self._reply[key]
@@ -198,8 +205,13 @@ class _Page:
             if cut.get("total_count") is None:
                 cut["total_count"] = total
             if self._cursor:
-                cut["next_after"] = self._cursor(items[-1]) if items else None
+                key, edge = ("next_before", 0) if self._from_front else ("next_after", -1)
+                cut[key] = self._cursor(items[edge]) if items else None
         return cut
+
+    def _kept(self, name: str, count: int) -> Sequence[Any]:
+        items: Sequence[Any] = self._reply[name]
+        return items[len(items) - count :] if name == self._from_front else items[:count]
 
     def longest(self, max_chars: int) -> dict[str, int]:
         """How many items of each list fit: at least one, and the first-named list goes first."""
@@ -214,7 +226,7 @@ class _Page:
         return kept
 
     def _prefix(self, name: str, room: int) -> tuple[int, int]:
-        """The longest prefix of a list that `room` characters hold, and how many it takes."""
+        """The longest part of a list that `room` characters hold, and how many it takes."""
         best = (0, 0)
         for count, used in enumerate(self._used(name), 1):
             if count == 1 or used <= room:
@@ -224,12 +236,13 @@ class _Page:
         return best
 
     def _used(self, name: str) -> Iterator[int]:
-        """Characters that the first 1, 2, … items take, with map entries and `next_after`."""
+        """Characters that 1, 2, … items take, with map entries and the cursor."""
         chars = 0
         maps = [self._reply[key] for key in self._maps[name]]
         empty = set(range(len(maps)))
         cursor = self._cursor if name == self._paged else None
-        for index, item in enumerate(self._reply[name]):
+        items = self._reply[name]
+        for index, item in enumerate(reversed(items) if name == self._from_front else items):
             chars += len(dumps(item)) + (index > 0)
             for number, entries in enumerate(maps):
                 if item in entries:

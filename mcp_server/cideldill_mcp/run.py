@@ -5,6 +5,7 @@ Lives on the event loop.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.position import read_position
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
+from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Finished
@@ -31,6 +34,7 @@ from pytest_cideldill.wire import Interrupted
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import RedactionChosen
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
@@ -70,9 +74,12 @@ class Run:
         end: The contract's `end`, once the run is over.
     """
 
-    def __init__(self, id: str, order: Order | None = None) -> None:
+    def __init__(
+        self, id: str, order: Order | None = None, settings: Settings | None = None
+    ) -> None:
         self.id = id
         self.order = order or Order()
+        self._settings = settings = settings or Settings()
         self.results = Results()
         self.child: Child | None = None
         self.targets: dict[str, Target] = {}
@@ -85,7 +92,13 @@ class Run:
         self.is_stopping = False
         self.has_departed = False
         self._main: Target | None = None
-        self._redactor = Redactor()
+        self._tag_key = secrets.token_bytes(32)
+        self._redactor = Redactor(
+            settings.redact_names,
+            settings.redact_patterns,
+            key=self._tag_key,
+            enabled=not settings.no_redact,
+        )
         self._evidence = Evidence(False, None, departed=False, returncode=None)
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -136,6 +149,18 @@ class Run:
         """The main process, also when it is gone."""
         return self._main
 
+    def configure(self) -> Configure:
+        """The first command for each of its processes; tags of secrets are the same in all."""
+        return Configure(
+            self.order.pause_on,
+            self._settings.lease_s,
+            self.order.wanted,
+            self.order.listing,
+            list(self._settings.record_calls),
+            self._tag_key.hex(),
+            self._settings.no_redact,
+        )
+
     # --- what happens -----------------------------------------------------------------------
 
     def connected(self, target: Target) -> None:
@@ -183,6 +208,8 @@ class Run:
                 self._forget_pause(event.pause_id)
                 values = {"action": event.action, "by": event.by}
                 return "resumed", {"pause_id": event.pause_id, **values}
+            case RedactionChosen():
+                self._hide(event)
             case Warned():
                 self._warn(event.message)
                 return "warning", {"message": event.message}
@@ -242,6 +269,19 @@ class Run:
             case Departed():
                 self._evidence = replace(self._evidence, departed=True)
                 self.has_departed = True
+
+    def _hide(self, chosen: RedactionChosen) -> None:
+        if chosen.off:
+            self._redactor.enabled = False
+        self._redactor.extend(chosen.names)
+        for number, pattern in enumerate(chosen.patterns, 1):
+            try:
+                self._redactor.extend(patterns=[pattern])
+            except ValueError:  # another Python may know other patterns; it may hold a secret
+                self._warn(
+                    f"the server's Python can't use pattern {number} of {len(chosen.patterns)}: "
+                    "what it means is not hidden in the last words of a process that crashed"
+                )
 
     def _forget_pause(self, id: str) -> None:
         pause = self.pauses.pop(id, None)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
@@ -20,21 +18,22 @@ from cideldill_mcp.launch import Child
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.launch import launch
 from cideldill_mcp.reaper import Reaper
+from cideldill_mcp.records import Records
 from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import CallsRecorded
-from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import LinesPassed
+from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import ReleaseAll
-from pytest_cideldill.wire import RemoveBreakpoint
 from pytest_cideldill.wire import Replied
+from pytest_cideldill.wire import SetDefaultBehavior
 
 LINGER_S = 10.0
 """How long a process may live after it left pytest in order (atexit, stuck threads)."""
@@ -45,9 +44,6 @@ EXIT_S = 0.5
 INTERRUPT_S = 2.0
 """How long a run may take to end after Ctrl-C before the next step of the ladder."""
 
-BIND_S = 2.0
-"""How long `breakpoint_add` waits for a live process."""
-
 
 class Runs:
     """See the module.
@@ -56,8 +52,7 @@ class Runs:
         recipe: How the user's pytest is started.
         desired: Sent to every process that connects.
         log: The merged event log.
-        lease_s: Seconds that an untouched pause lasts.
-        record_calls: Globs over functions whose calls are recorded.
+        settings: What the user chose; default: nothing.
     """
 
     def __init__(
@@ -65,16 +60,15 @@ class Runs:
         recipe: Recipe,
         desired: Desired,
         log: EventLog,
-        lease_s: float,
-        record_calls: Sequence[str] = (),
+        settings: Settings | None = None,
     ) -> None:
         self.recipe = recipe
         self.desired = desired
         self.log = log
-        self._lease_s = lease_s
-        self._record_calls = list(record_calls)
+        self._settings = settings
         self._hub = Hub(Owner(self._admit, self._handle, self._lost))
         log.keep_in(Path(self._hub.directory))
+        self.records = Records(Path(self._hub.directory))
         self._reaper = Reaper(self._hub.directory)
         self._runs: dict[str, Run] = {}
         self._listings: dict[str, Run] = {}
@@ -158,7 +152,7 @@ class Runs:
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
         kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
-        run = Run(f"{kind}{len(known) + 1}", order)
+        run = Run(f"{kind}{len(known) + 1}", order, self._settings)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:
@@ -218,6 +212,7 @@ class Runs:
             await self.log.until(are_gone, 0.5)
         await self._hub.close()
         self.log.close()
+        self.records.close()
         self._reaper.close()
 
     def _ended(self, run: Run) -> None:
@@ -239,18 +234,14 @@ class Runs:
         run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")
-        order = run.order
         if target.worker == MAIN:
             self._remember_root(target)
         run.connected(target)
-        target.tell(
-            Configure(
-                order.pause_on, self._lease_s, order.wanted, order.listing, self._record_calls
-            )
-        )
-        if not order.listing:
+        target.tell(run.configure())
+        if not run.order.listing:
+            target.tell(SetDefaultBehavior(self.desired.default_behavior))
             for each in self.desired:
-                target.tell(add_command(0, each))
+                target.tell(each.command(0))
         target.tell(Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
 
@@ -267,9 +258,13 @@ class Runs:
             return
         if isinstance(event, Bound):
             self.desired.note(target.worker, event)
-        if isinstance(event, CallsRecorded):
-            for call in event.calls:
-                self.log.append("call", run_id=run.id, worker=target.worker, **call)
+        if isinstance(event, LinesPassed):
+            self.desired.note_passes(target.worker, event)
+        if isinstance(event, Recorded):
+            if not run.order.listing:
+                self.records.add(run.id, target.worker, event.rows)
+            for row in event.rows:
+                self.log.append(run_id=run.id, worker=target.worker, **row)
             return
         logged = run.apply(target, event)
         if logged is None:
@@ -309,36 +304,3 @@ def run_active(active: Run) -> Refusal:
         run_id=active.id,
         state=active.state,
     )
-
-
-def add_command(request: int, desired: Any) -> AddBreakpoint:
-    """The command that sets a desired breakpoint in a process."""
-    return AddBreakpoint(
-        request, desired.id, desired.function_name, desired.behavior, desired.condition
-    )
-
-
-async def set_everywhere(run: Run | None, desired: Any) -> None:
-    """Set (or change) a breakpoint in every live process of a run and note where it is bound.
-
-    Raises:
-        Refusal: A process refused it.
-    """
-    targets = list(run.targets.values()) if run is not None else []
-    await asyncio.gather(*(_set_in(target, desired) for target in targets))
-
-
-async def _set_in(target: Target, desired: Any) -> None:
-    try:
-        answer = await target.ask(lambda request: add_command(request, desired), BIND_S)
-    except Refusal as refusal:
-        if refusal.code not in (ErrorCode.PROCESS_BUSY, ErrorCode.NOT_LIVE):
-            raise
-        answer = {"functions": [], "verified": False, "message": refusal.message}
-    desired.bound[target.worker] = Bound(desired.id, **answer)
-
-
-async def remove_everywhere(run: Run | None, id: str) -> None:
-    """Take a breakpoint out of every live process; one that is busy does it when it can."""
-    for target in list(run.targets.values()) if run is not None else ():
-        target.tell(RemoveBreakpoint(0, id))

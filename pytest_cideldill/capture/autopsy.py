@@ -12,8 +12,8 @@ from typing import Any
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.snapshot import class_name
+from pytest_cideldill.clock import monotonic
 
-MAX_FRAMES = 10
 MAX_MESSAGE = 2_000
 MAX_OUTPUT = 1_000
 """Characters kept from the end of each captured stream."""
@@ -51,10 +51,13 @@ def autopsy(
         frames_with_locals: For how many user frames, from the innermost on, locals are told.
     """
     frames = []
-    for index, (frame, line) in enumerate(places[:MAX_FRAMES]):
+    deadline = monotonic() + lens.limits.capture_ms / 1000
+    for index, (frame, line) in enumerate(places[: lens.limits.max_frames]):
         wanted = frames_with_locals > 0 and lens.project.is_user(frame.f_code.co_filename)
         frames_with_locals -= wanted
-        frames.append(describe_frame(frame, line, index, lens, with_locals=wanted))
+        frames.append(
+            describe_frame(frame, line, index, lens, with_locals=wanted, deadline=deadline)
+        )
     users = [frame["index"] for frame in frames if not frame["isExternal"]]
     return {
         "exception": exception,

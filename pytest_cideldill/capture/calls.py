@@ -5,7 +5,6 @@ Runs on the calling thread; values pass through `snapshot`, no user code runs he
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
 from itertools import chain
@@ -17,7 +16,13 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
+from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.lens import Lens
+
+_args_of = BaseException.__dict__["args"].__get__
+
+MAX_MESSAGE = 500
+"""Characters of an exception's message."""
 
 MAX_ARGUMENTS = 100
 """Arguments told of each kind (contract, section 8: items per collection)."""
@@ -73,15 +78,37 @@ def describe_call(
     }
 
 
-def arguments_text(frame: FrameType, show: Callable[[object, str], str]) -> str:
-    """`a=1, b='x'`: the parameters of a call that has just begun."""
-    code = frame.f_code
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
-    values = frame.f_locals
-    return ", ".join(
-        f"{name}={show(values[name], name)}" for name in code.co_varnames[:count] if name in values
-    )
+class Parameters:
+    """The parameters of a code object, to show the arguments of its calls."""
+
+    __slots__ = ("_keyword_only", "_positional", "_show", "_star", "_stars")
+
+    def __init__(self, code: CodeType, lens: Lens) -> None:
+        names = iter(code.co_varnames)
+        self._positional = tuple(islice(names, code.co_argcount))
+        self._keyword_only = tuple(islice(names, code.co_kwonlyargcount))
+        self._star = next(names) if code.co_flags & CO_VARARGS else None
+        self._stars = next(names) if code.co_flags & CO_VARKEYWORDS else None
+        self._show = lens.show
+
+    def shown(self, frame: FrameType) -> tuple[list[str], dict[str, str]]:
+        """Positional and keyword arguments of a call that has just begun; on the hot path."""
+        show, values = self._show, frame.f_locals
+        args = [show(values[name], name) for name in self._positional if name in values]
+        kwargs = {name: show(values[name], name) for name in self._keyword_only if name in values}
+        if self._star is not None:
+            args += [show(value) for value in islice(values[self._star], MAX_ARGUMENTS)]
+        if self._stars is not None:
+            more = islice(values[self._stars].items(), MAX_ARGUMENTS)
+            kwargs |= {name: show(value, name) for name, value in more}
+        return args, kwargs
+
+
+def raised(error: BaseException, lens: Lens) -> dict[str, str]:
+    """`{type, message}` of an exception, from its data: `str` of it would run the user's code."""
+    args = _args_of(error)
+    shown = [each if type(each) is str else lens.show(each) for each in args[:MAX_ARGUMENTS]]
+    return {"type": type_name(error), "message": lens.text(", ".join(shown), MAX_MESSAGE)}
 
 
 def signature_text(function: FunctionType, code: CodeType, lens: Lens) -> str:

@@ -6,7 +6,9 @@ Runs on the thread that stopped. Values pass through `snapshot`; no user code ru
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from itertools import islice
 from types import CodeType
 from types import FrameType
 from types import MappingProxyType
@@ -19,8 +21,11 @@ from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.clock import monotonic
 from pytest_cideldill.project import Project
 
-MAX_LOCALS = 40
-"""Locals told per frame (contract, section 8)."""
+NOT_SHOWN = "<not shown: out of time>"
+"""Stands for a value when showing those before it took too long."""
+
+_MOST_NOTICED = 40
+"""Locals per frame in which secrets are looked for, if their own names are none."""
 
 _NOTICE_S = 0.05
 """Seconds that looking for secrets behind an exception may take."""
@@ -46,6 +51,17 @@ def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
             frames.append(frame)
         frame = frame.f_back
     return frames
+
+
+def visible_traceback(error: BaseException, project: Project) -> list[tuple[FrameType, int]]:
+    """`(frame, line)` of an exception's traceback without our frames, innermost first."""
+    places = []
+    place = _traceback_of(error)
+    while place is not None:
+        if not project.is_ours(place.tb_frame.f_code.co_filename):
+            places.append((place.tb_frame, place.tb_lineno))
+        place = place.tb_next
+    return places[::-1]
 
 
 def top_user_frame(frames: list[FrameType], project: Project) -> int:
@@ -74,9 +90,18 @@ def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
 
 
 def describe_frame(
-    frame: FrameType, line: int, index: int, lens: Lens, *, with_locals: bool
+    frame: FrameType,
+    line: int,
+    index: int,
+    lens: Lens,
+    *,
+    with_locals: bool,
+    deadline: float | None = None,
 ) -> dict[str, Any]:
-    """One entry of the contract's `frames`; `variables` and `arguments` only `with_locals`."""
+    """One entry of the contract's `frames`; `variables` and `arguments` only `with_locals`.
+
+    `deadline`: as for `locals_of`.
+    """
     code = frame.f_code
     described: dict[str, Any] = {
         "index": index,
@@ -87,7 +112,7 @@ def describe_frame(
         "source": lens.source_line(code.co_filename, line),
     }
     if with_locals:
-        variables = locals_of(frame, lens)
+        variables = locals_of(frame, lens, deadline)
         names = set(_parameter_names(code))
         described["arguments"] = [entry for entry in variables if entry["name"] in names]
         described["variables"] = {
@@ -96,21 +121,30 @@ def describe_frame(
     return described
 
 
-def locals_of(frame: FrameType, lens: Lens) -> list[dict[str, str]]:
+def locals_of(frame: FrameType, lens: Lens, deadline: float | None = None) -> list[dict[str, str]]:
     """`[{name, type, value}]` of a frame's locals, in the order of their definition.
 
     Names that only the interpreter or pytest's assertion rewriting made are left out.
+
+    Args:
+        frame: Of a function; the globals of a module are not told.
+        lens: Shows the values, and knows how many there may be.
+        deadline: Of `clock.monotonic`, behind which values are left out; default: in `capture_ms`.
     """
-    if frame.f_code.co_name == "<module>":
-        return []  # a module's globals are not news
+    if deadline is None:
+        deadline = monotonic() + lens.limits.capture_ms / 1000
     shown: list[dict[str, str]] = []
-    for name, value in list(frame.f_locals.items()):
-        if name.startswith("@") or name in _HIDDEN:
-            continue
-        if len(shown) == MAX_LOCALS:
-            break
-        shown.append({"name": name, "type": type_name(value), "value": lens.show(value, name)})
+    for name, value in islice(_named_locals(frame), lens.limits.max_locals):
+        told = lens.show(value, name) if monotonic() <= deadline else NOT_SHOWN
+        shown.append({"name": name, "type": type_name(value), "value": told})
     return shown
+
+
+def _named_locals(frame: FrameType) -> Iterator[tuple[str, object]]:
+    if frame.f_code.co_name != "<module>":  # a module's globals are not news
+        for name, value in list(frame.f_locals.items()):
+            if not name.startswith("@") and name not in _HIDDEN:
+                yield name, value
 
 
 def short_locals(frame: FrameType, lens: Lens) -> dict[str, str]:
@@ -124,13 +158,15 @@ def notice_secrets(frame: FrameType, lens: Lens, more: Mapping[str, object] = _N
     Texts that others make of them (reports, a `repr`) tell the value without its name.
     """
     if frame.f_code.co_name != "<module>":
-        locals_of(frame, lens)
+        for count, (name, value) in enumerate(_named_locals(frame)):
+            if count < _MOST_NOTICED or lens.is_sensitive(name):
+                lens.notice(value, name)
         forget_locals(frame)
     else:
         more = {**frame.f_globals, **more}
     for name, value in list(more.items()):
         if lens.is_sensitive(name):
-            lens.show(value, name)
+            lens.notice(value, name)
 
 
 def notice_secrets_behind(error: BaseException, lens: Lens) -> None:

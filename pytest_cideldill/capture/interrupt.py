@@ -7,21 +7,29 @@ not know what is evaluated or who decides that it takes too long.
 from __future__ import annotations
 
 import ctypes
+import opcode
 import signal
+import sys
 import threading
 import time
 from _thread import allocate_lock
 from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
+from types import MethodType
+from typing import Any
 from typing import Final
 from typing import TypeVar
 
+_A = TypeVar("_A")
 _T = TypeVar("_T")
 
 
 class Interrupted(Exception):
-    """The work was interrupted before it came to an end."""
+    """The work was interrupted before it came to an end.
+
+    Its cause is what was being handled when that happened.
+    """
 
 
 class Interruption(BaseException):
@@ -39,6 +47,14 @@ _JUMPS: Final = range(100)
 _SLEEP: Final = (time.sleep,)
 _main_thread: Final = threading.main_thread  # tests patch `threading`
 
+_HAS_SIGNALS: Final = hasattr(signal, "pthread_kill")
+_BREAKS: Final = frozenset(
+    number
+    for name, number in opcode.opmap.items()
+    if name == "RESUME" or ("JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name)
+)
+"""Operations at which a thread that waits for its turn raises what was sent."""
+
 
 class Interruptor:
     """Lets other threads interrupt what one thread runs.
@@ -49,12 +65,14 @@ class Interruptor:
     ends when it ends.
     """
 
-    __slots__ = ("_ident", "_lock", "_sending", "_state", "sent")
+    __slots__ = ("_ident", "_is_asked", "_lock", "_sending", "_state", "sent")
 
     def __init__(self) -> None:
         self._state = _IDLE
-        self._ident = 0
+        self._ident = get_ident()
         self._sending = False
+        # Whether the signal handler is to raise.
+        self._is_asked = False
         # Taken by interrupting threads only: an interruption that arrived while the evaluating
         # thread takes it could leave it locked.
         self._lock = allocate_lock()
@@ -68,43 +86,45 @@ class Interruptor:
             Interrupted: The work was interrupted.
         """
         self._ident = get_ident()
-        self.sent = False
-        restore = _hear_signals()
+        restore = self.hear_signals()
         try:
-            return self._run_and_close(work)
+            return self.call(_call, work)
         finally:
-            restore()
+            if restore is not None:
+                restore()
 
-    def interrupt(self) -> bool:
-        """Interrupt the work; False if none is running."""
-        with self._lock:
-            # Set before the state is read; the evaluating thread does it the other way round, so
-            # that one of the two sees the other.
-            self._sending = True
-            try:
-                if self._state is not _RUNNING:
-                    return False
-                self.sent = True
-                _raise_in(self._ident, Interruption)
-                _wake(self._ident)
-                return True
-            finally:
-                self._sending = False
+    @property
+    def is_running(self) -> bool:
+        """Whether there is work to interrupt."""
+        return self._state is _RUNNING
 
-    def _run_and_close(self, work: Callable[[], _T]) -> _T:
-        results: list[_T] = []
+    def call(self, work: Callable[[_A], _T], argument: _A) -> _T:
+        """`run(lambda: work(argument))` for the hot path, always on the thread that made this.
+
+        `hear_signals` is the caller's business.
+
+        Raises:
+            Interrupted: The work was interrupted.
+        """
+        __tracebackhide__ = True
+        self.sent = self._is_asked = False
+        is_done = False
+        handled: BaseException | None = None
+        stray: BaseException | None = None
         try:
             self._state = _RUNNING
-            results.append(work())
+            result = work(argument)
             self._state = _CLOSED
-        except Interruption:
-            pass
+            is_done = True
+            return result
+        except Interruption as interruption:
+            handled = interruption.__context__
         finally:
             # From here on nothing may be sent. What was sent and has not arrived is waited for: it
             # arrives at one of the next jumps. To take it back instead (SetAsyncExc with NULL)
             # would leave the interpreter's eval breaker set for ever: every jump of every thread
             # would be slower, and on 3.11 the next traced function would never end.
-            while True:
+            while not is_done or self._sending or self.sent:
                 try:
                     self._state = _CLOSED
                     while self._sending:
@@ -114,9 +134,101 @@ class Interruptor:
                     break
                 except Interruption:
                     continue
-        if not results:
-            raise Interrupted
-        return results[0]
+                except BaseException as error:  # noqa: BLE001 - Ctrl-C must not end the wait
+                    stray = error
+            if stray is not None:
+                raise stray
+        raise Interrupted from handled
+
+    def interrupt(self, is_meant: Callable[[], bool] = lambda: True) -> bool:
+        """Interrupt the work.
+
+        Args:
+            is_meant: Asked when the work can't be replaced by another one any more; must be quick.
+
+        Returns:
+            False if none is running, none that is meant, or it can't be interrupted at present.
+        """
+        with self._lock:
+            # Set before the state is read; the evaluating thread does it the other way round, so
+            # that one of the two sees the other.
+            self._sending = True
+            try:
+                if self._state is not _RUNNING or not is_meant():
+                    return False
+                return self._send()
+            finally:
+                self._sending = False
+
+    def hear_signals(self) -> Callable[[], None] | None:
+        """Let SIGURG interrupt the main thread, blocking calls as well.
+
+        A handler that the program has installed stays. Of several of ours the latest counts.
+
+        Returns:
+            The undo, for the main thread; None when nothing was done.
+        """
+        if not is_main_thread() or not _HAS_SIGNALS:
+            return None
+        before: Any = signal.getsignal(signal.SIGURG)
+        is_free = before is signal.SIG_DFL or before is signal.SIG_IGN
+        if before == self._on_signal or not (is_free or _is_ours(before)):
+            return None
+        signal.signal(signal.SIGURG, self._on_signal)
+
+        def restore() -> None:
+            if signal.getsignal(signal.SIGURG) == self._on_signal:
+                signal.signal(signal.SIGURG, before)
+
+        return restore
+
+    def _send(self) -> bool:
+        handler: Any = signal.getsignal(signal.SIGURG) if _HAS_SIGNALS else None
+        if handler == self._on_signal:
+            self.sent = self._is_asked = True
+            signal.pthread_kill(self._ident, signal.SIGURG)
+            return True
+        # A handler of the program's ends blocking calls as well.
+        can_wake = callable(handler) and self._ident == _main_thread().ident
+        if not can_wake and not _is_at_a_break(self._ident):
+            return False
+        self.sent = True
+        _raise_in(self._ident, Interruption)
+        if can_wake:
+            signal.pthread_kill(self._ident, signal.SIGURG)
+        return True
+
+    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
+        """On the main thread, hence never too late: it looks what runs now."""
+        if self._is_asked and self._state is _RUNNING:
+            self._is_asked = False
+            raise Interruption
+
+
+def is_main_thread() -> bool:
+    """Whether this is the thread that signal handlers run on."""
+    return get_ident() == _main_thread().ident
+
+
+def _call(work: Callable[[], _T]) -> _T:
+    return work()
+
+
+def _is_ours(handler: Any) -> bool:
+    return type(handler) is MethodType and handler.__func__ is Interruptor._on_signal
+
+
+def _is_at_a_break(ident: int) -> bool:
+    """Whether a thread will raise at once what is sent to it.
+
+    On 3.11 no traced thread can begin a function while an exception waits for any thread, and we
+    trace all. There a thread in a call to C code, perhaps one that waits for another thread, is
+    left alone.
+    """
+    if sys.version_info >= (3, 12):
+        return True
+    frame = sys._current_frames().get(ident)
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] in _BREAKS
 
 
 def _raise_in(ident: int, exception: type[BaseException]) -> None:
@@ -124,33 +236,3 @@ def _raise_in(ident: int, exception: type[BaseException]) -> None:
     # Converted here, not by `argtypes`: the function object is shared with all users of ctypes.
     argument = ctypes.py_object(exception)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), argument)
-
-
-def _wake(ident: int) -> None:
-    """End a blocking call of the main thread, where the platform can."""
-    if ident == _main_thread().ident and hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(ident, signal.SIGURG)
-
-
-def _hear_signals() -> Callable[[], None]:
-    """Let SIGURG end blocking calls of the main thread; returns the undo.
-
-    A handler in Python is needed: the interruption is raised when its first bytecode runs. One
-    that is there already serves as well; one installed by C code could not be put back.
-    """
-    if get_ident() != _main_thread().ident or not hasattr(signal, "pthread_kill"):
-        return lambda: None
-    before = signal.getsignal(signal.SIGURG)
-    if before is not signal.SIG_DFL and before is not signal.SIG_IGN:
-        return lambda: None
-    signal.signal(signal.SIGURG, _ignore)
-    return lambda: _restore(before)
-
-
-def _restore(before: signal.Handlers) -> None:
-    if signal.getsignal(signal.SIGURG) is _ignore:
-        signal.signal(signal.SIGURG, before)
-
-
-def _ignore(_signum: int, _frame: FrameType | None) -> None:
-    """Nothing: that it runs is enough."""

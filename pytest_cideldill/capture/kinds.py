@@ -49,6 +49,9 @@ class Renderer(Protocol):
 
 Draw = Callable[[Renderer, Any, int], str]
 
+_FEW_DIGITS: Final = 20
+_MOST_DIGITS: Final = 640
+
 
 def _own_repr(base: type) -> Draw:
     own_repr: Any = base.__repr__
@@ -57,8 +60,9 @@ def _own_repr(base: type) -> Draw:
 
 def _int(renderer: Renderer, x: int, _depth: int) -> str:
     bits = int.bit_length(x)
-    # About 3.3 bits a digit; beyond 4,300 digits CPython refuses to convert at all.
-    return int.__repr__(x) if bits <= 3 * renderer.string_limit else f"<int of {bits} bits>"
+    # About 3.3 bits a digit; beyond a limit, of 640 at least, CPython refuses to convert at all.
+    digits = min(max(renderer.string_limit, _FEW_DIGITS), _MOST_DIGITS)
+    return int.__repr__(x) if bits <= 3 * digits else f"<int of {bits} bits>"
 
 
 def _str(renderer: Renderer, x: str, _depth: int) -> str:

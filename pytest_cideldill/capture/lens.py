@@ -8,13 +8,19 @@ from __future__ import annotations
 import linecache
 from types import FrameType
 
-from pytest_cideldill.capture.snapshot import Limits
+from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 
-SHORT = Limits(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
-"""What a value in a list of locals or arguments may take."""
+SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
+"""What a value in a list of locals or arguments may take; lower limits lower it, a longer string
+lengthens it."""
+
+NOTICED = Detail(depth=3, items=10, attributes=10, string=200, text=600, milliseconds=5)
+"""In what part of a value secrets are looked for, whatever the limits are."""
 
 MAX_SOURCE = 200
 """Characters of a source line."""
@@ -35,11 +41,21 @@ class Lens:
     Args:
         project: Tells user code and paths.
         redactor: Knows secrets.
+        limits: How much is captured.
     """
 
-    def __init__(self, project: Project, redactor: Redactor) -> None:
+    def __init__(self, project: Project, redactor: Redactor, limits: Limits = DEFAULTS) -> None:
         self.project = project
+        self.limits = limits
         self._redactor = redactor
+        self._short = Detail(
+            depth=min(SHORT.depth, limits.max_depth),
+            items=min(SHORT.items, limits.max_items),
+            attributes=min(SHORT.attributes, limits.max_attributes),
+            string=limits.max_string,
+            text=max(SHORT.text, limits.max_string + 100),
+            milliseconds=min(SHORT.milliseconds, limits.capture_ms),
+        )
 
     def show(self, value: object, name: str = "") -> str:
         """A short rendering of a value that is known under `name`."""
@@ -49,7 +65,15 @@ class Lens:
             shown = repr(value) if kind is not int or _is_short(value) else ""
             if shown and not (name and self._redactor.name_is_sensitive(name)):
                 return shown
-        return render(value, SHORT, self._redactor, name)
+        return render(value, self._short, self._redactor, name)
+
+    def notice(self, value: object, name: str) -> None:
+        """Know the secrets in a value: others may tell them in texts without their names."""
+        kind = type(value)
+        if value is None or kind is bool or not self._redactor.enabled:
+            return
+        if (kind is not int and kind is not float) or self._redactor.name_is_sensitive(name):
+            render(value, NOTICED, self._redactor, name)
 
     def is_sensitive(self, name: str) -> bool:
         """Whether what has this name is never shown."""

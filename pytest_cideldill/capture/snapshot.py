@@ -30,14 +30,14 @@ from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.redact import Redactor
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "class_name", "render", "type_name"]
+__all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 
 _args_of: Final = BaseException.__dict__["args"].__get__
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much of a value is shown. Defaults: section 8 of the contract.
+class Detail:
+    """How much of one value is shown.
 
     Attributes:
         depth: Levels of containers and objects that are opened; what lies below is counted.
@@ -56,18 +56,18 @@ class Limits:
     milliseconds: float = 50
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_DETAIL: Final = Detail()
 
 
 def render(
-    value: object, limits: Limits = DEFAULT_LIMITS, redactor: Redactor | None = None, name: str = ""
+    value: object, detail: Detail = DEFAULT_DETAIL, redactor: Redactor | None = None, name: str = ""
 ) -> str:
     """One line like `Cart(items=[3 items], coupon='BULK10')`; can be encoded as UTF-8.
 
     Runs no user code and never raises: what can't be shown becomes `<unrenderable: TypeError>`.
     """
     try:
-        return _fitted(_Rendering(limits, redactor).named(name, value, limits.depth), limits.text)
+        return _fitted(_Rendering(detail, redactor).named(name, value, detail.depth), detail.text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on what it shows
         return f"<unrenderable: {class_name(type(error))}>"
 
@@ -81,29 +81,29 @@ def _fitted(text: str, limit: int) -> str:
 class _Rendering:
     """One rendering: what is left of its limits, and the objects it is inside of."""
 
-    __slots__ = ("_deadline", "_layouts", "_left", "_limits", "_path", "_redactor")
+    __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor")
 
-    def __init__(self, limits: Limits, redactor: Redactor | None) -> None:
+    def __init__(self, detail: Detail, redactor: Redactor | None) -> None:
         self._redactor = redactor
-        self._limits = limits
-        self._left = limits.text
-        self._deadline = clock.monotonic() + limits.milliseconds / 1000
+        self._detail = detail
+        self._left = detail.text
+        self._deadline = clock.monotonic() + detail.milliseconds / 1000
         self._path: set[int] = set()
         self._layouts: dict[int, Layout] = {}
 
     @property
     def string_limit(self) -> int:
         """Characters per string."""
-        return self._limits.string
+        return self._detail.string
 
     def shown(self, x: str) -> str:
         """The start of a string, its secrets replaced before it is cut."""
-        limit = self._limits.string
+        limit = self._detail.string
         return self._redactor.redact_text(x, limit) if self._redactor else x[:limit]
 
     def shown_bytes(self, x: bytes) -> bytes:
         """Like `shown`."""
-        limit = self._limits.string
+        limit = self._detail.string
         return self._redactor.redact_bytes(x, limit) if self._redactor else x[:limit]
 
     def named(self, name: Any, x: Any, depth: int) -> str:
@@ -145,12 +145,12 @@ class _Rendering:
         parts = self._parts(
             items,
             lambda pair: f"{self.value(pair[0], below)}: {self.named(pair[0], pair[1], below)}",
-            self._limits.items,
+            self._detail.items,
         )
         return "{" + ", ".join(_with_rest(parts, count, "items")) + "}"
 
     def _joined(self, items: Iterator[Any], count: int, depth: int) -> str:
-        parts = self._parts(items, lambda item: self.value(item, depth - 1), self._limits.items)
+        parts = self._parts(items, lambda item: self.value(item, depth - 1), self._detail.items)
         return ", ".join(_with_rest(parts, count, "items"))
 
     def _parts(self, items: Iterator[Any], draw: Callable[[Any], str], most: int) -> list[str]:
@@ -200,7 +200,7 @@ class _Rendering:
             return self._joined(iter(args), len(args), depth) if depth > 0 or not args else "…"
         if depth > 0 and (fields := _named_fields(x, cls)):
             pairs = zip(fields, tuple.__iter__(x), strict=False)
-            return ", ".join(self._parts(pairs, self._pair(depth), self._limits.attributes))
+            return ", ".join(self._parts(pairs, self._pair(depth), self._detail.attributes))
         for base in layout.mro(cls):
             draw = LEAVES.get(id(base)) or CONTAINERS.get(id(base))
             if draw is not None:
@@ -213,7 +213,7 @@ class _Rendering:
         if attributes and depth <= 0:
             parts.append("…")
         elif attributes:
-            shown = self._parts(iter(attributes), self._pair(depth), self._limits.attributes)
+            shown = self._parts(iter(attributes), self._pair(depth), self._detail.attributes)
             parts += _with_rest(shown, len(attributes), "attributes")
         return f"{layout.short_name(cls)}({', '.join(parts)})"
 

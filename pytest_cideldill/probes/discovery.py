@@ -6,12 +6,15 @@ call for a binding (which scans) when one fits.
 
 from __future__ import annotations
 
+import os
 import sys
+from _thread import allocate_lock
 from collections.abc import Callable
 from types import CodeType
 from types import FrameType
 
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Handlers
@@ -23,8 +26,7 @@ from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.interpose import original_code
 
 IS_FREE = sys.version_info >= (3, 12)
-"""Whether discovery costs nothing where nothing is new. On 3.11 it stays off: `sys.settrace` would
-cost at every call, and what is imported late binds at the next phase or test."""
+"""Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""
 
 
 class Discovery:
@@ -34,6 +36,7 @@ class Discovery:
         project: Tells user code.
         guard: Threads that evaluate for us see nothing.
         recording: Offered every module before it runs.
+        lines: Offered all code before it runs; told the lines that are passed.
         means_any: Whether a breakpoint may mean a function inside a code object.
         bind: Binds breakpoints now.
         warn: Told why there is no source, or of a failure of ours.
@@ -44,51 +47,96 @@ class Discovery:
         project: Project,
         guard: EvaluationGuard,
         recording: Recording,
+        lines: LineProbes,
         means_any: Callable[[CodeType, str], bool],
         bind: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
         self._recording = recording
+        self._lines = lines
         self._means_any = means_any
         self._bind = bind
         self._warn = warn
         self._source: Source | None = None
+        self._wanted = self._is_complete = self._is_closed = self._is_stale = False
+        # Held while the source is brought to what is wanted. Nobody waits for it.
+        self._lock = allocate_lock()
         self._handlers = Handlers(
             on_code=self._on_code,
             on_module_end=self._on_module_end,
-            on_line=lambda _frame, _line: None,
+            on_line=lines.passed,
             on_failure=warn,
             is_ours=project.is_ours,
             is_quiet=guard.is_quiet,
         )
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.close)
 
-    def want(self, wanted: bool) -> None:
-        """Whether code that comes into being is of interest now; any thread."""
-        if not IS_FREE:
-            if self._recording.wants_any:
-                self._warn("recording calls needs Python 3.12 or later for now")
-            return
-        if self._source is None and not wanted:
-            return
-        try:
-            if self._source is None:
-                self._source = open_source(self._handlers)
-                self._record_existing(self._source)
-            self._source.discover(wanted)
-        except SourceUnavailable as reason:
-            self._warn(f"what is imported late binds at the next test or phase only: {reason}")
+    @property
+    def source(self) -> Source | None:
+        """The event source, once something was wanted."""
+        return self._source
+
+    def want(self, wanted: bool, *, pending: bool = True) -> None:
+        """Whether code that comes into being is of interest now; any thread.
+
+        Args:
+            wanted: Whether there is any breakpoint or recording.
+            pending: Whether a function breakpoint is not bound yet. Before 3.12 those that are do
+                without us, as every call would pay: what else their names come to mean is bound at
+                the start of a phase.
+        """
+        needed = IS_FREE or pending or self._recording.wants_any or self._lines.are_any
+        self._wanted = wanted and needed
+        self._reach()
 
     def refresh(self) -> None:
         """Arm again where a program removed us; for the start of a phase."""
-        if self._source is not None:
-            self._source.refresh()
+        self._reach()
 
     def close(self) -> None:
-        """Leave no trace."""
+        """Leave no trace, for good."""
+        self._is_closed = True
         if self._source is not None:
             self._source.close()
 
-    def _record_existing(self, source: Source) -> None:
+    def _reach(self) -> None:
+        """Bring the source to what is wanted; who has the lock looks again."""
+        self._is_stale = True
+        while self._is_stale and self._lock.acquire(False):
+            try:
+                self._is_stale = False
+                self._update()
+            except SourceUnavailable as reason:
+                self._is_complete = False
+                self._warn(f"{self._loss()}: {reason}")
+            finally:
+                self._lock.release()
+
+    def _update(self) -> None:
+        if self._is_closed or not (self._wanted or self._source):
+            return
+        if self._source is None:
+            source = self._source = open_source(self._handlers)
+            if self._is_closed:
+                source.close()
+        self._source.discover(self._wanted)
+        if self._source.refresh() or not self._is_complete:
+            self._is_complete = True
+            self._look_back(self._source)
+
+    def _loss(self) -> str:
+        lost = ["what is imported late is bound at the next test or phase only"]
+        if self._recording.wants_any:
+            lost.append("calls are not recorded")
+        if self._lines.are_any:
+            lost.append("lines are not watched")
+        return " and ".join(lost)
+
+    def _look_back(self, source: Source) -> None:
+        """Take up what came into being while there were no events."""
+        for file in {probe.asked.file for probe in self._lines.probes}:
+            self._lines.arm(file)
         if not self._recording.wants_any:
             return
         for function in existing_functions():
@@ -97,6 +145,7 @@ class Discovery:
                 self._recording.consider(source, original_code(function.__code__), module)
 
     def _on_code(self, code: CodeType, frame: FrameType) -> Watch:
+        self._lines.seen(code, frame)
         module = frame.f_globals.get("__name__")
         if type(module) is not str:
             return Watch.NOTHING

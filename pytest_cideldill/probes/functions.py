@@ -7,19 +7,32 @@ under the manager's lock; `_on_call` runs on every calling thread and reads one 
 from __future__ import annotations
 
 import gc
+from _thread import get_ident
 from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType
 from types import FrameType
 from types import FunctionType
 from typing import Any
+from weakref import ref
 
 from pytest_cideldill.capture.calls import dotted_path
 from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
+from pytest_cideldill.probes.behaviors import NOTHING
+from pytest_cideldill.probes.behaviors import Call
+from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.project import Project
+from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.sources.headroom import Headroom
+from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import CannotIntercept
 from pytest_cideldill.sources.interpose import intercept
+from pytest_cideldill.sources.interpose import is_function
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
@@ -27,51 +40,23 @@ from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import parse_function_name
-
-STOPPING = frozenset({"stop", "stop_exception"})
-DEFAULT_BEHAVIOR = "stop"
+from pytest_cideldill.wire import AddBreakpoint
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionBreakpoint:
-    """A breakpoint as it was asked for. `order` grows: the newest of equals wins."""
-
-    id: str
-    name: FunctionName
-    behavior: str
-    condition: CodeType | None
-    order: int
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Exact beats bare beats glob, then the newest wins (contract, section 2)."""
-        return (int(self.name.precision), self.order)
-
-    @property
-    def stops_before(self) -> bool:
-        """Whether a call pauses before it begins."""
-        return (DEFAULT_BEHAVIOR if self.behavior == "yield" else self.behavior) in STOPPING
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One intercepted call, as handed to the owner of pauses."""
-
-    breakpoint: FunctionBreakpoint
-    function: FunctionType
-    code: CodeType
-    frame: FrameType
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    reason: str
-
-
-@dataclass(slots=True)
 class _Intercepted:
-    """A swapped function. The strong reference keeps its id from being reused."""
+    """A swapped function. It is not kept alive: what a closure holds is the program's.
 
-    function: FunctionType
+    Attributes:
+        function: The function while it lives; another one may have its id later.
+        code: Its original code.
+        path: Its dotted path.
+        undo: Puts the original code back.
+    """
+
+    function: ref[FunctionType]
     code: CodeType
+    path: str
     undo: Callable[[], None]
 
 
@@ -94,8 +79,10 @@ class FunctionProbes:
     Args:
         project: Bare names and globs mean functions of user code only.
         guard: Threads that evaluate for us hit nothing.
-        on_hit: What to do at a call that pauses.
+        on_hit: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
+        record: Has the calls of a function recorded: its code, its dotted path.
+        unrecord: Ends that.
     """
 
     def __init__(
@@ -104,7 +91,11 @@ class FunctionProbes:
         guard: EvaluationGuard,
         on_hit: OnHit,
         on_failure: Callable[[str], None],
+        record: Callable[[CodeType, str], None] = lambda _code, _path: None,
+        unrecord: Callable[[CodeType], None] = lambda _code: None,
     ) -> None:
+        self._record = record
+        self._unrecord = unrecord
         self._project = project
         self._guard = guard
         self._on_hit = on_hit
@@ -113,23 +104,48 @@ class FunctionProbes:
         self._order = 0
         self._swapped: dict[int, _Intercepted] = {}
         self._refused: dict[int, str] = {}
-        # id(function) → the breakpoint that governs it; replaced whole, read without a lock.
+        self._headroom = Headroom()
+        # id(function) → the breakpoint that governs it.
         self._governing: dict[int, FunctionBreakpoint] = {}
+        # Those that act; items are set and popped, the calls read them without a lock.
+        self._acting: dict[int, FunctionBreakpoint] = {}
+        self._default = DEFAULT_BEHAVIOR
+        # Ids of the code of swapped functions; replaced whole too.
+        self._bound: frozenset[int] = frozenset()
+        # Thread → the code that starts on it and is to be bound.
+        self._started: dict[int, CodeType] = {}
         self._failed_conditions: set[str] = set()
 
-    def add(self, id: str, function_name: str, behavior: str, condition: str | None) -> None:
+    def add(self, asked: AddBreakpoint) -> None:
         """Add a breakpoint, or change the one with this id.
 
         Raises:
             ValueError: The name or the condition is malformed.
         """
-        name = parse_function_name(function_name)
-        code = compile_condition(condition) if condition else None
-        known = self._breakpoints.get(id)
+        name = parse_function_name(asked.function_name)
+        condition = compile_condition(asked.condition) if asked.condition else None
+        known = self._breakpoints.get(asked.id)
         self._order += 1
-        order = known.order if known else self._order
-        self._breakpoints[id] = FunctionBreakpoint(id, name, behavior, code, order)
-        self._failed_conditions.discard(id)
+        self._breakpoints[asked.id] = FunctionBreakpoint(
+            asked.id,
+            name,
+            asked.behavior,
+            condition,
+            known.order if known else self._order,
+            asked.after_behavior,
+            asked.replacement,
+        )
+        self._failed_conditions.discard(asked.id)
+
+    def set_default(self, behavior: str) -> None:
+        """What behaviors that yield mean from now on; then `bind`."""
+        self._default = behavior
+
+    def functions_of(self, id: str) -> list[FunctionType]:
+        """The functions that a breakpoint governs now."""
+        mine = [key for key, each in self._governing.items() if each.id == id]
+        alive = (self._swapped[key].function() for key in mine if key in self._swapped)
+        return [function for function in alive if function is not None]
 
     @property
     def are_any(self) -> bool:
@@ -137,20 +153,25 @@ class FunctionProbes:
         return bool(self._breakpoints)
 
     def mean_any_in(self, root: CodeType, module: str) -> bool:
-        """Whether a name may mean a function inside a code object that is not bound yet.
+        """Whether a name may mean a function of a code object that starts and is not bound yet.
 
-        Compares names, scans nothing; called whenever code starts for the first time.
+        Of a module, whether it may mean any function inside. Compares names, scans nothing; called
+        whenever code starts for the first time.
         """
-        names = [each.name for each in list(self._breakpoints.values())]
+        candidates = self._candidates(root.co_filename)
+        if not candidates:
+            return False
+        is_module = root.co_name == "<module>"
         file = self._project.relative(root.co_filename)
-        bound = {id(each.code) for each in list(self._swapped.values())}
-        pending = [root] if names else []
-        while pending:
-            code = pending.pop()
-            if any(name.matches(module, code.co_qualname, file) for name in names):
-                return id(code) not in bound
-            pending += [each for each in code.co_consts if type(each) is CodeType]
-        return False
+        found = any(
+            id(code) not in self._bound
+            and is_function(code)
+            and any(each.name.matches(module, code.co_qualname, file) for each in candidates)
+            for code in (_codes_in(root) if is_module else (root,))
+        )
+        if found and not is_module:
+            self._started[get_ident()] = root
+        return found
 
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
@@ -164,48 +185,77 @@ class FunctionProbes:
     def bind(self) -> list[Binding]:
         """Find the functions that the names mean now; swap and restore what changed.
 
-        One scan of the garbage collector's objects (1 ms per 16,000), only with breakpoints.
+        One scan of the garbage collector's objects (1 ms per 16,000), only with breakpoints. For a
+        function that has just started, of its young objects only: that function is one of them.
         """
-        governing: dict[int, FunctionBreakpoint] = {}
-        functions: dict[int, FunctionType] = {}
-        if self._breakpoints:
-            for function in self._all_functions():
-                best = self._best(function)
-                if best is not None:
-                    governing[id(function)] = best
-                    functions[id(function)] = function
-        self._governing = governing
-        self._refused.clear()
-        for key in [key for key in self._swapped if key not in governing]:
-            self._swapped.pop(key).undo()
-        for key, function in functions.items():
-            self._swap(key, function)
-        return [self._binding(each, functions) for each in self._breakpoints.values()]
+        started = self._started.pop(get_ident(), None)
+        young = [] if started is None or id(started) in self._bound else _young_functions()
+        if any(each.__code__ is started for each in young):
+            found, governing = self._meant(young)
+            self._governing = self._governing | governing
+        else:
+            found, self._governing = self._meant(existing_functions() if self._breakpoints else [])
+            self._refused.clear()
+            for key in [key for key in self._swapped if key not in self._governing]:
+                undone = self._swapped.pop(key)
+                undone.undo()
+                self._unrecord(undone.code)
+        self._headroom.set(wanted=bool(self._governing))
+        default = self._default
+        acting = {key: each for key, each in self._governing.items() if each.acts(default)}
+        for key in [key for key in self._acting if key not in acting]:
+            self._acting.pop(key)
+        self._acting.update(acting)
+        for function in found:
+            self._swap(function)
+        self._bound = frozenset(id(each.code) for each in self._swapped.values())
+        return [self._binding(each) for each in self._breakpoints.values()]
 
-    def _all_functions(self) -> list[FunctionType]:
-        # By type identity: isinstance would run a user's __class__ property.
-        return [each for each in gc.get_objects() if type(each) is FunctionType]
+    def _meant(
+        self, functions: list[FunctionType]
+    ) -> tuple[list[FunctionType], dict[int, FunctionBreakpoint]]:
+        """Those of the functions that names mean, and by id the breakpoint that governs each."""
+        by_file: dict[str, list[FunctionBreakpoint]] = {}
+        found, governing = [], {}
+        for function in functions:
+            file = function.__code__.co_filename
+            candidates = by_file.get(file)
+            if candidates is None:
+                candidates = by_file[file] = self._candidates(file)
+            best = self._best(function, candidates) if candidates else None
+            if best is not None:
+                found.append(function)
+                governing[id(function)] = best
+        return found, governing
 
-    def _best(self, function: FunctionType) -> FunctionBreakpoint | None:
+    def _candidates(self, file: str) -> list[FunctionBreakpoint]:
+        """The breakpoints that may mean a function defined in this file."""
+        every = list(self._breakpoints.values())
+        if self._project.is_user(file):
+            return every
+        if self._project.is_ours(file):
+            return []
+        return [each for each in every if each.name.precision is Precision.EXACT]
+
+    def _best(
+        self, function: FunctionType, candidates: list[FunctionBreakpoint]
+    ) -> FunctionBreakpoint | None:
         code = original_code(function.__code__)
-        matching = [
-            each for each in self._breakpoints.values() if self._means(each.name, function, code)
-        ]
+        matching = [each for each in candidates if self._means(each.name, function, code)]
         # A stand-in runs the code of a function that is intercepted: its call would stop twice.
-        if not matching or is_stand_in(function) or self._project.is_ours(code.co_filename):
+        if not matching or is_stand_in(function) or not is_function(code):
             return None
         return max(matching, key=lambda each: each.rank)
 
     def _means(self, name: FunctionName, function: FunctionType, code: CodeType) -> bool:
         file = "" if name.path is None else self._project.relative(code.co_filename)
-        if not name.matches(module_name(function), code.co_qualname, file):
-            return False
-        return name.precision is Precision.EXACT or self._project.is_user(code.co_filename)
+        return name.matches(module_name(function), code.co_qualname, file)
 
-    def _swap(self, key: int, function: FunctionType) -> None:
-        if key in self._swapped or is_trampoline(function.__code__):
+    def _swap(self, function: FunctionType) -> None:
+        key, code, alive = id(function), function.__code__, ref(function)
+        if is_trampoline(code):
             return
-        code = function.__code__
+        path = dotted_path(function, code)
 
         def on_call(
             frame: FrameType,
@@ -214,21 +264,43 @@ class FunctionProbes:
             kwargs: dict[str, Any],
         ) -> Any:
             __tracebackhide__ = True
-            governing = self._governing.get(key)
-            if governing is None or not governing.stops_before or self._guard.is_quiet():
-                return original(*args, **kwargs)
+            governing, function = self._acting.get(key), alive()
+            if governing is None or function is None or self._guard.is_quiet():
+                return PASS
             reason = self._reason(governing, frame)
             if reason is None:
-                return original(*args, **kwargs)
-            call = Call(governing, function, code, frame, args, kwargs, reason)
-            return self._on_hit(call, original)
+                return PASS
+            stops = governing.stops_before(self._default) or reason != "breakpoint"
+            call = Call(
+                governing,
+                path,
+                function,
+                code,
+                frame,
+                args,
+                kwargs,
+                reason if stops else None,
+                partial(self._completions, key),
+                partial(self._replacement, key),
+            )
+            return called(code, partial(self._on_hit, call), original, self._project.is_ours)
 
         try:
-            undo = intercept(function, on_call)
+            undo = intercept(function, on_call, partial(self._acting.get, key))
         except CannotIntercept as error:
             self._refused[key] = str(error)
         else:
-            self._swapped[key] = _Intercepted(function, code, undo)
+            self._swapped[key] = _Intercepted(alive, code, path, undo)
+            self._record(code, path)
+
+    def _completions(self, key: int) -> frozenset[str]:
+        """At which completions the governing breakpoint stops now."""
+        governing = self._governing.get(key)
+        return NOTHING if governing is None else governing.completions(self._default)
+
+    def _replacement(self, key: int) -> str:
+        governing = self._governing.get(key)
+        return "" if governing is None else governing.replacement
 
     def _reason(self, governing: FunctionBreakpoint, frame: FrameType) -> str | None:
         """Why this call pauses, None when its condition says no.
@@ -251,15 +323,22 @@ class FunctionProbes:
             )
             return "condition_error"
 
-    def _binding(
-        self, governing: FunctionBreakpoint, functions: dict[int, FunctionType]
-    ) -> Binding:
+    def _binding(self, governing: FunctionBreakpoint) -> Binding:
         mine = [key for key, each in self._governing.items() if each is governing]
-        bound = [
-            dotted_path(functions[key], self._swapped[key].code)
-            for key in mine
-            if key in self._swapped
-        ]
+        bound = {self._swapped[key].path for key in mine if key in self._swapped}
         refusals = [self._refused[key] for key in mine if key in self._refused]
         message = refusals[0] if refusals and not bound else None
-        return Binding(governing.id, sorted(set(bound)), message)
+        return Binding(governing.id, sorted(bound), message)
+
+
+def _young_functions() -> list[FunctionType]:
+    """Those that the garbage collector has not seen more than twice: thousands of objects."""
+    young = gc.get_objects(generation=0) + gc.get_objects(generation=1)
+    return [each for each in young if type(each) is FunctionType]
+
+
+def _codes_in(root: CodeType) -> Iterator[CodeType]:
+    for constant in root.co_consts:
+        if type(constant) is CodeType:
+            yield constant
+            yield from _codes_in(constant)

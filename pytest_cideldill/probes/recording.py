@@ -1,7 +1,7 @@
-"""Recorded calls of functions chosen by glob: when, with what, to what end; nothing is changed.
+"""Records of calls: when, by whom, with what, to what end. Nothing of the program is changed.
 
-Runs on the calling threads, through the event source; rows go to the call log. The hot path of a
-recorded call is `_on_start` and `_on_end`.
+Recorded are the functions chosen by glob and those that have a breakpoint. Runs on the calling
+threads, through the event source; rows go to the log. The hot path is `_on_start` and `_on_end`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,85 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from itertools import count
 from types import CodeType
 from types import FrameType
 from typing import Any
 
 from pytest_cideldill import clock
-from pytest_cideldill.capture.calls import arguments_text
+from pytest_cideldill.capture.calls import Parameters
+from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
+from pytest_cideldill.sources.interpose import is_trampoline
+
+Row = tuple[Any, ...]
+"""As `log.Row`."""
+
+_GENERATES = 0x20 | 0x200  # CO_GENERATOR, CO_ASYNC_GENERATOR
+
+_MOST_ANNOUNCED = 100
+
+_current: ContextVar[int | None] = ContextVar("cideldill_call", default=None)
+"""The number of the recorded call that runs: the parent of those that it makes."""
+
+
+class Begun:
+    """A call under way; written by its thread.
+
+    Attributes:
+        number: Tells it apart in this process.
+        name: Dotted path of the function.
+        args: Positional arguments, shown.
+        kwargs: Keyword arguments, shown.
+        parent: Number of the recorded call that made it.
+        caller: Code and instruction that called, None at the bottom of a thread.
+        altered: What a client changed: `args`, `result` or `exception`.
+        replaced_by: Dotted path of the function that was called instead.
+        is_told: Whether the log has it as running.
+    """
+
+    __slots__ = (
+        "altered",
+        "args",
+        "caller",
+        "is_told",
+        "kwargs",
+        "name",
+        "nodeid",
+        "number",
+        "parent",
+        "replaced_by",
+        "started_at",
+        "thread",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        args: list[str],
+        kwargs: dict[str, str],
+        caller: tuple[CodeType, int] | None,
+        nodeid: str | None,
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.args = args
+        self.kwargs = kwargs
+        self.caller = caller
+        self.nodeid = nodeid
+        self.parent = _current.get()
+        self.thread = get_ident()
+        self.started_at = clock.wall()
+        self.altered: str | None = None
+        self.replaced_by: str | None = None
+        self.is_told = False
 
 
 class Recording:
@@ -31,26 +97,38 @@ class Recording:
     Args:
         patterns: Globs over dotted paths, as `shop.cart.*`.
         lens: Shows values.
-        add: Takes a row per call (`log.Row`).
+        add: Takes a row per call that ended, and per call that runs while something stops.
         position: Tells the test.
+        prefix: What the ids of calls begin with: `r1.main`.
     """
 
     def __init__(
         self,
         patterns: Iterable[str],
         lens: Lens,
-        add: Callable[[tuple[Any, ...]], None],
+        add: Callable[[Row], None],
         position: Position,
+        prefix: str = "r0.main",
     ) -> None:
         self._patterns = tuple(patterns)
         self._lens = lens
         self._add = add
         self._position = position
+        self._prefix = prefix
+        self._chosen: set[int] = set()
+        self._next_number = count(1).__next__
+        # All that run, by number. Single items are set and popped: atomic.
+        self._running: dict[int, Begun] = {}
+        # Thread → the calls that it is about to make, which have a number already.
+        self._announced: dict[int, list[tuple[CodeType, Begun]]] = {}
+        self._ours: dict[str, bool] = {}  # file → whether it is one of ours
 
     @property
     def wants_any(self) -> bool:
-        """Whether anything is to be recorded."""
+        """Whether functions were chosen by glob."""
         return bool(self._patterns)
+
+    # --- what is recorded -------------------------------------------------------------------
 
     def consider(self, source: Source, root: CodeType, module: str) -> None:
         """Record the functions inside a code object (a module's, or one function's) that match."""
@@ -59,30 +137,173 @@ class Recording:
         for code in _functions_in(root):
             name = f"{module}.{code.co_qualname.replace('.<locals>', '')}"
             if any(fnmatchcase(name, pattern) for pattern in self._patterns):
-                try:
-                    source.record_calls(code, self._starting(name), self._on_end)
-                except SourceUnavailable:
-                    continue  # made by C: it has no Python calls to tell
+                self._chosen.add(id(code))  # the source keeps the code object
+                self.record(source, code, f"{module}.{code.co_qualname}")
 
-    def _starting(self, name: str) -> OnStart:
-        show = self._lens.show
+    def unrecord(self, source: Source, code: CodeType) -> None:
+        """Record no more calls of a function that was not chosen by glob."""
+        if id(code) not in self._chosen:
+            source.stop_recording(code)
+
+    def record(self, source: Source, code: CodeType, name: str) -> None:
+        """Record the calls of one function from now on."""
+        try:
+            source.record_calls(code, self._starting(code, name), self._on_end)
+        except SourceUnavailable:
+            return  # made by C: it has no Python calls to tell
+
+    # --- on the calling threads -------------------------------------------------------------
+
+    def begin(self, name: str, call_data: dict[str, Any], frame: FrameType) -> Begun:
+        """A call that is intercepted, before it begins; then `announce` or `end` it.
+
+        Args:
+            name: Dotted path of the function.
+            call_data: What a pause tells of it.
+            frame: The trampoline's.
+        """
+        begun = Begun(
+            self._next_number(),
+            name,
+            call_data["pretty_args"],
+            call_data["pretty_kwargs"],
+            self._caller(frame),
+            self._position.nodeid,
+        )
+        self._running[begun.number] = begun
+        return begun
+
+    def announce(self, begun: Begun, code: CodeType) -> None:
+        """The next call of `code` on this thread is `begun`, if the event source tells it."""
+        expected = self._announced.setdefault(get_ident(), [])
+        expected.append((code, begun))
+        del expected[:-_MOST_ANNOUNCED]  # of generators that never start
+
+    def end(self, begun: Begun, result: object, error: BaseException | None) -> None:
+        """An intercepted call ended; unless the event source has told it already."""
+        if self._running.pop(begun.number, None) is not None:
+            self._finish(begun, result, error)
+
+    def amend(
+        self, begun: Begun, altered: str, result: object, error: BaseException | None
+    ) -> None:
+        """A client changed how a call ended: `altered` is `result` or `exception`."""
+        begun.altered = altered
+        self._finish(begun, result, error)
+
+    def tell_running(self) -> None:
+        """Have the log know the calls under way; before something stops."""
+        for begun in list(self._running.values()):
+            if not begun.is_told:
+                begun.is_told = True
+                self._add((self.told, begun, "running", None, None, None))
+
+    def id_of(self, begun: Begun) -> str:
+        """The contract's `call_id`."""
+        return f"{self._prefix}.c{begun.number}"
+
+    def _starting(self, code: CodeType, name: str) -> OnStart:
+        parameters = Parameters(code, self._lens)
+        generates = code.co_flags & _GENERATES
+        next_number, running, announced = self._next_number, self._running, self._announced
 
         def on_start(frame: FrameType) -> object:
-            return (clock.wall(), name, arguments_text(frame, show))
+            begun = _expected(announced, code) if announced else None
+            if begun is None:
+                args, kwargs = parameters.shown(frame)
+                nodeid = self._position.nodeid
+                begun = Begun(next_number(), name, args, kwargs, self._caller(frame), nodeid)
+                running[begun.number] = begun
+            if not generates:  # a generator is left at a yield, and others run meanwhile
+                _current.set(begun.number)
+            return begun
 
         return on_start
 
+    def _caller(self, frame: FrameType) -> tuple[CodeType, int] | None:
+        """Where a call came from, our own frames left out."""
+        caller = frame.f_back
+        while caller is not None:
+            code = caller.f_code
+            is_ours = self._ours.get(code.co_filename)
+            if is_ours is None:
+                is_ours = self._lens.project.is_ours(code.co_filename)
+                self._ours[code.co_filename] = is_ours
+            if not is_ours and not is_trampoline(code):
+                return code, caller.f_lasti
+            caller = caller.f_back
+        return None
+
     def _on_end(
-        self, token: object, _frame: FrameType, result: object, error: BaseException | None
+        self, token: object, frame: FrameType, result: object, error: BaseException | None
     ) -> None:
-        assert isinstance(token, tuple)
-        started_at, name, args = token
-        shown = self._lens.show(result) if error is None else None
-        raised = None if error is None else type_name(error)
-        nodeid, ended_at = self._position.nodeid, clock.wall()
-        self._add(
-            (started_at, ended_at - started_at, name, nodeid, get_ident(), args, shown, raised)
-        )
+        assert type(token) is Begun
+        self._running.pop(token.number, None)
+        if not frame.f_code.co_flags & _GENERATES:
+            _current.set(token.parent)
+        self._finish(token, result, error)
+
+    def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
+        ended_at = clock.wall()
+        if error is None:
+            self._add((self.told, begun, "success", ended_at, self._lens.show(result), None))
+        else:
+            told = raised(error, self._lens)
+            self._add((self.told, begun, "exception", ended_at, None, told))
+
+    # --- on the I/O thread ------------------------------------------------------------------
+
+    def told(self, row: Row) -> dict[str, Any]:
+        """An event of type `call` (contract, section 2, Records) from a row.
+
+        A row is `(told, Begun, status, completed at, result, exception)`. A call that was told as
+        running is told again, under its id, when it ended.
+        """
+        _, begun, status, completed_at, result, exception = row
+        values: dict[str, Any] = {
+            "type": "call",
+            "ts": begun.started_at,
+            "call_id": self.id_of(begun),
+            "method_name": begun.name.rpartition(".")[2],
+            "qualified_name": begun.name,
+            "status": status,
+            "pretty_args": begun.args,
+            "pretty_kwargs": begun.kwargs,
+            "started_at": begun.started_at,
+            "completed_at": completed_at,
+            "parent_id": None if begun.parent is None else f"{self._prefix}.c{begun.parent}",
+            "nodeid": begun.nodeid,
+            "thread": begun.thread,
+            "call_site": self._site(begun),
+        }
+        if result is not None:
+            values["pretty_result"] = result
+        if exception is not None:
+            message = self._lens.text(exception["message"])
+            values["exception"] = {**exception, "message": message}
+        for name in ("altered", "replaced_by"):
+            if getattr(begun, name) is not None:
+                values[name] = getattr(begun, name)
+        return values
+
+    def _site(self, begun: Begun) -> dict[str, Any] | None:
+        if begun.caller is None:
+            return None
+        code, place = begun.caller
+        for start, end, line in code.co_lines():
+            if start <= place < end:
+                return {"file": self._lens.project.relative(code.co_filename), "line": line}
+        return None
+
+
+def _expected(announced: dict[int, list[tuple[CodeType, Begun]]], code: CodeType) -> Begun | None:
+    """The oldest announced call of `code` on this thread."""
+    mine = announced.get(get_ident(), [])
+    for index, (expected, begun) in enumerate(mine):
+        if expected is code:
+            del mine[index]
+            return begun
+    return None
 
 
 def _functions_in(root: CodeType) -> Iterator[CodeType]:

@@ -22,24 +22,28 @@ from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link import SocketLink
-from pytest_cideldill.log import CallLog
+from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
-from pytest_cideldill.probes.discovery import IS_FREE
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.postmortem import PostMortem
+from pytest_cideldill.run.redaction import Redaction
+from pytest_cideldill.run.redaction import make_redactor
 from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.settings import NOT_IN_RUNS
+from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import conflict
+from pytest_cideldill.settings import read as read_settings
+from pytest_cideldill.sources.events import engine
 from pytest_cideldill.wire import PROTOCOL
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
@@ -57,6 +61,9 @@ HANDSHAKE_S = 10.0
 
 GOODBYE_S = 1.0
 """How long the last events may take to leave."""
+
+RESUME_S = 0.2
+"""How long a thread that goes on may wait until the front end can know it."""
 
 MAIN = "main"
 """Name of the process that is no xdist worker."""
@@ -125,48 +132,85 @@ def _switch_on(
     if not isinstance(configure, Configure):
         raise EOFError(f"the front end refused this process: {configure}")
 
+    listing = configure.list_nodeids
+    controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
+    identity = Identity(invitation.run_id, worker)
+    engine = _engine(config, connected, decoder, configure, identity, passive=controls or listing)
+    manager, link = engine.manager, engine.link
+    for command in commands[1:]:
+        manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+    manager.bind()  # opens the source when calls are recorded
+    link.start()
+
+    plugins: list[object] = [
+        Redaction(config, manager, link, engine.redactor, engine.settings),
+        Verdict(manager, link),
+    ]
+    if controls:
+        plugins.append(Controller(manager, link, variable, _reinvite(invitation)))
+    else:
+        plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
+        plugins.append(Reporting(manager, link, engine.clock, position))
+        plugins.append(PostMortem(manager, configure.pause_on))
+    for plugin in plugins:
+        config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
+    config.add_cleanup(lambda: _leave(manager, link, position))
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """The parts that plugins need."""
+
+    manager: BreakpointManager
+    link: SocketLink
+    clock: PauseClock
+    redactor: Redactor
+    settings: Settings
+
+
+def _engine(
+    config: pytest.Config,
+    connected: socket.socket,
+    decoder: FrameDecoder,
+    configure: Configure,
+    identity: Identity,
+    *,
+    passive: bool,
+) -> _Engine:
+    """Everything that debugs, put together."""
     clock = PauseClock()
-    lens = Lens(Project(str(config.rootpath)), Redactor(environ=os.environ))
+    settings = read_settings(config)
+    redactor = make_redactor(settings, configure)
+    lens = Lens(Project(str(config.rootpath)), redactor, settings.limits)
     link = SocketLink(
         connected,
         on_command=lambda command: manager.apply(command),
         on_lost=lambda: manager.release("disconnect"),
         decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
-        collect=lambda: calls.take(),
+        collect=lambda: [*rows.take(), *manager.look_around()],
+        collects_every_s=lambda: manager.looks_around_s,
     )
-    calls = CallLog(link.nudge)
+    rows = RowLog(link.nudge)
     guard = EvaluationGuard()
-    current = Position()
+    position = Position()
     pauses = Pauses(
-        Identity(invitation.run_id, worker),
-        current,
+        identity,
+        position,
         lens,
         guard,
         link.send,
         configure.lease_s,
         clock.paused,
+        before_stop=lambda: recording.tell_running(),
+        flush=lambda: link.flush(RESUME_S),
     )
-    listing = configure.list_nodeids
-    controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
-    passive = controls or listing
-    recording = Recording(() if passive else configure.record_calls, lens, calls.add, current)
-    manager = BreakpointManager(lens, guard, pauses, recording, link.send, passive=passive)
-    for command in commands[1:]:
-        manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
-    manager.bind()  # opens the source when calls are recorded
-    link.start()
-
-    plugins: list[object] = [Verdict(manager, link)]
-    if controls:
-        plugins.append(Controller(manager, link, variable, _reinvite(invitation)))
-    else:
-        plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
-        plugins.append(Reporting(manager, link, clock, position))
-        plugins.append(PostMortem(manager, configure.pause_on))
-    for plugin in plugins:
-        config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    config.add_cleanup(lambda: _leave(manager, link, position))
+    recorded = () if passive else configure.record_calls
+    recording = Recording(recorded, lens, rows.add, position, identity.prefix)
+    manager = BreakpointManager(
+        lens, guard, pauses, recording, link.send, rows.add, passive=passive
+    )
+    return _Engine(manager, link, clock, redactor, settings)
 
 
 def _leave(manager: BreakpointManager, link: SocketLink, position: PositionFile | None) -> None:
@@ -191,12 +235,7 @@ def _hello(
         rootdir=str(config.rootpath),
         cwd=os.getcwd(),
         argv=list(sys.argv),
-        engine={
-            "name": "sys.monitoring" if IS_FREE else "code-swap",
-            "why": f"Python {platform.python_version()}: calls are intercepted by a swap of "
-            "__code__; what is imported late binds "
-            + ("when its module has run" if IS_FREE else "at the next phase or test"),
-        },
+        engine=engine(),
         position_file=position.path if position is not None else None,
     )
 

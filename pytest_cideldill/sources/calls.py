@@ -17,14 +17,22 @@ from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
+from pytest_cideldill.sources.locals import release
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Who is told about the calls of one code object."""
+    """Who is told about the calls of one code object.
+
+    Attributes:
+        on_start: See `events`.
+        on_end: See `events`.
+        releases: Whether a look at the locals leaves something behind.
+    """
 
     on_start: OnStart
     on_end: OnEnd
+    releases: bool
 
 
 class Calls:
@@ -56,6 +64,9 @@ class Calls:
             if token is not None:
                 self._open[id(frame)] = (recorder, token)
             return
+        finally:
+            if recorder.releases:
+                release(frame)
         raise error
 
     def end(self, frame: FrameType, result: object, error: BaseException | None) -> None:

@@ -7,41 +7,59 @@ Runs in the process under test: swaps on the thread that commands, calls on the 
 from __future__ import annotations
 
 import inspect
+import os.path
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import AsyncGeneratorType
 from types import CellType
 from types import CodeType
+from types import CoroutineType
 from types import FrameType
 from types import FunctionType
+from types import GeneratorType
 from typing import Any
 from typing import Final
+from weakref import ref
 
 OnCall = Callable[[FrameType, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+PASS: Final = object()
+"""What `on_call` returns for a call that goes on as if it were not intercepted."""
+
+FRAMES: Final = 3
+"""Python frames of such a call; it would be one without us."""
 
 # Stands in the template for the trampoline object; a method is called on it because calling a
 # string literal itself would make the compiler warn.
 _SENTINEL: Final = "\0cideldill"
 
-_KINDS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-_KIND_NAMES: Final = {
-    inspect.CO_GENERATOR: "a generator function",
-    inspect.CO_COROUTINE: "a coroutine function",
-    inspect.CO_ASYNC_GENERATOR: "an async generator function",
+_KINDS: Final = {
+    inspect.CO_GENERATOR: GeneratorType,
+    inspect.CO_COROUTINE: CoroutineType,
+    inspect.CO_ASYNC_GENERATOR: AsyncGeneratorType,
 }
+_getframe: Final = sys._getframe  # tests patch `sys`
+_ANY_KIND: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
-# By kind: what stands before `def`, and the body. The three kinds missing here are refused.
-_BODIES: Final = {0: ("", "return {call}")}
+_FUNCTION: Final = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
+"""Flags of the code of a function; that of a class body or a module has them not."""
 
+# A generator is made by an instruction of its code; the flag of its kind only tells others what to
+# expect. So the trampolines of all kinds are plain code that returns what the original gives: the
+# generator itself, with its own frame, and nothing of ours runs when it goes on.
 _TEMPLATE: Final = """\
 def _outer_({cells}):
-    {prefix}def _trampoline_({params}):
+    def _trampoline_({params}):
         {doc}
         __tracebackhide__ = True
-        {body}
+        return {call}
 """
+
+# `warnings` leaves frames of the import system out when it counts the stack levels, and knows them
+# by these words in the name of the file.
+_FILE: Final = os.path.join(os.path.dirname(__file__), "importlib._bootstrap", "interpose.py")
 
 
 class CannotIntercept(Exception):
@@ -52,30 +70,38 @@ class CannotIntercept(Exception):
         super().__init__(f"{name} can't be intercepted: {reason}.")
 
 
-def intercept(function: FunctionType, on_call: OnCall) -> Callable[[], None]:
-    """Send every call of `function` through `on_call` until the returned undo is called.
+def intercept(
+    function: FunctionType, on_call: OnCall, wants: Callable[[], object] = lambda: True
+) -> Callable[[], None]:
+    """Send calls of `function` through `on_call` until the returned undo is called.
 
     `on_call(frame, original, args, kwargs)` runs on the calling thread after the arguments were
     bound. `frame` is the trampoline's frame: its locals are the parameters. `original` runs the
     original code object and takes the arguments complete, as no defaults apply to it any more. What
-    `on_call` returns or raises is the outcome of the call.
+    `on_call` returns or raises is the outcome of the call, unless it returns `PASS`. It is not
+    asked as long as `wants()` gives None, which is cheaper.
+
+    A generator function is intercepted when it is called, before the generator is made; the same
+    goes for coroutine functions. The outcome must be what `makes` says then.
 
     Returns:
         The undo: idempotent, and without effect if someone swapped the code again meanwhile.
 
     Raises:
-        CannotIntercept: Not a plain Python function, intercepted already, or of an unknown kind.
+        CannotIntercept: Not a Python function, intercepted already, or of an unknown make.
     """
     if type(function) is not FunctionType:
         raise CannotIntercept(function, f"it is a {type(function).__name__}, not a Python function")
     code = function.__code__
     if is_trampoline(code):
         raise CannotIntercept(function, "it is intercepted already")
-    trampoline = _make(function, _Trampoline(code, function.__globals__, on_call))
+    trampoline = _make(function, _Trampoline(function, on_call, wants))
     function.__code__ = trampoline
+    alive = ref(function)
 
     def undo() -> None:
-        if function.__code__ is trampoline:
+        function = alive()
+        if function is not None and function.__code__ is trampoline:
             function.__code__ = code
 
     return undo
@@ -114,6 +140,20 @@ def is_stand_in(function: FunctionType) -> bool:
     return function.__name__ == _SENTINEL
 
 
+def is_function(code: CodeType) -> bool:
+    """Whether functions of this code object are what programs call functions.
+
+    Not so for class bodies, which are functions until they have run, and for comprehensions.
+    """
+    is_named = code.co_name == "<lambda>" or not code.co_name.startswith("<")
+    return is_named and code.co_flags & _FUNCTION == _FUNCTION
+
+
+def makes(code: CodeType) -> type | None:
+    """What calls of a function with this code make before it runs: a generator, a coroutine."""
+    return _KINDS.get(code.co_flags & _ANY_KIND)
+
+
 def _stand_in(
     code: CodeType, globals_: dict[str, Any], cells: tuple[CellType, ...]
 ) -> FunctionType:
@@ -124,14 +164,19 @@ def _stand_in(
 class _Trampoline:
     """The constant inside a trampoline's code that receives its calls, and its recognition mark."""
 
-    __slots__ = ("_globals", "_on_call", "_plain", "original")
+    __slots__ = ("_function", "_globals", "_makes", "_on_call", "_plain", "_wants", "original")
 
-    def __init__(self, original: CodeType, globals_: dict[str, Any], on_call: OnCall) -> None:
-        self.original = original
-        self._globals = globals_
+    def __init__(
+        self, function: FunctionType, on_call: OnCall, wants: Callable[[], object]
+    ) -> None:
+        self.original = code = function.__code__
         self._on_call = on_call
+        self._wants = wants
+        self._makes: Any = makes(code)
+        self._globals = function.__globals__
+        self._function = ref(function)  # it holds us, in a cycle that is never collected
         # A function without free variables is the same for every call: made once.
-        self._plain = None if original.co_freevars else _stand_in(original, globals_, ())
+        self._plain = None if code.co_freevars else _stand_in(code, self._globals, ())
 
     def call(
         self, cells: tuple[CellType, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -140,7 +185,18 @@ class _Trampoline:
         original = self._plain
         if original is None:
             original = _stand_in(self.original, self._globals, cells or ())
-        return self._on_call(sys._getframe(1), original, args, kwargs)
+        result: Any = PASS
+        if self._wants() is not None:
+            result = self._on_call(_getframe(1), original, args, kwargs)
+        if result is PASS:
+            result = original(*args, **kwargs)
+        if type(result) is self._makes and result.__name__ == _SENTINEL:
+            named: Any = self._function() or self.original
+            result.__name__ = named.__name__  # not that of the stand-in
+            result.__qualname__ = named.__qualname__
+        return result
+
+    call.__code__ = call.__code__.replace(co_filename=_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +260,8 @@ def _trampoline_of(code: CodeType) -> _Trampoline | None:
 def _make(function: FunctionType, trampoline: _Trampoline) -> CodeType:
     """A code object with the signature, kind, free variables and identity of the original."""
     code = trampoline.original
-    kind = code.co_flags & _KINDS
-    if kind not in _BODIES:
-        raise CannotIntercept(function, f"it is {_KIND_NAMES[kind]}, only plain ones can be so far")
+    if not is_function(code):
+        raise CannotIntercept(function, "it is a class body or a comprehension, not a function")
     if "__tracebackhide__" in _Parameters.of(code).names():
         raise CannotIntercept(function, "it has a parameter named __tracebackhide__")
     try:
@@ -232,13 +287,11 @@ def _source(code: CodeType) -> str:
     # A lambda over the same names is the one expression that yields the running cells; it works
     # for whatever function object the code ends up in.
     cells = f"(lambda: ({free})).__closure__" if free else "None"
-    prefix, body = _BODIES[code.co_flags & _KINDS]
     return _TEMPLATE.format(
         cells=free,
-        prefix=prefix,
         params=parameters.declared(),
         doc=_docstring(code),
-        body=body.format(call=f"{_SENTINEL!r}.call({cells}, {parameters.passed()})"),
+        call=f"{_SENTINEL!r}.call({cells}, {parameters.passed()})",
     )
 
 
@@ -258,7 +311,7 @@ def _shape(code: CodeType) -> tuple[object, ...]:
 
     Cells are positional, so the order of the free variables counts.
     """
-    return (_Parameters.of(code), code.co_freevars, code.co_flags & _KINDS)
+    return (_Parameters.of(code), code.co_freevars)
 
 
 def _relocated(code: CodeType, line: int, trampoline: _Trampoline) -> CodeType:

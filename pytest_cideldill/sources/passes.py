@@ -30,11 +30,6 @@ _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _NONE: frozenset[int] = frozenset()
 
 
-def lines_of(code: CodeType) -> frozenset[int]:
-    """The lines that a code object holds itself, without the code objects inside it."""
-    return frozenset(line for _, _, line in code.co_lines() if line is not None)
-
-
 def repeats(code: CodeType, line: int, file: str) -> frozenset[int]:
     """The offsets at which an event of `line` belongs to a pass that was counted already.
 
@@ -115,10 +110,6 @@ class _Flow:
     def __init__(self, code: CodeType, statement: _Statement) -> None:
         self._code = code
         self._instructions = list(dis.get_instructions(code))
-        self._after = {
-            one.offset: two.offset
-            for one, two in zip(self._instructions, self._instructions[1:], strict=False)
-        }
         self._lines = self._lines_by_offset()
         self._inside = {
             offset
@@ -144,7 +135,7 @@ class _Flow:
         candidates = {start for start, number in _runs(self._code) if number == line}
         candidates |= {target for target in self._targets() if self._lines.get(target) == line}
         candidates &= self._inside
-        follow = {each.offset: self._successors(each) for each in self._instructions}
+        follow = successors(self._instructions)
         waiting = list(self._entries())
         reached: set[int] = set()
         counted: set[int] = set()
@@ -189,13 +180,17 @@ class _Flow:
             if target is not None:
                 yield target
 
-    def _successors(self, instruction: dis.Instruction) -> list[int]:
-        target = _target(instruction)
-        ahead = [] if target is None or _is_round(instruction) else [target]
-        if instruction.opname in _ENDS:
-            return ahead
-        following = self._after.get(instruction.offset)
-        return ahead if following is None else [*ahead, following]
+
+def successors(instructions: list[dis.Instruction]) -> dict[int, list[int]]:
+    """Where each instruction may go on, by offset; the way back of loops is left out."""
+    found: dict[int, list[int]] = {}
+    for each, following in zip(instructions, [*instructions[1:], None], strict=True):
+        target = _target(each)
+        ahead = [] if target is None or _is_round(each) else [target]
+        if following is not None and each.opname not in _ENDS:
+            ahead.append(following.offset)
+        found[each.offset] = ahead
+    return found
 
 
 def _target(instruction: dis.Instruction) -> int | None:

@@ -27,6 +27,8 @@ _DECORATED: Final = {
     "setter": "property",
     "deleter": "property",
 }
+_SECOND: Final = frozenset({"setter", "deleter", "overload"})
+_BLOCKS: Final = ("body", "handlers", "cases", "orelse", "finalbody")
 _BETWEEN: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
 
 
@@ -56,10 +58,30 @@ def describe_function(node: FunctionNode, code: CodeType, *, in_class: bool) -> 
         code: Its code object, compiled from the same text.
         in_class: Whether it is defined in the body of a class.
     """
-    kind = "method" if in_class else "function"
-    for decorator in node.decorator_list:
-        kind = _DECORATED.get(_last_name(decorator), kind)
-    return FunctionInfo(code.co_qualname, node.lineno, _signature(node.args), _nature(code) + kind)
+    kind = _nature(code.co_flags) + _kind(node, in_class=in_class)
+    return FunctionInfo(code.co_qualname, node.lineno, _signature(node.args), kind)
+
+
+def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
+    """Every function of a file in source order, without compiling it: for thousands of files.
+
+    Setters, deleters and overloads are left out where the same name is also defined plainly. What
+    CPython optimizes away (`if 0:`) is told all the same.
+
+    Args:
+        tree: The syntax tree.
+        yields: The lines that have the word `yield`.
+    """
+    found = list(_nested_definitions(tree))
+    plain = {name for name, node, _ in found if not _is_second(node)}
+    for qualname, node, in_class in found:
+        if qualname in plain and _is_second(node):
+            continue
+        flags = inspect.CO_COROUTINE if isinstance(node, ast.AsyncFunctionDef) else 0
+        if not yields.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1)) and _yields(node):
+            flags = inspect.CO_ASYNC_GENERATOR if flags else inspect.CO_GENERATOR
+        kind = _nature(flags) + _kind(node, in_class=in_class)
+        yield FunctionInfo(qualname, node.lineno, _signature(node.args), kind)
 
 
 def definitions(tree: ast.Module) -> Iterator[tuple[FunctionNode, bool]]:
@@ -137,6 +159,52 @@ def blocks(tree: ast.Module, spans: dict[int, tuple[int, int]]) -> Iterator[tupl
             yield header_end + 1, node.end_lineno or node.lineno
 
 
+def _nested_definitions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode, bool]]:
+    """`co_qualname`, definition and whether it is in a class, of every function.
+
+    Looks at statements only: expressions, nine tenths of a tree, hold no `def`.
+    """
+    top: set[str] = set()
+    pending: list[tuple[ast.AST, str, bool, set[str]]] = [(tree, "", False, top)]
+    while pending:
+        node, prefix, in_class, made_global = pending.pop()
+        if isinstance(node, ast.Global):
+            made_global.update(node.names)
+            continue
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            qualname = node.name if node.name in made_global else prefix + node.name
+            is_class = isinstance(node, ast.ClassDef)
+            if isinstance(node, FunctionNode):
+                yield qualname, node, in_class
+            prefix = f"{qualname}." if is_class else f"{qualname}.<locals>."
+            in_class, made_global = is_class, set()
+        children = [each for block in _BLOCKS for each in getattr(node, block, ())]
+        pending += [(child, prefix, in_class, made_global) for child in reversed(children)]
+
+
+def _is_second(node: FunctionNode) -> bool:
+    return any(_last_name(decorator) in _SECOND for decorator in node.decorator_list)
+
+
+def _yields(function: FunctionNode) -> bool:
+    """Whether its own body yields, apart from what is defined in it."""
+    pending: list[ast.AST] = [*function.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, FunctionNode | ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(node)
+    return False
+
+
+def _kind(node: FunctionNode, *, in_class: bool) -> str:
+    kind = "method" if in_class else "function"
+    for decorator in node.decorator_list:
+        kind = _DECORATED.get(_last_name(decorator), kind)
+    return kind
+
+
 def _last_name(decorator: ast.expr) -> str:
     if isinstance(decorator, ast.Call):
         decorator = decorator.func
@@ -145,12 +213,12 @@ def _last_name(decorator: ast.expr) -> str:
     return decorator.id if isinstance(decorator, ast.Name) else ""
 
 
-def _nature(code: CodeType) -> str:
-    if code.co_flags & inspect.CO_ASYNC_GENERATOR:
+def _nature(flags: int) -> str:
+    if flags & inspect.CO_ASYNC_GENERATOR:
         return "async generator "
-    if code.co_flags & inspect.CO_COROUTINE:
+    if flags & inspect.CO_COROUTINE:
         return "async "
-    return "generator " if code.co_flags & inspect.CO_GENERATOR else ""
+    return "generator " if flags & inspect.CO_GENERATOR else ""
 
 
 def _signature(arguments: ast.arguments) -> str:

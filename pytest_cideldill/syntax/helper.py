@@ -6,6 +6,7 @@ It reads files; it never imports or runs user code (`-P` keeps the current folde
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import tokenize
@@ -16,13 +17,16 @@ from types import MappingProxyType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.syntax.catalog import scan
 from pytest_cideldill.syntax.condition import compile_condition
+from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.locations import FunctionNotFound
 from pytest_cideldill.syntax.locations import InvalidColumn
 from pytest_cideldill.syntax.locations import InvalidLine
 from pytest_cideldill.syntax.locations import InvalidSource
 from pytest_cideldill.syntax.locations import Place
 from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.syntax.template import InvalidTemplate
 from pytest_cideldill.syntax.template import parse_template
 
@@ -36,11 +40,16 @@ def answer(request: Any) -> Reply:
     | `op` | parameters | reply |
     |---|---|---|
     | `lines` | `file` | `lines` |
-    | `validate` | `file`, and `line` with `column`? or `function` | `places` [{`line`, `function`,
-      `key`, `source`}] |
+    | `validate` | `file`, and `line` with `column`? or `function`; `condition`?, `template`? are
+      checked too | `places` [{`line`, `function`, `key`, `source`}] |
     | `functions` | `file` | `functions` [{`qualname`, `line`, `signature`, `kind`}] |
+    | `catalog` | `root`; `known`? {file: stamp}, `name`?, `seconds`? | `files` {file: modules},
+      `contents` {file: {`stamp`, `functions` as above, `problem`}}, `unchanged` [file], `unread`,
+      `is_complete`: see `catalog.Catalog` |
     | `compile_condition` | `condition` | – |
     | `compile_template` | `template` | `expressions` |
+
+    `shown`, where it is given, stands for `file` in messages.
     """
     try:
         return _OPERATIONS[_text(request, "op")](request)
@@ -67,6 +76,7 @@ def main() -> None:
     """Answer the request on stdin; always one line of JSON and exit code 0."""
     # The compiler's warnings are about code that is not ours to judge.
     warnings.simplefilter("ignore")
+    gc.disable()  # it would look through syntax trees, which have no cycles, again and again
     try:
         reply = answer(_read_request())
     except _Malformed as error:
@@ -106,6 +116,10 @@ def _lines(request: Request) -> Reply:
 
 
 def _validate(request: Request) -> Reply:
+    checks = ((_compile_condition, "condition"), (_compile_template, "template"))
+    for check, name in checks:
+        if request.get(name) is not None and "error" in (refused := check(request)):
+            return refused
     source_map = _source_map(request)
     if request.get("function") is not None:
         places = source_map.function_places(_text(request, "function"))
@@ -116,16 +130,31 @@ def _validate(request: Request) -> Reply:
 
 
 def _functions(request: Request) -> Reply:
+    return {"functions": [_function(each) for each in _source_map(request).functions()]}
+
+
+def _catalog(request: Request) -> Reply:
+    known = request.get("known") or {}
+    seconds = {} if request.get("seconds") is None else {"seconds": _number(request, "seconds")}
+    try:
+        stamps = {file: (changed, size) for file, (changed, size) in known.items()}
+        name = parse_function_name(_text(request, "name")) if request.get("name") else None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _Malformed(f"known or name: {error}") from error
+    found = scan(_text(request, "root"), known=stamps, name=name, **seconds)
     return {
-        "functions": [
-            {
-                "qualname": each.qualname,
-                "line": each.line,
-                "signature": each.signature_text,
-                "kind": each.kind,
+        "files": found.files,
+        "unchanged": found.unchanged,
+        "contents": {
+            file: {
+                "stamp": each.stamp,
+                "functions": [_function(function) for function in each.functions],
+                "problem": each.problem,
             }
-            for each in _source_map(request).functions()
-        ]
+            for file, each in found.contents.items()
+        },
+        "unread": found.unread,
+        "is_complete": found.is_complete,
     }
 
 
@@ -146,6 +175,7 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
         "lines": _lines,
         "validate": _validate,
         "functions": _functions,
+        "catalog": _catalog,
         "compile_condition": _compile_condition,
         "compile_template": _compile_template,
     }
@@ -154,7 +184,8 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
 
 def _source_map(request: Request) -> SourceMap:
     file = _text(request, "file")
-    return SourceMap.from_source(read_source(file), file)
+    shown = file if request.get("shown") is None else _text(request, "shown")
+    return SourceMap.from_source(read_source(file), shown)
 
 
 def read_source(file: str) -> str:
@@ -169,6 +200,15 @@ def read_source(file: str) -> str:
             return stream.read()
     except (SyntaxError, UnicodeDecodeError) as error:
         raise InvalidSource(file, None, str(error)) from error
+
+
+def _function(function: FunctionInfo) -> Reply:
+    return {
+        "qualname": function.qualname,
+        "line": function.line,
+        "signature": function.signature_text,
+        "kind": function.kind,
+    }
 
 
 def _place(place: Place) -> Reply:

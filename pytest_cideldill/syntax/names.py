@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from dataclasses import replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
+from typing import Final
+
+CLOSE: Final = 3
+"""Names of a "did you mean"."""
 
 _IDENTIFIER_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*|\.<locals>|\.<lambda>)*")
+_WILDCARD = re.compile(r"[*?\[]")
+_LENGTHS_APART: Final = 3
+_COMPARED: Final = 200
 
 
 class Precision(IntEnum):
@@ -50,11 +59,48 @@ class FunctionName:
         if self.precision is Precision.GLOB:
             return fnmatchcase(f"{module}.{short}", self.target)
         if self.path is not None:
-            same_file = file == self.path or file.endswith("/" + self.path)
-            return same_file and self.target in (qualname, short)
+            return self._is_in(file) and self.target in (qualname, short)
         if self.module is not None:
             return module == self.module and self.target in (qualname, short)
         return self.target in (f"{module}.{qualname}", f"{module}.{short}")
+
+    def may_be_in(self, modules: Iterable[str], file: str) -> bool:
+        """Whether a file may define such a function; it need not be read when it can't.
+
+        Args:
+            modules: The dotted names that it may be imported by.
+            file: As for `matches`.
+        """
+        if self.path is not None:
+            return self._is_in(file)
+        if self.module is not None:
+            return self.module in modules
+        if self.precision is Precision.EXACT:
+            return any(self.target.startswith(f"{each}.") for each in modules)
+        start = _WILDCARD.split(self.target)[0] if self.precision is Precision.GLOB else ""
+        return any(f"{each}.".startswith(start) or start.startswith(f"{each}.") for each in modules)
+
+    @property
+    def word(self) -> str:
+        """What a file that defines such a function has in its text; may be empty."""
+        if self.precision is Precision.GLOB or not self.target.isascii():
+            return ""
+        last = self.target.rpartition(".")[2]
+        return last if last.isidentifier() else ""
+
+    def within(self, root: str) -> FunctionName:
+        """The same name with a path relative to the rootdir, if it is an absolute one inside.
+
+        Args:
+            root: With forward slashes, none at the end.
+        """
+        if self.path is None or not self.path.startswith(f"{root}/"):
+            return self
+        path = self.path[len(root) + 1 :]
+        return replace(self, text=f"{path}::{self.target}", path=path)
+
+    def _is_in(self, file: str) -> bool:
+        return self.path is not None and (file == self.path or file.endswith(f"/{self.path}"))
 
 
 def parse_function_name(text: str) -> FunctionName:
@@ -66,6 +112,11 @@ def parse_function_name(text: str) -> FunctionName:
     path, doubled, qualname = text.partition("::")
     if doubled and path and _IDENTIFIER_PATH.fullmatch(qualname.replace("::", ".")):
         clean = path.replace("\\", "/").removeprefix("./")
+        if "*" in path or "?" in path:
+            raise ValueError(
+                f"{text!r} is no function name: a path names one file, {path!r} is a glob; globs "
+                "are over dotted paths (shop.cart.*)"
+            )
         return FunctionName(text, Precision.EXACT, qualname.replace("::", "."), path=clean)
     module, colon, qualname = text.partition(":")
     if colon and _IDENTIFIER_PATH.fullmatch(module) and _IDENTIFIER_PATH.fullmatch(qualname):
@@ -81,3 +132,31 @@ def parse_function_name(text: str) -> FunctionName:
         "(shop.cart.Cart.total), module:qualname, path/to/file.py::qualname or a glob over "
         "dotted paths (shop.cart.*)"
     )
+
+
+def close_names(name: FunctionName, known: Iterable[str]) -> list[str]:
+    """Up to three dotted paths of `known` that may be meant by a name that means none.
+
+    First those that differ only in front of the last part, then those whose last part is similar.
+    """
+    # Here, since tests' processes use this module and never ask for this.
+    from difflib import SequenceMatcher
+    from difflib import get_close_matches
+
+    wanted = name.target.rpartition(".")[2]
+    if name.precision is Precision.GLOB or not wanted:
+        return []
+    by_last: dict[str, list[str]] = {}
+    for each in known:
+        last = each.rpartition(".")[2]
+        if abs(len(last) - len(wanted)) <= _LENGTHS_APART:
+            by_last.setdefault(last, []).append(each)
+    lasts = [wanted] if wanted in by_last else get_close_matches(wanted, by_last, CLOSE, 0.7)
+    found = [each for last in lasts for each in by_last[last]][:_COMPARED]
+    likeness = SequenceMatcher(b=name.text)
+
+    def unlikeness(each: str) -> tuple[int, float, str]:
+        likeness.set_seq1(each)
+        return (lasts.index(each.rpartition(".")[2]), -likeness.ratio(), each)
+
+    return sorted(found, key=unlikeness)[:CLOSE]

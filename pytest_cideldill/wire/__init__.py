@@ -12,6 +12,7 @@ from typing import Any
 from typing import get_args
 
 from pytest_cideldill.wire.commands import AddBreakpoint
+from pytest_cideldill.wire.commands import AddLine
 from pytest_cideldill.wire.commands import Begin
 from pytest_cideldill.wire.commands import Command
 from pytest_cideldill.wire.commands import Configure
@@ -20,8 +21,8 @@ from pytest_cideldill.wire.commands import Interrupt
 from pytest_cideldill.wire.commands import ReleaseAll
 from pytest_cideldill.wire.commands import RemoveBreakpoint
 from pytest_cideldill.wire.commands import Resume
+from pytest_cideldill.wire.commands import SetDefaultBehavior
 from pytest_cideldill.wire.events import Bound
-from pytest_cideldill.wire.events import CallsRecorded
 from pytest_cideldill.wire.events import Collected
 from pytest_cideldill.wire.events import CollectionFailed
 from pytest_cideldill.wire.events import Departed
@@ -30,9 +31,12 @@ from pytest_cideldill.wire.events import Finished
 from pytest_cideldill.wire.events import Hello
 from pytest_cideldill.wire.events import InternalErrorRaised
 from pytest_cideldill.wire.events import Interrupted
+from pytest_cideldill.wire.events import LinesPassed
 from pytest_cideldill.wire.events import NodeFinished
 from pytest_cideldill.wire.events import NodeStarted
 from pytest_cideldill.wire.events import PhaseReported
+from pytest_cideldill.wire.events import Recorded
+from pytest_cideldill.wire.events import RedactionChosen
 from pytest_cideldill.wire.events import Refused
 from pytest_cideldill.wire.events import Replied
 from pytest_cideldill.wire.events import Resumed
@@ -44,9 +48,9 @@ __all__ = [
     "KINDS",
     "PROTOCOL",
     "AddBreakpoint",
+    "AddLine",
     "Begin",
     "Bound",
-    "CallsRecorded",
     "Collected",
     "CollectionFailed",
     "Command",
@@ -59,17 +63,21 @@ __all__ = [
     "InternalErrorRaised",
     "Interrupt",
     "Interrupted",
+    "LinesPassed",
     "MalformedMessage",
     "Message",
     "NodeFinished",
     "NodeStarted",
     "PhaseReported",
+    "Recorded",
+    "RedactionChosen",
     "Refused",
     "ReleaseAll",
     "RemoveBreakpoint",
     "Replied",
     "Resume",
     "Resumed",
+    "SetDefaultBehavior",
     "Stopped",
     "Warned",
     "WorkerLost",

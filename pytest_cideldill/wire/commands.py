@@ -17,6 +17,9 @@ class Configure:
 
     `wanted`: node ids (or files, or classes) to run, None for all. `pause_on`: `never | failure |
     error`.
+
+    `tag_key`: hex text of the run's key for tags of secrets; itself a secret. `no_redact`: nothing
+    is hidden.
     """
 
     pause_on: str
@@ -24,6 +27,8 @@ class Configure:
     wanted: list[str] | None = None
     list_nodeids: bool = False
     record_calls: list[str] = field(default_factory=list)
+    tag_key: str = field(default="", repr=False)
+    no_redact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +38,45 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class AddBreakpoint:
-    """Watch a function, or change the breakpoint that has this id."""
+    """Watch a function, or change the breakpoint that has this id.
+
+    `replacement`: the name of the function that is called instead; empty: none.
+    """
 
     request: int
     id: str
     function_name: str
     behavior: str
     condition: str | None = None
+    after_behavior: str = "yield"
+    replacement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefaultBehavior:
+    """What `yield` means from now on: `stop | go | exception | stop_exception`. Not answered."""
+
+    behavior: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddLine:
+    """Watch a line, or change whether the probe that has this id is enabled.
+
+    The fields are those of `probes.linehits.LineBreakpoint`; `key` is plain.
+    """
+
+    request: int
+    id: str
+    file: str
+    line: int
+    key: list[str | int]
+    condition: str | None = None
+    hit_count: int = 1
+    message: str | None = None
+    multiple: int = 0
+    max_notifications: int = 0
+    enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +99,7 @@ class Resume:
     fake_result: Any = None
     exception_type: str = "Exception"
     exception_message: str = ""
+    replacement_function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +131,8 @@ Command = (
     Configure
     | Begin
     | AddBreakpoint
+    | SetDefaultBehavior
+    | AddLine
     | RemoveBreakpoint
     | Resume
     | Evaluate

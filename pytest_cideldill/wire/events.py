@@ -90,10 +90,23 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class CallsRecorded:
-    """Recorded calls that ended, oldest first: `{n, ts, function, nodeid, thread, status, …}`."""
+class Recorded:
+    """What ended on the hot path, in order: calls and hits, `{type, ts, nodeid, thread, …}` each.
 
-    calls: list[dict[str, Any]]
+    A row may carry `dropped`: how many before it were lost.
+    """
+
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesPassed:
+    """How often watched lines were passed, when that changed; at most every 300 ms.
+
+    `passes`: probe id → the counters of `probes.linehits.Probe`.
+    """
+
+    passes: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,15 @@ class WorkerLost:
 
     worker: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionChosen:
+    """What else is a secret, by the ini file or a hook. `off`: nothing is."""
+
+    names: list[str]
+    patterns: list[str]
+    off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +200,12 @@ Event = (
     | PhaseReported
     | NodeFinished
     | Bound
-    | CallsRecorded
+    | Recorded
+    | LinesPassed
     | Stopped
     | Resumed
     | WorkerLost
+    | RedactionChosen
     | Warned
     | Interrupted
     | InternalErrorRaised

@@ -19,7 +19,7 @@ from typing import TypeVar
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link import DirectLink
-from pytest_cideldill.log import CallLog
+from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
@@ -85,12 +85,14 @@ class Debuggee:
         self._requests = itertools.count(1)
         lens = Lens(Project(str(ROOT)), Redactor(environ={}))
         position = Position()
-        recording = Recording((), lens, CallLog(lambda: None).add, position)
+        recording = Recording((), lens, RowLog(lambda: None).add, position)
         guard, send = EvaluationGuard(), DirectLink(self._take).send
         self.pauses = Pauses(
             Identity("r1", "main"), position, lens, guard, send, lease_s, contextlib.nullcontext
         )
-        self.manager = BreakpointManager(lens, guard, self.pauses, recording, send)
+        self.manager = BreakpointManager(
+            lens, guard, self.pauses, recording, send, RowLog(lambda: None).add
+        )
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Replied) and event.request in self._replies:

@@ -60,7 +60,9 @@ def command(action: str = "continue", **how: Any) -> Resume:
 
 def test_each_phase_allows_the_contract_s_actions() -> None:
     """The table of section 2; `replace` and further phases come with later issues."""
-    assert ALLOWED["before"] == ("continue", "skip", "raise")
+    assert ALLOWED["before"] == ("continue", "skip", "raise", "replace")
+    assert ALLOWED["after"] == ALLOWED["exception"] == ("continue", "skip", "raise")
+    assert ALLOWED["line"] == ("continue", "raise")
     assert ALLOWED["post_mortem"] == ("continue",)
 
 

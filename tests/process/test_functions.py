@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
+import math
+import sys
+import weakref
+from collections.abc import AsyncIterator
 from collections.abc import Callable
 from collections.abc import Iterator
-from types import FunctionType
 from typing import Any
 
 import pytest
@@ -213,24 +217,130 @@ def test_a_closure_keeps_its_own_variables(process: Debuggee) -> None:
             assert running.result() == result
 
 
+async def items_of(made: AsyncIterator[int]) -> list[int]:
+    return [item async for item in made]
+
+
+USED_UP: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (price_later, asyncio.run),
+    (prices_in_turn, list),
+    (prices_in_time, lambda made: asyncio.run(items_of(made))),
+]
+"""Functions that make something that goes on later, and how it does."""
+
+
+@pytest.mark.parametrize(("function", "use"), USED_UP)
+def test_generators_and_coroutines_stop_when_they_are_called(
+    process: Debuggee, function: Callable[[], Any], use: Callable[[Any], Any]
+) -> None:
+    """Contract, section 2; an error instead comes when it starts, as one of theirs would."""
+    expected = use(function())
+    path = f"{TILLS}.{function.__name__}"
+    assert process.add(path)["functions"] == [path]
+    running = process.call(lambda: use(function()))
+    process.resume(process.stop()["id"])
+    assert running.result() == expected
+    running = process.call(function)
+    how = {"exception_type": "LookupError", "exception_message": "no price"}
+    process.resume(process.stop()["id"], "raise", **how)
+    made = running.result()
+    assert made.__name__ == function.__name__
+    with pytest.raises(LookupError, match="no price"):
+        use(made)
+
+
 @pytest.mark.parametrize(
-    ("function", "kind"),
+    ("index", "fake", "result"),
     [
-        (price_later, "a coroutine function"),
-        (prices_in_turn, "a generator function"),
-        (prices_in_time, "an async generator function"),
+        (0, 7, 7),
+        (0, None, None),
+        (1, [7, 8], [7, 8]),
+        (1, None, []),
+        (1, {"$eval": "(n for n in (4, 5))"}, [4, 5]),
+        (2, [7, 8], [7, 8]),
+        (2, None, []),
     ],
 )
-def test_what_can_t_be_intercepted_yet_is_said(
-    process: Debuggee, function: FunctionType, kind: str
+def test_a_skipped_generator_yields_the_items_of_a_list(
+    process: Debuggee, index: int, fake: object, result: object
 ) -> None:
-    """Accepted, not verified, with the reason; the function is left alone."""
-    code = function.__code__
-    answer = process.add(f"{TILLS}:{function.__name__}")
-    assert (answer["functions"], answer["verified"]) == ([], False)
-    assert kind in answer["message"]
-    assert function.__code__ is code
-    assert asyncio.run(price_later()) == 1
+    """Contract, `breakpoint_continue`."""
+    function, use = USED_UP[index]
+    process.add(f"{TILLS}.{function.__name__}")
+    running = process.call(lambda: use(function()))
+    process.resume(process.stop()["id"], "skip", fake_result=fake)
+    assert running.result() == result
+
+
+def test_an_alarm_at_a_generator_s_pause_comes_out_of_the_call(process: Debuggee) -> None:
+    """A time limit of the test's is none of the client's exceptions, which come later."""
+    process.add(f"{TILLS}:prices_in_turn")
+
+    def ring(*_: object) -> None:
+        raise TimeoutError("too late")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process.pauses, "pause", ring)
+        with pytest.raises(TimeoutError, match="too late"):
+            prices_in_turn()
+
+
+def test_a_class_that_is_being_made_is_left_alone(process: Debuggee) -> None:
+    """A glob means its methods; its body is a function as well, until it has run."""
+
+    class Meta(type):
+        @classmethod
+        def __prepare__(cls, name: str, bases: Any, /, **_: Any) -> dict[str, object]:
+            process.manager.bind()
+            return {}
+
+    bound = process.add(f"{__name__}.*", "go")["functions"]
+    assert f"{__name__}.items_of" in bound
+
+    class Made(metaclass=Meta):
+        answer = 42
+
+    assert Made.answer == 42
+
+
+def test_a_glob_keeps_no_function_alive(process: Debuggee) -> None:
+    """What a closure holds is the program's, and tests look whether it dies."""
+    held = Till(1)
+
+    def closure() -> Till:
+        return held
+
+    assert f"{__name__}." + closure.__qualname__ in process.add(f"{__name__}.*", "go")["functions"]
+    assert closure() is held
+    alive = weakref.ref(closure)
+    del closure
+    assert alive() is None
+
+
+def test_a_program_recurses_as_deep_as_without_us(process: Debuggee) -> None:
+    """Calls take more frames; the limit is raised meanwhile."""
+    limit = sys.getrecursionlimit()
+    deep = limit * 9 // 10
+    process.add(f"{TILLS}:factorial", "go")
+    assert process.passes(factorial, deep) == math.factorial(deep)
+    process.remove()
+    assert sys.getrecursionlimit() == limit
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="code that starts is not seen before")
+@pytest.mark.parametrize("age", [lambda: None, gc.collect], ids=["young", "old"])
+def test_a_nested_function_is_bound_when_it_starts(
+    process: Debuggee, age: Callable[[], object]
+) -> None:
+    """Its first call is missed. The garbage collector's young objects are looked through first."""
+    source = "def outer():\n    def inner(): return 1\n    return inner\n"
+    names: dict[str, Any] = {"__name__": "late"}
+    exec(compile(source, f"{__file__}.late", "exec"), names)
+    process.add("late.outer.inner")
+    inner = names["outer"]()
+    age()
+    assert process.passes(inner) == 1
+    assert process.stops(inner)["call_data"]["method_name"] == "inner"
 
 
 def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import pickle
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator
+import warnings
+import weakref
 from collections.abc import Callable
-from collections.abc import Iterator
 from types import FrameType
 from types import FunctionType
 from typing import Any
@@ -19,6 +20,8 @@ import pytest
 
 from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.sources.interpose import FRAMES
+from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import CannotIntercept
 from pytest_cideldill.sources.interpose import arguments_of
 from pytest_cideldill.sources.interpose import intercept
@@ -366,15 +369,70 @@ def test_the_trampoline_frame_shows_parameters_and_free_variables() -> None:
     assert as_function(function)(1) == {"a": 1, "free": 3, "__tracebackhide__": True}
 
 
-def generator() -> Iterator[int]:
-    yield 1
+def test_a_class_body_is_left_alone() -> None:
+    """It is a function until it has run: swapped it would leave a class without its contents."""
+    bodies: list[FunctionType] = []
+
+    class Meta(type):
+        @classmethod
+        def __prepare__(cls, name: str, bases: Any, /, **_: Any) -> dict[str, object]:
+            everything = (each for each in gc.get_objects() if type(each) is FunctionType)
+            bodies.extend(each for each in everything if each.__name__ == name)
+            return {}
+
+    class Made(metaclass=Meta):
+        answer = 42
+
+    (body,) = bodies
+    with pytest.raises(CannotIntercept, match="it is a class body"):
+        intercept(body, Calls())
+    assert Made.answer == 42
 
 
-async def coroutine() -> None: ...
+def test_an_intercepted_function_dies_when_the_program_forgets_it() -> None:
+    """A closure may hold what a test waits to see die."""
+
+    def make() -> Callable[[], object]:
+        held = Base()
+        return lambda: held
+
+    function = as_function(make())
+    undo = intercept(function, Calls())
+    alive = weakref.ref(function())
+    del function
+    assert alive() is None
+    undo()
 
 
-async def async_generator() -> AsyncIterator[int]:
-    yield 1
+def test_a_warning_is_told_for_a_place_of_the_program() -> None:
+    """`stacklevel=2` means the caller; our frame in between is none of the program's."""
+
+    def deprecated() -> None:
+        warnings.warn("old", DeprecationWarning, stacklevel=2)
+
+    intercept(as_function(deprecated), lambda *_: PASS)
+    with pytest.warns(DeprecationWarning, match="old") as caught:
+        deprecated()
+    assert caught[0].filename == __file__
+
+
+def test_a_call_that_passes_takes_as_many_frames_as_said() -> None:
+    def depth() -> int:
+        return len(traceback.extract_stack())
+
+    before = depth()
+    intercept(as_function(depth), lambda *_: PASS)
+    assert depth() - before == FRAMES - 1
+
+
+def test_on_call_is_asked_only_while_it_is_wanted() -> None:
+    def function() -> int:
+        return 1
+
+    calls, wants = Calls(), [None, True]
+    intercept(as_function(function), calls, lambda: wants.pop(0))
+    assert (function(), len(calls.seen)) == (1, 0)
+    assert (function(), len(calls.seen)) == (1, 1)
 
 
 def hides(__tracebackhide__: bool) -> None: ...
@@ -386,9 +444,6 @@ def twice() -> None: ...
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (generator, r"generator can't be intercepted: it is a generator function"),
-        (coroutine, r"coroutine can't be intercepted: it is a coroutine function"),
-        (async_generator, r"it is an async generator function"),
         (hides, r"it has a parameter named __tracebackhide__"),
         (len, r"len can't be intercepted: it is a builtin_function_or_method"),
         (Base().greet, r"it is a method, not a Python function"),

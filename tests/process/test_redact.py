@@ -391,10 +391,33 @@ def test_beyond_the_most_values_tags_are_long_and_still_distinct(
     redactor: Redactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = redactor.tag("token", "known")
-    monkeypatch.setattr("pytest_cideldill.redact._MOST_TAGS", 1)
+    monkeypatch.setattr("pytest_cideldill.tags._MOST_TAGS", 1)
     tags = {redactor.tag("token", f"value {number}") for number in range(500)}
     assert len(tags) == 500
     assert redactor.tag("token", "known") == known
+
+
+def test_processes_with_the_same_key_give_equal_tags() -> None:
+    """Contract, section 8: the same value gets the same tag."""
+    one, other = (Redactor(environ=ENVIRONMENT, key=b"key of the run") for _ in range(2))
+    values = [f"value {number}" for number in range(200)]
+    tags = {value: one.tag("token", value) for value in values}
+    assert {value: other.tag("token", value) for value in reversed(values)} == tags
+    text = f"password=hunter2! {ENVIRONMENT['DEPLOY_TOKEN']} {jwt()}"
+    assert one.redact_text(text) == other.redact_text(text)
+    assert one.redact_text(text) != Redactor(environ=ENVIRONMENT, key=b"k").redact_text(text)
+
+
+def test_values_whose_digits_begin_alike_have_longer_and_distinct_tags(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two hex digits for 300 values: every tag is taken twice at least."""
+    monkeypatch.setattr("pytest_cideldill.tags._DIGITS", 2)
+    redactor = Redactor(environ={})
+    values = [f"value {number}" for number in range(300)]
+    digits = [redactor.tag("token", value).partition("#")[2] for value in values]
+    assert len(set(digits)) == 300
+    assert max(map(len, digits)) > len("a1>")
 
 
 def test_tags_differ_from_run_to_run() -> None:
@@ -444,6 +467,53 @@ def test_further_names_and_patterns_are_redacted() -> None:
     redacted = redactor.redact_text("iban=DE001234 for CUST-123456")
     assert "DE001234" not in redacted
     assert "123456" not in redacted
+
+
+SPELLINGS = ["tax_number", "TAX-NUMBER", "taxNumber", "taxnumber", "Tax Number", "tax.number"]
+
+
+@pytest.mark.parametrize("extra", SPELLINGS)
+def test_a_further_name_counts_in_any_spelling(extra: str) -> None:
+    redactor = Redactor([extra], environ={})
+    for spelling in SPELLINGS:
+        assert redactor.name_is_sensitive(spelling)
+        assert redactor.name_is_sensitive(f"old_{spelling}_2")
+        for text in (f"{spelling}=DE-12", f"the {spelling}: DE-12", f"{{'{spelling}': 'DE-12'}}"):
+            assert TAG.search(redactor.redact_text(text)), text
+            assert "DE-12" not in redactor.redact_text(text)
+    for other in ("tax", "number", "number_tax", "syntax number", "tax_numbering", "taxi_number"):
+        assert not redactor.name_is_sensitive(other)
+        text = f"a {other}: DE-12"
+        assert redactor.redact_text(text) == text
+
+
+def test_a_further_name_may_have_letters_of_any_alphabet() -> None:
+    redactor = Redactor(["Kundennummer Österreich", "口座"], environ={})
+    for name in ("kundennummer_österreich", "KUNDENNUMMER-ÖSTERREICH", "口座", "口座_2"):
+        assert redactor.name_is_sensitive(name)
+        assert redactor.redact_text(f"{name}=12-34-56").startswith(f"{name}=<redacted:name#")
+
+
+def test_what_is_named_later_is_redacted_from_then_on() -> None:
+    environment = {"SHOP_IBAN": "DE00-1234-5678", "DEPLOY_TOKEN": "opaque-value-1"}
+    redactor = Redactor(["pin code"], environ=environment, key=b"k")
+    text = "iban: 77-88 CUST-123456 DE00-1234-5678 opaque-value-1 pincode=1-2-3"
+    before = redactor.redact_text(text)
+    assert [each in before for each in text.split()] == [True] * 4 + [False] * 2
+    redactor.extend(["iban"], [r"CUST-\d{6}"])
+    after = redactor.redact_text(text)
+    assert (len(TAG.findall(after)), TAG.sub("", after)) == (5, "iban:     pincode=")
+    assert set(TAG.findall(before)) < set(TAG.findall(after))
+    assert redactor.name_is_sensitive("iban")
+    assert redactor.name_is_sensitive("PinCode")
+
+
+def test_what_is_malformed_changes_nothing() -> None:
+    redactor = Redactor(environ={})
+    for names, patterns in ((["iban"], ["("]), (["iban", "--"], [])):
+        with pytest.raises(ValueError, match="is no "):
+            redactor.extend(names, patterns)
+    assert not redactor.name_is_sensitive("iban")
 
 
 def test_a_malformed_pattern_is_refused_by_name() -> None:

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_cideldill import settings
+from pytest_cideldill.limits import BOUNDS
+from pytest_cideldill.limits import Limits
 from pytest_cideldill.settings import Settings
 
 
@@ -43,12 +45,15 @@ def test_a_lease_is_a_positive_number_of_seconds(pytester: pytest.Pytester, leas
 def test_our_options_are_taken_out_of_pytests_arguments() -> None:
     """The runs get the other arguments, in their order, whatever they look like."""
     given = ["-k", "a b", "--cideldill-mcp", "--cideldill-lease", "60", "x.py", "--tb=no"]
-    chosen, rest = settings.split([*given, "--cideldill-start=run"])
-    assert chosen == Settings("run", "full", 60.0)
+    chosen, rest = settings.split([*given, "--cideldill-no-redact", "--cideldill-start=run"])
+    assert chosen == Settings("run", "full", 60.0, no_redact=True)
     assert rest == ["-k", "a b", "x.py", "--tb=no"]
 
 
-@pytest.mark.parametrize("option", settings.OPTIONS, ids=lambda option: option.name)
+VALUED = [each for each in settings.OPTIONS if each.metavar and not each.in_ini_only]
+
+
+@pytest.mark.parametrize("option", VALUED, ids=lambda option: option.name)
 def test_an_option_without_a_value_is_named(option: settings.Option) -> None:
     """Where no pytest parses the arguments, nobody else would tell."""
     with pytest.raises(ValueError, match=f"^{option.flag}: ''"):
@@ -57,10 +62,97 @@ def test_an_option_without_a_value_is_named(option: settings.Option) -> None:
 
 def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() -> None:
     """One table per closed set: a field that is left out would be lost at the hand-over."""
-    fields = {field.name for field in dataclasses.fields(Settings)}
-    assert {option.field for option in settings.OPTIONS} == fields
-    chosen = Settings("run", "plan", 12.5)
+    fields = [field.name for kind in (Settings, Limits) for field in dataclasses.fields(kind)]
+    options = [option.field for option in settings.OPTIONS]
+    assert sorted([*options, "limits"]) == sorted(fields)
+    chosen = Settings("run", "plan", 12.5, ("a.*",), ("b",), ("c",), True, Limits(max_items=7))
     assert Settings.from_plain(json.loads(json.dumps(chosen.to_plain()))) == chosen
+
+
+def test_what_is_hidden_and_cut_is_read_from_the_ini_file(pytester: pytest.Pytester) -> None:
+    """Contract, section 8: names, patterns with blanks in them, numbers."""
+    pytester.makeini(
+        r"""
+        [pytest]
+        cideldill_redact_names = customer_id "tax number"
+            iban
+        cideldill_redact_patterns =
+            order \d+, \w+
+            CUST-\d{6}
+        cideldill_no_redact = yes
+        cideldill_max_items = 5
+        """
+    )
+    assert settings.read(pytester.parseconfig()) == Settings(
+        redact_names=("customer_id", "tax number", "iban"),
+        redact_patterns=(r"order \d+, \w+", r"CUST-\d{6}"),
+        no_redact=True,
+        limits=Limits(max_items=5),
+    )
+
+
+@pytest.mark.parametrize("table", ["tool.pytest.ini_options", "tool.pytest"])
+def test_pyproject_holds_numbers_truths_and_lists_as_they_are(
+    pytester: pytest.Pytester, table: str
+) -> None:
+    """pytest 9 knows native values in `[tool.pytest]`; before 9.2 plugins can't ask for them."""
+    if table == "tool.pytest" and pytest.version_tuple < (9, 2):
+        pytest.skip("unknown to this pytest")
+    pytester.makepyprojecttoml(
+        f"""
+        [{table}]
+        cideldill_lease = 60
+        cideldill_no_redact = true
+        cideldill_max_items = 5
+        cideldill_redact_names = ["customer_id"]
+        cideldill_redact_patterns = ['CUST-\\d+']
+        """
+    )
+    chosen = settings.read(pytester.parseconfig())
+    assert (chosen.lease_s, chosen.no_redact, chosen.limits.max_items) == (60.0, True, 5)
+    assert (chosen.redact_names, chosen.redact_patterns) == (("customer_id",), (r"CUST-\d+",))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("redact_names = iban,name", "'iban,name' is no name as customer_id"),
+        ("redact_names = _", "'_' is no name: it has no letter and no digit"),
+        ("redact_names = it's", "No closing quotation"),
+        ("redact_patterns = a(b", "'a(b' is no regular expression: missing )"),
+        ("no_redact = maybe", "'maybe' is neither true nor false"),
+        ("max_items = many", "'many' is not a whole number from 1 to 10000"),
+        ("max_items = 0", "'0' is not a whole number from 1 to 10000"),
+        ("max_depth = -1", "'-1' is not a whole number from 1 to 20"),
+        ("capture_ms = 1.5", "'1.5' is not a whole number from 1 to 60000"),
+        ("max_log_bytes = 1", "'1' is not a whole number from 65536 to"),
+    ],
+)
+def test_a_malformed_option_is_named_with_what_is_right(
+    pytester: pytest.Pytester, line: str, told: str
+) -> None:
+    """Style, rule 6."""
+    pytester.makeini(f"[pytest]\ncideldill_{line}\n")
+    with pytest.raises(ValueError, match=r"^cideldill_") as raised:
+        settings.read(pytester.parseconfig())
+    name = line.partition(" ")[0]
+    assert str(raised.value).startswith(f"cideldill_{name}: {told}")
+
+
+def test_every_limit_has_bounds_that_hold_its_default() -> None:
+    """Contract, section 8: the defaults."""
+    defaults = dataclasses.asdict(Limits())
+    assert list(defaults.values()) == [3, 100, 100, 200, 10, 40, 50, 2**20, 256 * 2**20]
+    assert defaults.keys() == BOUNDS.keys()
+    assert all(BOUNDS[name][0] <= value <= BOUNDS[name][1] for name, value in defaults.items())
+
+
+def test_a_conftest_may_have_our_hook_where_nothing_is_debugged(pytester: pytest.Pytester) -> None:
+    """pytest refuses unknown hooks at collection; ours is known, and not called."""
+    pytester.makeconftest("def pytest_cideldill_redact(config): raise LookupError\n")
+    pytester.makepyfile("def test_it(): pass\n")
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(passed=1)
 
 
 def test_a_conflict_is_told_as_it_is_written_on_the_command_line() -> None:

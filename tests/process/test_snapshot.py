@@ -8,6 +8,7 @@ import datetime
 import enum
 import fractions
 import functools
+import inspect
 import pathlib
 import sys
 import types
@@ -19,10 +20,17 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.capture.snapshot import Limits
+from pytest_cideldill.capture.frames import NOT_SHOWN
+from pytest_cideldill.capture.frames import locals_of
+from pytest_cideldill.capture.frames import notice_secrets
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.snapshot import type_name
+from pytest_cideldill.limits import Limits
+from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
 
 HERE = __name__
 
@@ -163,38 +171,77 @@ def test_a_value_is_shown_from_its_data(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "limits", "text"),
+    ("value", "detail", "text"),
     [
-        (Cart([1, 2, 3], "BULK10"), Limits(depth=1), "Cart(items=[3 items], coupon='BULK10')"),
-        ([[1], {1: 2, 3: 4}, (1,)], Limits(depth=1), "[[1 item], {2 items}, (1 item)]"),
-        ([[], {}, ()], Limits(depth=1), "[[], {}, ()]"),
-        ([[[[1]]]], Limits(), "[[[[1 item]]]]"),
-        ([Cart([], ""), KeyError(1)], Limits(depth=1), "[Cart(…), KeyError(…)]"),
-        ("x" * 2000, Limits(string=5), "'xxxxx…'+1995 chars"),
-        (b"x" * 20, Limits(string=5), "b'xxxxx…'+15 bytes"),
-        (list(range(1000)), Limits(items=3), "[0, 1, 2, … +997 items]"),
-        (dict.fromkeys(range(5)), Limits(items=1), "{0: None, … +4 items}"),
-        (Cart([1], "c"), Limits(attributes=1), "Cart(items=[1], … +1 attributes)"),
+        (Cart([1, 2, 3], "BULK10"), Detail(depth=1), "Cart(items=[3 items], coupon='BULK10')"),
+        ([[1], {1: 2, 3: 4}, (1,)], Detail(depth=1), "[[1 item], {2 items}, (1 item)]"),
+        ([[], {}, ()], Detail(depth=1), "[[], {}, ()]"),
+        ([[[[1]]]], Detail(), "[[[[1 item]]]]"),
+        ([Cart([], ""), KeyError(1)], Detail(depth=1), "[Cart(…), KeyError(…)]"),
+        ("x" * 2000, Detail(string=5), "'xxxxx…'+1995 chars"),
+        (b"x" * 20, Detail(string=5), "b'xxxxx…'+15 bytes"),
+        (list(range(1000)), Detail(items=3), "[0, 1, 2, … +997 items]"),
+        (dict.fromkeys(range(5)), Detail(items=1), "{0: None, … +4 items}"),
+        (Cart([1], "c"), Detail(attributes=1), "Cart(items=[1], … +1 attributes)"),
     ],
 )
-def test_what_is_too_much_is_cut_with_a_notice(value: object, limits: Limits, text: str) -> None:
-    assert render(value, limits) == text
+def test_what_is_too_much_is_cut_with_a_notice(value: object, detail: Detail, text: str) -> None:
+    assert render(value, detail) == text
 
 
 def test_the_whole_text_is_limited() -> None:
-    text = render([["x" * 50] * 50] * 50, Limits(text=300))
+    text = render([["x" * 50] * 50] * 50, Detail(text=300))
     assert len(text) <= 300
     assert "… +" in text or text.endswith("…")
 
 
 def test_the_time_is_limited() -> None:
-    assert render([Cart([1], "a")] * 3, Limits(milliseconds=-1)) == "[… +3 items]"
+    assert render([Cart([1], "a")] * 3, Detail(milliseconds=-1)) == "[… +3 items]"
+
+
+def test_numbers_are_not_cut_as_strings_are() -> None:
+    assert render([123_456_789, 10**300], Detail(string=3)) == "[123456789, <int of 997 bits>]"
+    assert render([10**4400], Detail(string=100_000)).startswith("[<int of ")
+
+
+def lens(**limits: int) -> Lens:
+    return Lens(Project("."), Redactor(environ={}), Limits(**limits))
+
+
+def test_limits_lower_what_a_list_of_values_shows_and_lengthen_strings() -> None:
+    """Contract, section 8: "string 200 in lists and locals"; the others are less there."""
+    value = [Cart([1], "a"), list(range(20)), "x" * 600]
+    assert lens(max_items=1).show(value) == "[Cart(items=[1 item], coupon='a'), … +2 items]"
+    assert lens(max_depth=1).show(value[:1]) == "[Cart(…)]"
+    assert lens(max_items=50).show(value[1]) == lens().show(value[1])
+    assert lens(max_string=600).show(value[2]) == repr(value[2])
+
+
+def test_values_behind_the_deadline_are_named_only() -> None:
+    """`capture_ms`; the deadline has passed."""
+    first, second = "a", 2
+    frame = inspect.currentframe()
+    assert frame is not None
+    shown = locals_of(frame, lens(), deadline=0.0)
+    assert shown[0] == {"name": "first", "type": "str", "value": NOT_SHOWN}
+    assert [each["value"] for each in locals_of(frame, lens())[:2]] == [repr(first), repr(second)]
+
+
+def test_secrets_are_looked_for_beyond_what_is_shown() -> None:
+    """Limits that are lowered must not have a secret told by a text elsewhere."""
+    strict = lens(max_locals=1, max_items=1, max_depth=1, max_attributes=1)
+    held = {"a": 1, "b": [{"authorization": "Zk3-opaque-header-001"}]}
+    frame = inspect.currentframe()
+    assert frame is not None
+    notice_secrets(frame, strict)
+    assert held
+    assert "Zk3" not in strict.text("it was Zk3-opaque-header-001")
 
 
 def test_the_text_can_always_be_encoded() -> None:
     odd = type("Odd", (), {"__module__": "m\udc80"})()
     setattr(odd, "at\udc81 tribute", "\ud800")
-    assert "tribute" in render([odd, odd], Limits())
+    assert "tribute" in render([odd, odd], Detail())
     render(odd).encode("utf-8")
     type_name(odd).encode("utf-8")
     assert "\n" not in render({"a\nb": type("A\nB", (), {})()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import itertools
 import sys
@@ -24,6 +25,7 @@ from pytest_cideldill.sources.interpose import intercept
 from tests.process.sources_checks import Consumer
 from tests.process.sources_checks import checks
 from tests.process.sources_checks import code_of
+from tests.process.sources_checks import in_thread
 from tests.process.sources_checks import opened
 from tests.process.sources_checks import report
 from tests.process.sources_checks import run_as_script
@@ -365,6 +367,234 @@ def check_no_frame_outlives_its_call() -> None:
             assert references[0]() is None
     finally:
         gc.enable()
+
+
+class Local:
+    """Something that dies when nobody holds it."""
+
+
+def check_an_argument_that_is_deleted_is_gone_although_it_was_looked_at() -> None:
+    """Before 3.13 a look at `f_locals` keeps all values until the frame ends."""
+    count = 0
+    names: list[list[str]] = []
+
+    def deleting(local: Local, *, other: Local) -> tuple[object, object, list[str]]:
+        first, second = weakref.ref(local), weakref.ref(other)
+        del local, other
+        return first(), second(), sorted(locals())
+
+    def counting(local: Local) -> object:
+        nonlocal count
+        count += 1
+        reference = weakref.ref(local)
+        local = Local()
+        return reference()
+
+    def yielding(local: Local) -> Iterator[object]:
+        reference = weakref.ref(local)
+        yield reference() is local
+        del local
+        yield reference()
+
+    def start(frame: FrameType) -> None:
+        names.append(list(frame.f_locals))
+
+    gc.disable()
+    try:
+        with opened(Consumer()) as source:
+            for function in (deleting, counting, yielding):
+                source.record_calls(code_of(function), start, lambda *end: None)
+            assert deleting(Local(), other=Local()) == (None, None, ["first", "second"])
+            assert counting(Local()) is None
+            assert list(yielding(Local())) == [True, None]
+    finally:
+        gc.enable()
+    assert count == 1
+    assert names == [["local", "other"], ["local", "count"], ["local"]]
+
+
+def check_what_others_write_while_a_call_starts_or_ends_is_kept() -> None:
+    """Before 3.13 a trace function's snapshot of the locals was written back over it."""
+    shared = 1
+
+    def write(value: int) -> None:
+        nonlocal shared
+        shared = value
+
+    def reading() -> int:
+        return shared
+
+    def look(frame: FrameType, value: int) -> None:
+        assert frame.f_locals["shared"] == shared
+        in_thread(lambda: write(value))
+
+    def start(frame: FrameType) -> object:
+        look(frame, shared + 1)
+        return 1
+
+    with opened(Consumer()) as source:
+        source.record_calls(
+            code_of(reading),
+            start,
+            lambda token, frame, result, error: look(frame, shared + 10),
+        )
+        assert reading() == 2
+        assert shared == 12
+
+
+class Failure(Exception):
+    """An exception that can be referred to weakly."""
+
+
+def check_an_exception_that_is_handled_is_gone_although_the_call_goes_on() -> None:
+    def handling() -> list[object]:
+        references = []
+        for _ in range(2):
+            try:
+                raise Failure
+            except Failure as failure:
+                references.append(weakref.ref(failure))
+        return [reference() for reference in references]
+
+    def suspended() -> Iterator[object]:
+        reference: Any = Failure
+        with contextlib.suppress(Failure):
+            failure = Failure()
+            reference = weakref.ref(failure)
+            raise failure
+        del failure
+        yield reference()
+        yield reference()
+
+    gc.disable()
+    try:
+        with recorded(handling, suspended) as (log, _):
+            assert handling() == [None, None]
+            assert list(suspended()) == [None, None]
+    finally:
+        gc.enable()
+    assert log.outcomes() == [[None, None], None]
+
+
+def check_an_exception_that_a_handler_raises_again_is_told_as_itself() -> None:
+    """3.11 has no event for it, and others may have come and gone since."""
+
+    def cleaning() -> None:
+        try:
+            raise KeyError
+        finally:
+            with contextlib.suppress(ValueError):
+                raise ValueError
+            try:
+                raise TypeError
+            except TypeError:
+                pass
+
+    def unmatched() -> None:
+        try:
+            raise KeyError
+        except KeyError:
+            try:
+                raise ValueError
+            except TypeError:
+                pass
+
+    def named(again: bool) -> None:
+        for _ in range(2):
+            try:
+                raise KeyError
+            except KeyError as error:
+                try:
+                    raise LookupError from error
+                except LookupError as other:
+                    del other
+                    if again:
+                        raise
+                if again is None:
+                    raise
+
+    def nested() -> None:
+        try:
+            try:
+                raise KeyError
+            except KeyError:
+                try:
+                    raise ValueError
+                except ValueError:
+                    pass
+                raise
+        finally:
+            try:
+                raise TypeError
+            except TypeError:
+                pass
+
+    def replaced() -> None:
+        try:
+            raise KeyError
+        finally:
+            raise ValueError
+
+    functions: list[Callable[[], object]] = [
+        cleaning,
+        unmatched,
+        lambda: named(True),
+        lambda: named(None),  # type: ignore[arg-type]
+        nested,
+        replaced,
+    ]
+    with recorded(cleaning, unmatched, named, nested, replaced) as (log, _):
+        expected = []
+        for function in functions:
+            with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever it is
+                function()
+            expected.append(raised.type.__name__)
+        named(False)
+    assert expected == [
+        "KeyError",
+        "ValueError",
+        "LookupError",
+        "KeyError",
+        "KeyError",
+        "ValueError",
+    ]
+    assert log.outcomes() == [*expected, None], log.outcomes()
+
+
+def check_an_exception_leaves_a_generator_from_its_handler() -> None:
+    """Also at the very place of a yield, where a `with` raises it again."""
+
+    def in_handler() -> Iterator[int]:
+        try:
+            raise KeyError
+        except KeyError:
+            yield 1
+            raise
+
+    def in_with() -> Iterator[None]:
+        while True:
+            with contextlib.suppress(ValueError):
+                yield
+
+    def in_finally() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ValueError):
+                raise ValueError
+
+    with recorded(in_handler, in_with, in_finally) as (log, _):
+        with pytest.raises(KeyError):
+            list(in_handler())
+        for function in (in_with, in_finally):
+            running: Any = function()
+            next(running)
+            if function is in_with:
+                running.throw(ValueError)
+                assert len(log.ended) == 1
+            with pytest.raises(OSError, match="thrown"):
+                running.throw(OSError("thrown"))
+    assert log.outcomes() == ["KeyError", "OSError", "OSError"], log.outcomes()
 
 
 def check_an_intercepted_function_is_recorded_as_itself() -> None:

@@ -171,7 +171,7 @@ class Front:
 
     def __init__(self) -> None:
         self.desired, self.log = Desired(), EventLog()
-        self.runs = Runs(Recipe(["sleep"], ["60"]), self.desired, self.log, 1800.0)
+        self.runs = Runs(Recipe(["sleep"], ["60"]), self.desired, self.log)
         self.toolbox = Toolbox(profile.tools("full"), self.runs, self.desired)
         self._processes: list[Process] = []
 

@@ -79,7 +79,7 @@ def test_it_may_change_while_it_is_looked_at() -> None:
     desired = Desired()
     for name in "abc":
         desired.add_function(name, None, None)
-    for each in desired:
+    for each in desired.functions:
         desired.remove(each.id)
         desired.add_function(each.function_name * 2, None, None)
-    assert [each.function_name for each in desired] == ["aa", "bb", "cc"]
+    assert [each.function_name for each in desired.functions] == ["aa", "bb", "cc"]

@@ -1,4 +1,4 @@
-"""The merged event log: numbers, filters, cursors, memory and file, caps, observers, waiting.
+"""The merged event log: numbers, filters, cursors, observers, waiting.
 
 Expectations: contract, section 4 (the log), issue 3, item 3.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,12 @@ import pytest
 from cideldill_mcp import eventlog
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.eventlog import Filter
+from cideldill_mcp.eventlog import Page
+from tests.server.logs import ALL
+from tests.server.logs import fill
+from tests.server.logs import numbers
+from tests.server.logs import page
 from tests.server.processes import in_loop
-
-ALL = Filter()
 
 
 @pytest.fixture
@@ -34,16 +36,7 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eventlog, "RING", 10)
-    monkeypatch.setattr(eventlog, "_INDEX_STEP", 4)
-
-
-def fill(log: EventLog, count: int, **values: Any) -> None:
-    for number in range(count):
-        log.append("call", **{"run_id": "r1", "number": number, **values})
-
-
-def numbers(events: list[dict[str, Any]]) -> list[int]:
-    return [event["seq"] for event in events]
+    monkeypatch.setattr(eventlog, "BLOCK", 10)
 
 
 # --- numbers, filters, cursors ------------------------------------------------------------------
@@ -54,14 +47,14 @@ def test_events_are_numbered_from_one_without_gaps_over_all_runs(log: EventLog) 
     assert log.last_seq == 0
     assert [log.append("stop", run_id=f"r{n % 2}") for n in range(5)] == [1, 2, 3, 4, 5]
     assert log.last_seq == 5
-    assert numbers(log.read(0, 10, ALL)[0]) == [1, 2, 3, 4, 5]
+    assert numbers(page(log).events) == [1, 2, 3, 4, 5]
 
 
 def test_an_event_keeps_its_type_values_and_the_time_of_its_process(log: EventLog) -> None:
     """Contract: `ts` is that of the process; across processes it gives the order."""
     log.append("stop", ts=12.5, run_id="r1", nodeid="t::x")
     log.append("stop", run_id="r1")
-    first, second = log.read(0, 10, ALL)[0]
+    first, second = page(log).events
     assert first == {"seq": 1, "ts": 12.5, "type": "stop", "run_id": "r1", "nodeid": "t::x"}
     assert second["ts"] > 1e9
 
@@ -87,9 +80,9 @@ def test_a_filter_admits_what_fits_in_every_respect(
         for nodeid in ("a", "b"):
             log.append("stop", run_id=run_id, nodeid=nodeid)
             log.append("failure", run_id=run_id, nodeid=nodeid)
-    found, cursor = log.read(0, 100, wanted)
-    assert numbers(found) == expected
-    assert cursor == 8
+    read = page(log, wanted=wanted)
+    assert numbers(read.events) == expected
+    assert (read.cursor, read.is_last) == (8, True)
     assert numbers(log.newest(100, wanted)) == expected
     assert log.count(0, wanted) == len(expected)
 
@@ -103,24 +96,32 @@ def test_pages_put_together_are_all_events_once(log: EventLog, limit: int) -> No
     wanted = Filter(types={"stop"})
     seen: list[int] = []
     cursor = 0
-    while True:
-        page, following = log.read(cursor, limit, wanted)
-        assert following >= cursor
-        seen += numbers(page)
-        if not page:
-            break
-        assert len(page) <= limit
-        cursor = following
+    is_last = False
+    while not is_last:
+        read = page(log, cursor, limit, wanted)
+        assert read.cursor > cursor
+        assert len(read.events) <= limit
+        seen += numbers(read.events)
+        cursor, is_last = read.cursor, read.is_last
     assert seen == [seq for seq in range(1, 48) if (seq - 1) % 3]
-    assert log.read(cursor, limit, wanted) == ([], 47)
+    assert page(log, cursor, limit, wanted) == Page([], 47)
 
 
 def test_a_cursor_at_or_behind_the_end_stays_where_it_is(log: EventLog) -> None:
     """Nothing new: the same cursor comes back."""
     fill(log, 3)
-    assert log.read(3, 10, ALL) == ([], 3)
-    assert log.read(99, 10, ALL) == ([], 99)
-    assert log.read(0, 0, ALL) == ([], 0)
+    assert page(log, 3) == Page([], 3)
+    assert page(log, 99) == Page([], 99)
+
+
+def test_a_full_page_says_whether_more_is_behind(log: EventLog) -> None:
+    """Of what fits: what does not fit is passed over."""
+    log.append("stop")
+    log.append("stop")
+    log.append("failure")
+    assert not page(log, limit=2).is_last
+    assert page(log, limit=3).is_last
+    assert page(log, limit=2, wanted=Filter({"stop"})).is_last
 
 
 def test_the_newest_are_told_oldest_first_and_only_behind_a_cursor(log: EventLog) -> None:
@@ -129,72 +130,6 @@ def test_the_newest_are_told_oldest_first_and_only_behind_a_cursor(log: EventLog
     assert numbers(log.newest(3, ALL)) == [7, 8, 9]
     assert numbers(log.newest(3, ALL, after=7)) == [8, 9]
     assert log.count(7, ALL) == 2
-
-
-# --- memory and file ----------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("total", [19, 20, 21, 40, 55])
-def test_every_event_can_be_read_wherever_it_is(log: EventLog, total: int) -> None:
-    """In memory a ring, behind it a file."""
-    fill(log, total)
-    for after in range(total + 1):
-        found, cursor = log.read(after, 1000, ALL)
-        assert numbers(found) == list(range(after + 1, total + 1))
-        assert [event["number"] for event in found] == list(range(after, total))
-        assert cursor == total
-    assert numbers(log.read(3, 4, ALL)[0]) == [4, 5, 6, 7]
-    assert log.last_seq == total
-
-
-@pytest.mark.usefixtures("small")
-def test_the_file_holds_one_line_of_json_per_event(log: EventLog, tmp_path: Path) -> None:
-    """What left memory is in the run directory; surrogates and odd numbers included."""
-    fill(log, 20, text="é\udc80\n", value=float("inf"))
-    log.close()
-    lines = (tmp_path / "events.jsonl").read_bytes().splitlines()
-    assert [json.loads(line)["seq"] for line in lines] == list(range(1, 11))
-    assert json.loads(lines[0])["text"] == "é\udc80\n"
-
-
-@pytest.mark.usefixtures("small")
-def test_without_a_folder_old_events_are_forgotten(log: EventLog) -> None:
-    """And the numbers go on."""
-    bare = EventLog()
-    fill(bare, 25)
-    assert numbers(bare.read(0, 100, ALL)[0]) == list(range(11, 26))
-    assert bare.last_seq == 25
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("way", ["no folder", "full disk"])
-def test_a_disk_that_takes_nothing_costs_only_what_left_memory(tmp_path: Path, way: str) -> None:
-    """Appending never fails: a process under test would lose its connection by it."""
-    log = EventLog()
-    log.keep_in(tmp_path / "absent" if way == "no folder" else tmp_path)
-    if way == "full disk":
-        (tmp_path / "events.jsonl").symlink_to("/dev/full")
-    fill(log, 55, text="x" * 5000)
-    found, cursor = log.read(0, 100, ALL)
-    assert numbers(found) == list(range(41, 56))
-    assert (cursor, log.last_seq) == (55, 55)
-    log.close()
-
-
-@pytest.mark.usefixtures("small")
-def test_a_full_run_drops_and_counts_calls_and_hits_only(
-    log: EventLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Contract: beyond the cap hits are counted as `dropped`; stops and outcomes never are."""
-    monkeypatch.setattr(eventlog, "MAX_RUN_BYTES", 100)
-    fill(log, 20)
-    assert log.append("call", run_id="r1") == log.append("hit", run_id="r1") == 0
-    for type in ("stop", "resumed", "test_outcome", "failure", "run_finished", "warning"):
-        assert log.append(type, run_id="r1") == log.last_seq
-    assert log.append("call", run_id="r2") == 27
-    assert (log.dropped["r1"], log.dropped["r2"], log.dropped.total()) == (2, 0, 2)
-    assert numbers(log.read(0, 100, ALL)[0]) == list(range(1, 28))
 
 
 # --- observers and waiters ----------------------------------------------------------------------
@@ -217,9 +152,53 @@ def test_observers_get_every_event_once_in_order_until_undone(log: EventLog) -> 
     assert told == [("one", 1), ("two", 1), ("two", 2)]
 
 
-def test_a_dropped_event_is_told_nobody(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_observer_that_appends_disturbs_nobodys_order(log: EventLog) -> None:
+    """What it appends is told after the event that it was called with."""
+    told: list[tuple[str, int]] = []
+
+    def answering(event: dict[str, Any]) -> None:
+        told.append(("one", event["seq"]))
+        if event["type"] == "stop":
+            log.append("action")
+            log.observe(lambda event: told.append(("late", event["seq"])))
+
+    log.observe(answering)
+    log.observe(lambda event: told.append(("two", event["seq"])))
+    assert log.append("stop") == 1
+    assert told == [("one", 1), ("two", 1), ("one", 2), ("two", 2)]
+    log.append("action")
+    assert told[4:] == [("one", 3), ("two", 3), ("late", 3)]
+
+
+def test_an_observer_that_left_is_not_called_any_more(log: EventLog) -> None:
+    """Also not with the event that is being told; and it may leave twice."""
+    told: list[int] = []
+    log.observe(lambda event: undo())
+    undo = log.observe(lambda event: told.append(event["seq"]))
+    log.append("stop")
+    undo()
+    assert told == []
+
+
+def test_an_observer_that_fails_harms_nobody_else(
+    log: EventLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process that sent the event would lose its connection by it."""
+    told: list[int] = []
+
+    def failing(event: dict[str, Any]) -> None:
+        raise KeyError("pushed")
+
+    log.observe(failing)
+    log.observe(lambda event: told.append(event["seq"]))
+    assert [log.append("stop"), log.append("stop")] == [1, 2]
+    assert told == [1, 2]
+    assert capsys.readouterr().err.count("KeyError: 'pushed'") == 2
+
+
+def test_a_dropped_event_is_told_nobody() -> None:
     """It has no number."""
-    monkeypatch.setattr(eventlog, "MAX_RUN_BYTES", 0)
+    log = EventLog(max_run_bytes=0)
     told: list[dict[str, Any]] = []
     log.observe(told.append)
     log.append("call", run_id="r1")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 
 import pytest
 
 from cideldill_mcp import hub as hub_module
-from cideldill_mcp import runs as runs_module
+from cideldill_mcp import setting as setting_module
 from cideldill_mcp import targets
 from cideldill_mcp.tools import functions
 from pytest_cideldill.wire import AddBreakpoint
@@ -23,6 +24,7 @@ from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import SetDefaultBehavior
 from pytest_cideldill.wire import Warned
 from tests.server.processes import in_loop
 from tests.server.processes import serving
@@ -33,17 +35,25 @@ from tests.server.processes import serving
 @in_loop
 async def test_every_process_gets_every_breakpoint_before_it_begins() -> None:
     """Architecture: desired breakpoints are sent to every process before it collects."""
+    keys = set()
     async with serving() as front:
         one = front.desired.add_function("shop.total", "stop", None)
         two = front.desired.add_function("tax", "go", "amount > 3")
         await front.start(wanted=["test_a.py"], pause_on="error")
         for worker in ("gw0", "gw1"):
             process = await front.greeted(worker)
-            assert await process.until_begin() == [
-                Configure("error", 1800.0, ["test_a.py"]),
+            configure, *others = await process.until_begin()
+            assert isinstance(configure, Configure)
+            assert replace(configure, tag_key="") == Configure("error", 1800.0, ["test_a.py"])
+            keys.add(configure.tag_key)
+            assert configure.tag_key not in repr(configure)
+            assert others == [
+                SetDefaultBehavior("stop"),
                 AddBreakpoint(0, one.id, "shop.total", "stop", None),
                 AddBreakpoint(0, two.id, "tax", "go", "amount > 3"),
             ]
+    (key,) = keys
+    assert len(key) == 64
 
 
 @in_loop
@@ -51,7 +61,7 @@ async def test_a_breakpoint_added_later_is_set_in_both_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody waits for a slow process before the next one is asked; the answers are merged."""
-    monkeypatch.setattr(runs_module, "BIND_S", 600.0)
+    monkeypatch.setattr(setting_module, "BIND_S", 600.0)
     async with serving() as front:
         await front.start()
         processes = await front.live("gw0", "gw1")
@@ -184,7 +194,7 @@ async def test_a_breakpoint_waits_for_a_busy_process_only_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Contract, section 2: what can't be known is accepted with `verified: false` and a message."""
-    monkeypatch.setattr(runs_module, "BIND_S", 0.05)
+    monkeypatch.setattr(setting_module, "BIND_S", 0.05)
     async with serving() as front:
         await front.start()
         await front.live("gw0", "gw1")

@@ -1,4 +1,4 @@
-"""A released package with its own test suite: fetched once, unpacked, broken, recorded."""
+"""Released packages with their own test suites: fetched once, unpacked, broken, recorded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from typing import Any
 
 import pytest
 
+from tests.together.driver import Agent
+
 INSIDE = Path(__file__).parent / "inside"
 """Modules for the process under test."""
 
 DOWNLOAD_S = 60.0
 SUITE_S = 120.0
+PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Release:
 
     Attributes:
         folder: What its archive unpacks into.
-        package: The folder in it that is imported.
+        package: The folder in it that is imported, relative to it.
     """
 
     name: str
@@ -38,6 +41,25 @@ class Release:
     sha256: str
     folder: str
     package: str
+
+
+MORE_ITERTOOLS = Release(
+    "more-itertools",
+    "10.8.0",
+    "f638ddf8a1a0d134181275fb5d58b086ead7c6a72429ad725c67503f13ba30bd",
+    "more_itertools-10.8.0",
+    "more_itertools",
+)
+"""Generators, over the built-in ones, in tests that count in millions."""
+
+CLICK = Release(
+    "click",
+    "8.5.1",
+    "9bbfada76703fd1d784b83eea012e3e8c6a001a876543ef104fa56aaaeb072b4",
+    "click-8.5.1",
+    "src/click",
+)
+"""Classes, decorators, closures, context managers; exceptions that end programs, and threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +138,10 @@ def _verdict(reports: Sequence[Report]) -> tuple[str, str]:
         return "failed", "call"
     if failed:
         return "error", failed[0]
-    return (reports[0].outcome, reports[0].phase) if reports else ("passed", "call")
+    if not reports:
+        return "passed", "call"
+    outcome, phase = reports[0].outcome, reports[0].phase
+    return ("xfailed" if outcome == "skipped" and reports[0].error else outcome), phase
 
 
 def archive(release: Release) -> Path:
@@ -190,13 +215,13 @@ def recording(path: Path) -> list[str]:
     return ["-p", "outcome_recorder", f"--record-outcomes={path}"]
 
 
-def plain_run(root: Path, record: Path, *arguments: str) -> Record:
-    """The whole suite without the debugger."""
+def plain_run(root: Path, record: Path, *arguments: str, paths: Sequence[Path] = ()) -> Record:
+    """The whole suite without the debugger; `paths` as in `environment`."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:cideldill"]
     done = subprocess.run(
         [*command, *recording(record), *arguments],
         cwd=root,
-        env=environment(),
+        env=environment(*paths),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -205,6 +230,17 @@ def plain_run(root: Path, record: Path, *arguments: str) -> Record:
     )
     assert record.exists(), done.stdout[-2_000:] + done.stderr[-2_000:]
     return Record.read(record)
+
+
+def all_results(agent: Agent) -> list[dict[str, Any]]:
+    """Every item of `test_results`, page by page."""
+    tests: list[dict[str, Any]] = []
+    reply: dict[str, Any] = {"next_after": None}
+    while "next_after" in reply:
+        reply = agent.call("test_results", limit=PAGE, after=reply["next_after"])
+        tests += reply["tests"]
+    assert len(tests) == reply["total_count"]
+    return tests
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

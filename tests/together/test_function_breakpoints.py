@@ -120,7 +120,8 @@ def test_what_cannot_be_done_is_refused_and_the_call_stays_paused(shapes: Bench)
             {"action": "skip", "fake_result": {"$eval": "1 +"}},
             {"action": "skip", "modified_args": [1]},
         ],
-        "invalid_action": [{"action": "step"}, {"action": ""}, {"replacement_function": "len"}],
+        "invalid_action": [{"action": "step"}, {"action": ""}],
+        "function_not_found": [{"replacement_function": "nowhere"}],
         "cid_not_found": [{"action": "skip", "fake_result": {"$cid": "abc"}}],
     }
     for error, attempts in refusals.items():

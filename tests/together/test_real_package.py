@@ -22,9 +22,11 @@ from tests.together.driver import connected
 from tests.together.driver import only_stop
 from tests.together.driver import server
 from tests.together.inside.second_opinion import INTACT
+from tests.together.real_package import MORE_ITERTOOLS
+from tests.together.real_package import SUITE_S
 from tests.together.real_package import Breakage
 from tests.together.real_package import Record
-from tests.together.real_package import Release
+from tests.together.real_package import all_results
 from tests.together.real_package import differences
 from tests.together.real_package import environment
 from tests.together.real_package import plain_run
@@ -32,14 +34,6 @@ from tests.together.real_package import recording
 from tests.together.real_package import unpacked
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
-
-RELEASE = Release(
-    "more-itertools",
-    "10.8.0",
-    "f638ddf8a1a0d134181275fb5d58b086ead7c6a72429ad725c67503f13ba30bd",
-    "more_itertools-10.8.0",
-    "more_itertools",
-)
 
 ONE_TOO_FEW = Breakage(
     "more_itertools.recipes.take",
@@ -66,8 +60,6 @@ TWO_AT_A_TIME = Breakage(
 SLOW = "--deselect=tests/test_recipes.py::PrimeFunctionTests::test_primes"
 """Left out of the broken suites: nine of twelve seconds in one test that meets no breakage."""
 
-SUITE_S = 120.0
-PAGE = 100
 MOST_CALLS = 200
 """Pauses after which a test is left to itself."""
 
@@ -91,7 +83,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """The release."""
     folder = tmp_path_factory.mktemp("intact")
-    root = unpacked(RELEASE, folder)
+    root = unpacked(MORE_ITERTOOLS, folder)
     return Suite(root, [], plain_run(root, folder / "plain.json"))
 
 
@@ -99,7 +91,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Suite:
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """A copy with two broken functions."""
     folder = tmp_path_factory.mktemp("broken")
-    root = unpacked(RELEASE, folder)
+    root = unpacked(MORE_ITERTOOLS, folder)
     ONE_TOO_FEW.apply(root)
     TWO_AT_A_TIME.apply(root)
     return Suite(root, [SLOW], plain_run(root, folder / "plain.json", SLOW))
@@ -109,17 +101,6 @@ def driven(agent: Agent, suite: Suite, record: Path, **options: Any) -> dict[str
     """The reply of `test_run` for a whole suite."""
     arguments = [*recording(record), *suite.arguments]
     return agent.call("test_run", args=arguments, timeout_s=SUITE_S, **options)
-
-
-def all_results(agent: Agent) -> list[dict[str, Any]]:
-    """Every item of `test_results`, page by page."""
-    tests: list[dict[str, Any]] = []
-    reply: dict[str, Any] = {"next_after": None}
-    while "next_after" in reply:
-        reply = agent.call("test_results", limit=PAGE, after=reply["next_after"])
-        tests += reply["tests"]
-    assert len(tests) == reply["total_count"]
-    return tests
 
 
 def assert_same(suite: Suite, record: Path, results: Sequence[dict[str, Any]]) -> None:
@@ -175,12 +156,12 @@ def rest_of(agent: Agent, reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("breakage", [ONE_TOO_FEW, ONE_TOO_EARLY], ids=lambda each: each.function)
 def test_triage_names_the_broken_function(breakage: Breakage, tmp_path: Path) -> None:
     """As an agent would go about it that knows the package's name and has an older release."""
-    root = unpacked(RELEASE, tmp_path)
+    root = unpacked(MORE_ITERTOOLS, tmp_path)
     older = tmp_path / "older"
-    shutil.copytree(root / RELEASE.package, older / (INTACT + RELEASE.package))
+    shutil.copytree(root / MORE_ITERTOOLS.package, older / (INTACT + MORE_ITERTOOLS.package))
     breakage.apply(root)
     with connected(server(root, env=environment(older))) as agent:
-        triage = Triage(agent, RELEASE.package)
+        triage = Triage(agent, MORE_ITERTOOLS.package)
         failures = triage.first_failures(4)
         suspects = triage.suspects(failures)
         findings = [triage.tried(suspect, failures[0]["nodeid"]) for suspect in suspects]

@@ -5,7 +5,9 @@ Expectations: contract, section 3 (`breakpoint_wait`) and section 4 (`timeline_g
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,10 +34,10 @@ def timeline(bench: Bench, **options: Any) -> list[dict[str, Any]]:
     while True:
         reply = bench.agent.call("timeline_get", after=cursor, **options)
         assert reply["next_after"] >= cursor
-        if not reply["events"]:
-            return events
         events += reply["events"]
         cursor = reply["next_after"]
+        if not reply.get("truncated"):
+            return events
 
 
 def types_of(events: list[dict[str, Any]]) -> list[str]:
@@ -101,6 +103,28 @@ def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
     assert "stop" in refused["message"]
     refused = bench.agent.refused("timeline_get", run_id="r999")
     assert refused["error"] in ("run_not_found", "no_run")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="recording needs sys.monitoring for now")
+def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
+    """Told or counted, every one; the stop behind them is there."""
+    with workbench(tmp_path / "project", "--cideldill-record-calls=test_it.helper") as bench:
+        # Far fewer rows than usual may wait.
+        bench.write(conftest="import pytest_cideldill.log as log\nlog.MAX_WAITING = 5\n")
+        stop = bench.stop_of(
+            """
+            def helper(n): return n
+            def test_many():
+                for n in range(3000): helper(n)
+                assert False
+            """
+        )
+        told = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
+        assert len(told["events"]) == 1
+        calls = timeline(bench, types=["call"])
+        assert told["dropped"] == 3000 - len(calls) > 0
+        assert bench.agent.call("debug_state")["counts"]["dropped"] == told["dropped"]
+        assert not any("dropped" in call for call in calls)
 
 
 # --- waiting ------------------------------------------------------------------------------------

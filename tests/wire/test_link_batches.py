@@ -6,14 +6,18 @@ before it sends a stop); issue 3, item 3.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from pytest_cideldill import log as log_module
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.log import MAX_BATCH
-from pytest_cideldill.log import CallLog
-from pytest_cideldill.wire import CallsRecorded
+from pytest_cideldill.log import RowLog
+from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from tests.wire.linked import DEADLINE_S
@@ -25,7 +29,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.nudges = 0
-        self.log = CallLog(self._nudge)
+        self.log = RowLog(self._nudge)
         self.linked = Linked(collect=self.log.take)
         self._decoder = FrameDecoder()
 
@@ -42,7 +46,7 @@ class Recording:
     def add(self, count: int, function: str = "shop.total") -> None:
         """Record calls of a function, numbered by their start."""
         for number in range(count):
-            self.log.add((float(number), 0.5, function, "t::x", 1, "(1)", "2", None))
+            self.log.add((told, float(number), 0.5, function, "t::x", 1, "(1)", "2", None))
 
     def frames(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """The frames that arrive, as plain data, until there are enough."""
@@ -54,8 +58,12 @@ class Recording:
         return frames
 
 
+def told(row: tuple[Any, ...]) -> dict[str, Any]:
+    return {"type": "call", "ts": row[1], "function": row[3]}
+
+
 def calls_in(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [call for frame in frames for call in frame.get("calls", ())]
+    return [call for frame in frames for call in frame.get("rows", ())]
 
 
 def stops_in(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -67,8 +75,8 @@ def test_rows_wake_the_link_by_themselves() -> None:
     with Recording() as recording:
         recording.add(1)
         (event,) = recording.linked.receive(1)
-        assert isinstance(event, CallsRecorded)
-        assert event.calls[0]["function"] == "shop.total"
+        assert isinstance(event, Recorded)
+        assert event.rows[0]["function"] == "shop.total"
 
 
 def test_a_nudge_without_rows_sends_nothing() -> None:
@@ -99,8 +107,8 @@ def test_rows_alone_arrive_before_a_flush_is_over() -> None:
         assert recording.linked.link.flush(DEADLINE_S)
         recording.linked.socket.setblocking(False)
         (event,) = recording.linked.receive(1)
-        assert isinstance(event, CallsRecorded)
-        assert len(event.calls) == 5
+        assert isinstance(event, Recorded)
+        assert len(event.rows) == 5
 
 
 def test_events_carry_gapless_rising_numbers_in_the_order_of_the_wire() -> None:
@@ -131,8 +139,65 @@ def test_batches_are_bounded_and_lose_no_row() -> None:
         total = 3 * MAX_BATCH + 1
         recording.add(total)
         frames = recording.frames(lambda got: len(calls_in(got)) == total)
-        assert max(len(frame["calls"]) for frame in frames) <= MAX_BATCH
+        assert max(len(frame["rows"]) for frame in frames) <= MAX_BATCH
         assert [call["ts"] for call in calls_in(frames)] == list(map(float, range(total)))
+
+
+def dropped_in(frames: list[dict[str, Any]]) -> int:
+    return sum(call.get("dropped", 0) for call in calls_in(frames))
+
+
+def test_rows_that_are_dropped_are_counted_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The count stands at the gap, and in a warning; other rows carry none."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 4)
+    monkeypatch.setattr(log_module, "MAX_BATCH", 2)
+    log = RowLog(lambda: None)
+    calls: list[dict[str, Any]] = []
+    for count in (6, 3, 5):
+        for number in range(count):
+            log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
+        events = log.take()
+        rows = [event.rows for event in events if isinstance(event, Recorded)]
+        calls += [call for batch in rows for call in batch]
+        assert all("dropped" not in call for batch in rows[1:] for call in batch)
+        assert sum(isinstance(event, Warned) for event in events) == (count > 4)
+    assert [call.get("dropped") for call in calls] == [2, *[None] * 6, 1, *[None] * 3]
+    assert log.take() == []
+
+
+def test_every_row_is_told_or_counted_whoever_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads drop and append while the link takes: nothing is lost in between or counted twice."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 3)
+    with Recording() as recording:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            threads = [threading.Thread(target=recording.add, args=(5_000,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+        finally:
+            sys.setswitchinterval(interval)
+        recording.add(1, "last")
+        frames = recording.frames(lambda got: any(c["function"] == "last" for c in calls_in(got)))
+        assert len(calls_in(frames)) + dropped_in(frames) == 20_001
+        assert dropped_in(frames) > 0
+        assert [frame["n"] for frame in frames] == list(range(1, len(frames) + 1))
+
+
+def test_stops_behind_dropped_rows_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: stops and outcomes are never dropped."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 3)
+    with Recording() as recording:
+        for round in range(50):
+            recording.add(20)
+            recording.linked.link.send(Stopped({"round": round}))
+        frames = recording.frames(lambda got: len(stops_in(got)) == 50)
+        assert [stop["pause"]["round"] for stop in stops_in(frames)] == list(range(50))
+        assert len(calls_in(frames)) + dropped_in(frames) == 1_000
 
 
 def test_a_nudge_serves_many_rows() -> None:

@@ -107,10 +107,11 @@ def test_kinds_are_named_after_their_classes() -> None:
     """The names travel: they are the protocol, a changed one needs a new `PROTOCOL`."""
     assert list(KINDS) == [
         "hello", "collected", "collection_failed", "node_started", "phase_reported",
-        "node_finished", "bound", "calls_recorded", "stopped", "resumed", "worker_lost", "warned",
-        "interrupted",
-        "internal_error_raised", "finished", "departed", "replied", "refused", "configure", "begin",
-        "add_breakpoint", "remove_breakpoint", "resume", "evaluate", "interrupt", "release_all",
+        "node_finished", "bound", "recorded", "lines_passed", "stopped", "resumed",
+        "worker_lost", "redaction_chosen", "warned", "interrupted", "internal_error_raised",
+        "finished", "departed", "replied", "refused", "configure", "begin",
+        "add_breakpoint", "set_default_behavior", "add_line", "remove_breakpoint", "resume",
+        "evaluate", "interrupt", "release_all",
     ]  # fmt: skip
 
 

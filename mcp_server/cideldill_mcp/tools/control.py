@@ -28,7 +28,7 @@ async def state(request: Request) -> Reply:
         "outcomes": dict(run.results.outcomes) if run is not None else {},
         "counts": {
             "breakpoints": len(request.desired),
-            "records": 0,
+            "records": request.runs.records.total,
             "events": request.runs.log.last_seq,
             "dropped": request.runs.log.dropped.total(),
         },
@@ -83,6 +83,9 @@ EVENT_TYPES = (
 _ALWAYS = ("seq", "ts", "type", "run_id", "worker", "nodeid", "thread")
 """Keys that every event has."""
 
+MAX_PAGE = 2_000
+"""Events of one reply; more never fit into the largest one."""
+
 
 async def timeline(request: Request) -> Reply:
     """`timeline_get`: the merged event log behind a cursor."""
@@ -99,10 +102,16 @@ async def timeline(request: Request) -> Reply:
         request.runs.get(request["run_id"])
     wanted = Filter(types and frozenset(types), request["nodeid"], request["run_id"])
     log = request.runs.log
-    events, cursor = log.read(request["after"], request["limit"], wanted)
+    page = await log.read(request["after"], min(request["limit"], MAX_PAGE), wanted)
     dropped = log.dropped[request["run_id"]] if request["run_id"] else log.dropped.total()
-    events = [{**dict.fromkeys(_ALWAYS), **event} for event in events]
-    body = {"events": events, "next_after": cursor, "dropped": dropped}
+    events = [{**dict.fromkeys(_ALWAYS), **event} for event in page.events]
+    body = {"events": events, "next_after": page.cursor, "dropped": dropped}
+    if not page.is_last:
+        # How many fit is not known: that would take reading the rest.
+        body |= {"truncated": True, "total_count": None}
+    if not page.is_last and not events:
+        go_on = f'timeline_get {{"after": {page.cursor}, …}}: nothing up to here; look further'
+        body |= {"next": [go_on]}
     return Reply(body, lists=["events"], cursor=lambda event: event["seq"])
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from cideldill_mcp.run import Run
-from cideldill_mcp.runs import remove_everywhere
-from cideldill_mcp.runs import set_everywhere
+from cideldill_mcp.setting import remove_everywhere
+from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools import report
+from cideldill_mcp.tools.catalog import foreseen
+from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
 from cideldill_mcp.tools.registry import Param
@@ -17,7 +19,6 @@ from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Interrupt
 from pytest_cideldill.wire import Resume
@@ -33,13 +34,15 @@ WAIT_S = 25.0
 
 async def list_breakpoints(request: Request) -> Reply:
     """Every name with its behaviors."""
-    known = sorted(request.desired, key=lambda each: each.function_name)
+    known = sorted(request.desired.functions, key=lambda each: each.function_name)
     desired = behind(known, lambda each: each.function_name, request["after"])
     body = {
         "breakpoints": [each.function_name for each in desired],
         "behaviors": {each.function_name: each.behavior for each in desired},
         "after_behaviors": {each.function_name: each.after_behavior for each in desired},
-        "replacements": {},
+        "replacements": {
+            each.function_name: each.replacement for each in desired if each.replacement
+        },
         "total_count": len(known),
     }
     in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
@@ -48,13 +51,7 @@ async def list_breakpoints(request: Request) -> Reply:
 
 async def add(request: Request) -> Reply:
     """Check everything first, then set it in every live process."""
-    name = request["function_name"].strip()
-    try:
-        parse_function_name(name)
-    except ValueError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER, str(error), parameter="function_name", expected="name"
-        ) from error
+    name = parsed(request, request["function_name"]).text
     condition = request["condition"]
     if condition:
         try:
@@ -64,15 +61,16 @@ async def add(request: Request) -> Reply:
     behavior = request["behavior"] if "behavior" in request.given else None
     added = request.desired.add_function(name, behavior, condition)
     await set_everywhere(request.runs.active, added)
+    told = await foreseen(request, added) or added
     body: dict[str, Any] = {
         "status": "ok",
         "function_name": name,
         "id": added.id,
-        "functions": added.functions,
-        "verified": added.verified,
+        "functions": told.functions,
+        "verified": told.verified,
     }
-    if added.message is not None:
-        body["message"] = added.message
+    if told.message is not None:
+        body["message"] = told.message
     return Reply(body, lists=["functions"])
 
 
@@ -116,13 +114,6 @@ async def resume(request: Request) -> Reply:
     run, target = request.runs.owner_of(pause_id)
     pause = run.pauses[pause_id]
     before = request.runs.log.last_seq
-    if request["replacement_function"]:
-        raise Refusal(
-            ErrorCode.INVALID_ACTION,
-            "replacing the function is not possible yet; skip with fake_result, or modified_args",
-            action="replace",
-            allowed=["continue", "skip", "raise"],
-        )
     done = await target.ask(lambda number: _resume_command(number, request), RESUME_S)
     run.released(pause_id)  # whoever waits from now on must not take it for paused
     _note_intervention(run, pause, request)
@@ -146,6 +137,7 @@ def _resume_command(number: int, request: Request) -> Resume:
         fake_result=request["fake_result"],
         exception_type=request["exception_type"],
         exception_message=request["exception_message"],
+        replacement_function=(request["replacement_function"] or "").strip(),
     )
 
 
@@ -159,7 +151,9 @@ def _note_intervention(run: Run, pause: dict[str, Any], request: Request) -> Non
     what = f"{call['qualified_name']}({', '.join(shown)})"
     where = f"{place['file']}:{place['line']}"
     action = request["action"]
-    if action == "skip":
+    if request["replacement_function"]:
+        run.interventions.append(f"what is called instead of {what} ({where})")
+    elif action == "skip":
         run.interventions.append(f"the result of {what} ({where})")
     elif action == "raise":
         run.interventions.append(f"what {what} ({where}) raises")
@@ -293,7 +287,7 @@ TOOLS = (
             Param(
                 "action",
                 "string",
-                "continue, skip (before a call: return fake_result), raise",
+                "continue, skip (return fake_result instead), raise",
                 default="continue",
             ),
             Param("modified_args", "array", 'All positional arguments; {"$eval": "…"} as value'),
@@ -301,7 +295,7 @@ TOOLS = (
             Param("fake_result", "any", "With skip"),
             Param("exception_type", "string", "With raise", default="Exception"),
             Param("exception_message", "string", "With raise", default=""),
-            Param("replacement_function", "string"),
+            Param("replacement_function", "string", "Before a call: call this one instead"),
             Param("wait", "boolean", "Wait for the next stop or the end", default=False),
         ),
         destroys=True,

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from cideldill_mcp.tools import behaviors
+from cideldill_mcp.tools import catalog
 from cideldill_mcp.tools import control
 from cideldill_mcp.tools import functions
+from cideldill_mcp.tools import lines
+from cideldill_mcp.tools import records
 from cideldill_mcp.tools import stops
 from cideldill_mcp.tools import tests
 from cideldill_mcp.tools.registry import Tool
 
-ALL = (*tests.TOOLS, *functions.TOOLS, *stops.TOOLS, *control.TOOLS)
+ALL = (
+    *tests.TOOLS,
+    *functions.TOOLS,
+    *behaviors.TOOLS,
+    *catalog.TOOLS,
+    *records.TOOLS,
+    *lines.TOOLS,
+    *stops.TOOLS,
+    *control.TOOLS,
+)
 
-_PLAN = frozenset({"test_run", "debug_state"})
+_PLAN = frozenset({"tracepoint_set", "exception_get_context", "test_run", "debug_state"})
 _TRIAGE = frozenset(
     {"breakpoint_wait", "breakpoint_continue", "breakpoint_repl_eval", "debug_state"}
 )

@@ -124,6 +124,9 @@ MAX_CHARS = Param(
 )
 
 
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One tool call: checked arguments and what handlers work with.
@@ -139,7 +142,7 @@ class Request:
     runs: Runs
     desired: Desired
     max_chars: int
-    progress: Callable[[float, float | None, str], Awaitable[None]]
+    progress: Progress
     is_news: Callable[[str], bool] = lambda _: True
 
     def __getitem__(self, name: str) -> Any:
@@ -155,12 +158,26 @@ class Reply:
         lists: Its lists that may be cut, the first is cut last.
         cursor: From the last kept item to `next_after`.
         in_step: List → maps whose keys are the list's items.
+        from_front: The first list is cut from its front, and the cursor goes from its first kept
+            item to `next_before`.
     """
 
     body: dict[str, Any]
     lists: Sequence[str] = ()
     cursor: Callable[[Any], Any] | None = None
     in_step: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    from_front: bool = False
+
+    def text(self, max_chars: int, **further: Any) -> str:
+        """It as JSON, cut to size; `further` keys of the body are told too."""
+        return fit(
+            {**self.body, **further},
+            max_chars,
+            lists=self.lists,
+            cursor=self.cursor,
+            in_step=self.in_step,
+            from_front=self.from_front,
+        )
 
 
 Handler = Callable[[Request], Awaitable[Reply]]
@@ -234,26 +251,15 @@ class Toolbox:
         self,
         name: str,
         arguments: dict[str, Any],
-        progress: Callable[[float, float | None, str], Awaitable[None]],
+        progress: Progress,
         client: str = STDIO,
     ) -> types.CallToolResult:
         """Run a tool. Only cancellation leaves here as an exception."""
         tool = self._tools[name]
         try:
-            checked = tool.check(arguments)
-            max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
-            given = frozenset(key for key, value in arguments.items() if value is not None)
-            request = Request(
-                checked,
-                given,
-                self._runs,
-                self._desired,
-                max_chars,
-                progress,
-                lambda pause_id: self._deliveries.is_new(client, pause_id),
-            )
+            request = self._request(tool, arguments, progress, client)
             reply = await tool.handler(request)
-            text = self._with_news(client, reply, max_chars)
+            text = self._with_news(client, reply, request.max_chars)
         except Refusal as refusal:
             return error_result(str(refusal.code), refusal.message, **refusal.extra)
         except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
@@ -261,6 +267,32 @@ class Toolbox:
             message = f"the tool {name} failed, which is a bug of pytest-cideldill: {error!r}"
             return error_result(str(ErrorCode.INTERNAL_ERROR), message)
         return ok_result(text)
+
+    async def read(self, name: str, arguments: dict[str, Any]) -> str:
+        """The text of a tool's reply for a resource or a prompt: no stop counts as told by it.
+
+        Raises:
+            Refusal: As the tool.
+        """
+        tool = self._tools[name]
+        request = self._request(tool, arguments, _tell_nobody, "")
+        return (await tool.handler(request)).text(request.max_chars)
+
+    def _request(
+        self, tool: Tool, arguments: dict[str, Any], progress: Progress, client: str
+    ) -> Request:
+        checked = tool.check(arguments)
+        max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
+        given = frozenset(key for key, value in arguments.items() if value is not None)
+        return Request(
+            checked,
+            given,
+            self._runs,
+            self._desired,
+            max_chars,
+            progress,
+            lambda pause_id: self._deliveries.is_new(client, pause_id),
+        )
 
     def _with_news(self, client: str, reply: Reply, max_chars: int) -> str:
         """The text; note what it tells, and say that there is more (contract, rule 7)."""
@@ -270,13 +302,7 @@ class Toolbox:
         # What was cut off to fit was not told; and saying so may cut off one more.
         text, told, pending = "", [""], None
         for _ in range(3):
-            text = fit(
-                reply.body if pending is None else {**reply.body, "pending": pending},
-                max_chars,
-                lists=reply.lists,
-                cursor=reply.cursor,
-                in_step=reply.in_step,
-            )
+            text = reply.text(max_chars, **({} if pending is None else {"pending": pending}))
             told = told_in(json.loads(text)) if present else []
             news = self._deliveries.pending(client, present, told)
             if news == pending:
@@ -284,6 +310,10 @@ class Toolbox:
             pending = news
         self._deliveries.note(client, told)
         return text
+
+
+async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:
+    return None
 
 
 def _is_a(value: Any, json_type: str) -> bool:

@@ -1,0 +1,262 @@
+"""Asks the tests' interpreter about source files: functions, lines, whether expressions compile.
+
+A short-lived process with the interpreter and the flags of the runs, for what is valid depends on
+them; it runs no code of the user's (`pytest_cideldill.syntax.helper`). Works without a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from cideldill_mcp.desired import Place
+from cideldill_mcp.launch import VARIABLE
+from cideldill_mcp.launch import Recipe
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.syntax.names import Precision
+from pytest_cideldill.syntax.names import close_names
+
+TIMEOUT_S = 15.0
+"""How long the process may take; usually it is a tenth of a second."""
+
+SCAN_S = 10
+"""How long it may read files of a project; then the next call goes on."""
+
+HINT_S = 2
+"""The same, only for a "did you mean"."""
+
+_HELPER = ("-P", "-m", "pytest_cideldill.syntax.helper")
+
+
+def real_path(recipe: Recipe, file: str) -> Path:
+    """The file that a client means: absolute, or relative to the rootdir.
+
+    Raises:
+        Refusal: `file_not_found`.
+    """
+    root = Path(recipe.rootdir or os.getcwd())
+    path = root / file
+    if not path.is_file():
+        raise Refusal(
+            ErrorCode.FILE_NOT_FOUND,
+            f"{file!r} is no file; paths are absolute or relative to {root}",
+            file=file,
+        )
+    return path.resolve()
+
+
+def shown_path(recipe: Recipe, path: Path) -> str:
+    """A path as clients see it (contract, rule 5)."""
+    root = Path(recipe.rootdir or os.getcwd()).resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
+    """Where the code is that `line` (with `column`) or `function` means; never empty.
+
+    Args:
+        recipe: Tells the interpreter.
+        path: An existing file.
+        wanted: Those, and `condition` and `template` to be checked too.
+
+    Raises:
+        Refusal: `invalid_line` (+ `nearestValidLine`), `invalid_column` (+ `candidates`),
+            `function_not_found`, `invalid_condition`, `invalid_template` (+ `position`),
+            `invalid_source`.
+    """
+    shown = shown_path(recipe, path)
+    request = {"op": "validate", "file": str(path), "shown": shown, **wanted}
+    reply = await _ask(recipe.interpreter, shown, request)
+    return [
+        Place(str(path), shown, each["line"], each["function"], each["key"], each["source"])
+        for each in reply["places"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the project as its source tells it.
+
+    Attributes:
+        name: The dotted path that it most likely has in a run: `shop.cart.Cart.total`.
+        qualname: `Cart.total`.
+        file: Relative to the rootdir.
+        line: Of the `def`.
+        kind: See `syntax.describe.FunctionInfo`.
+    """
+
+    name: str
+    qualname: str
+    file: str
+    line: int
+    signature: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a look at the sources brought.
+
+    Attributes:
+        functions: Sorted by name, file and line.
+        is_certain: Whether runs will most likely find them by the name that was asked for. Not so
+            when that starts at another folder than imports do: `tests.test_it.test_a`.
+        skipped: Files that can't be parsed, and why.
+        unread: How many files there was no time for.
+        is_complete: Whether there was time to look for all files.
+    """
+
+    functions: list[Function]
+    is_certain: bool
+    skipped: dict[str, str]
+    unread: int
+    is_complete: bool
+
+    @property
+    def message(self) -> str | None:
+        """What is missing; None if nothing is."""
+        parts = []
+        if self.skipped:
+            shown = [f"{file} ({why})" for file, why in sorted(self.skipped.items())]
+            shown[3:] = [f"{len(shown) - 3} more"] if len(shown) > 3 else []
+            parts.append(f"can't be parsed: {', '.join(shown)}")
+        if self.unread:
+            parts.append(f"{self.unread} files were not read in time; the next call goes on")
+        if not self.is_complete:
+            parts.append("the project is too large; its deepest folders were left out")
+        return "; ".join(parts) or None
+
+
+def sources_of(recipe: Recipe) -> Sources:
+    """The sources of the project that a recipe runs."""
+    return _sources(tuple(recipe.interpreter), recipe.rootdir or os.getcwd())
+
+
+class Sources:
+    """The functions of a project; what was read stays known until its file changes.
+
+    Args:
+        interpreter: With its flags.
+        root: The rootdir.
+    """
+
+    def __init__(self, interpreter: Sequence[str], root: str) -> None:
+        self.root = Path(root).resolve()
+        self._interpreter = interpreter
+        # File → its contents as the helper tells them; replaced whole.
+        self._contents: dict[str, dict[str, Any]] = {}
+
+    async def all(self, seconds: int = SCAN_S) -> Survey:
+        """Every function.
+
+        Raises:
+            Refusal: `internal_error`: nobody could be asked.
+        """
+        files = await self._scan(seconds=seconds)
+        found = [function for _, function in self._functions(files["files"])]
+        return self._survey(files, found, is_certain=True)
+
+    async def find(self, name: FunctionName) -> Survey:
+        """The functions that a name means. Only files that may define them are read.
+
+        Raises:
+            Refusal: See `all`.
+        """
+        files = await self._scan(name=name.text, seconds=SCAN_S)
+        certain, others = [], []
+        for modules, each in self._functions(files["files"]):
+            if name.matches(modules[0], each.qualname, each.file):
+                certain.append(each)
+            elif any(name.matches(other, each.qualname, each.file) for other in modules[1:]):
+                others.append(each)
+        return self._survey(files, certain or others, is_certain=bool(certain))
+
+    async def close_to(self, name: FunctionName) -> list[str]:
+        """Names that may be meant by one that means nothing.
+
+        Raises:
+            Refusal: See `all`.
+        """
+        if name.precision is Precision.GLOB:
+            return []
+        survey = await self.all(HINT_S)
+        return close_names(name, [each.name for each in survey.functions])
+
+    async def _scan(self, **wanted: Any) -> dict[str, Any]:
+        before = self._contents
+        known = {file: each["stamp"] for file, each in before.items()}
+        request = {"op": "catalog", "root": str(self.root), "known": known, **wanted}
+        reply = await _ask(self._interpreter, str(self.root), request)
+        unchanged = {file: before[file] for file in reply["unchanged"]}
+        self._contents = unchanged | reply["contents"]
+        return reply
+
+    def _functions(self, files: dict[str, list[str]]) -> Iterator[tuple[list[str], Function]]:
+        """Each with the module names that its file may have, the likeliest first."""
+        for file, contents in self._contents.items():
+            modules = files.get(file) or [""]
+            for each in contents["functions"]:
+                name = f"{modules[0]}.{each['qualname']}"
+                yield modules, Function(name, file=file, **each)
+
+    def _survey(self, files: dict[str, Any], found: list[Function], *, is_certain: bool) -> Survey:
+        skipped = {
+            file: each["problem"] for file, each in self._contents.items() if each["problem"]
+        }
+        found.sort(key=lambda each: (each.name, each.file, each.line))
+        return Survey(found, is_certain, skipped, files["unread"], files["is_complete"])
+
+
+@lru_cache(maxsize=1)
+def _sources(interpreter: tuple[str, ...], root: str) -> Sources:
+    return Sources(interpreter, root)
+
+
+async def _ask(interpreter: Sequence[str], about: str, request: dict[str, Any]) -> dict[str, Any]:
+    said = b""
+    try:
+        with anyio.fail_after(TIMEOUT_S):
+            told, said = await _run([*interpreter, *_HELPER], json.dumps(request).encode())
+        reply = json.loads(told)
+    except (OSError, TimeoutError, ValueError) as error:
+        lines = said.decode("utf-8", "replace").split("\n")
+        reason = next((line for line in reversed(lines) if line.strip()), "")
+        raise Refusal(
+            ErrorCode.INTERNAL_ERROR,
+            f"{interpreter[0]} could not be asked about {about}: "
+            f"{reason or str(error) or type(error).__name__}",
+        ) from error
+    if "error" in reply:
+        raise Refusal.from_plain(reply)
+    found: dict[str, Any] = reply
+    return found
+
+
+async def _run(command: list[str], told: bytes) -> tuple[bytes, bytes]:
+    """What a process says on stdout and stderr; it may end without listening."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != VARIABLE},
+    )
+    try:
+        return await process.communicate(told)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            with anyio.CancelScope(shield=True):
+                await process.wait()

@@ -1,0 +1,169 @@
+"""Pushes what happens to clients (contract, section 6): one queue for each, and nobody waits.
+
+Lives on the event loop. The event log tells it every event in order of `seq`; whoever serves a
+client gives it a way to send. Knows neither the library of the protocol nor the runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from collections import deque
+from collections.abc import Awaitable
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
+
+from cideldill_mcp.eventlog import Event
+from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.render import dumps
+
+MAX_WAITING = 10_000
+"""Messages that wait for one client before calls are told as one."""
+
+EXECUTION_PAUSED = "notifications/breakpoint/execution_paused"
+EXECUTION_RESUMED = "notifications/breakpoint/execution_resumed"
+CALL_COMPLETED = "notifications/breakpoint/call_completed"
+
+Params = dict[str, Any]
+Send = Callable[[str, Params], Awaitable[None]]
+"""Sends a method and its parameters to a client; may wait for a client that doesn't read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One notification."""
+
+    method: str
+    params: Params
+
+
+class Mailbox:
+    """What waits for one client, oldest first.
+
+    Stops and resumes are never dropped. Once `MAX_WAITING` messages wait, a completed call takes
+    the place of one right before it, and says in `coalesced` how many it stands for besides itself.
+    """
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self._news = asyncio.Event()
+
+    def put(self, message: Message) -> None:
+        """Have it sent; never waits."""
+        waiting = self._messages
+        if len(waiting) >= MAX_WAITING and message.method == waiting[-1].method == CALL_COMPLETED:
+            count = waiting.pop().params.get("coalesced", 0) + 1
+            message = replace(message, params={**message.params, "coalesced": count})
+        waiting.append(message)
+        self._news.set()
+
+    async def deliver(self, send: Send) -> None:
+        """Send what waits and what comes, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._messages:
+                message = self._messages.popleft()
+                # A lone surrogate would end the connection; here, since not every call is sent.
+                await send(message.method, json.loads(dumps(message.params)))
+
+
+class Notifier:
+    """See the module.
+
+    Args:
+        log: Tells what happens.
+        pause_of: Run id and pause id → the pause as its process told it; None: not present.
+    """
+
+    def __init__(
+        self, log: EventLog, pause_of: Callable[[str, str], dict[str, Any] | None]
+    ) -> None:
+        self._pause_of = pause_of
+        self._mailboxes: dict[str, Mailbox] = {}
+        # Pause id → method name: when it is told that a thread goes on, its pause is gone.
+        self._names: dict[str, str | None] = {}
+        self._messages: dict[str, Callable[[Event], Message | None]] = {
+            "stop": self._paused,
+            "resumed": self._resumed,
+            "call": _completed,
+        }
+        log.observe(self._on_event)
+
+    async def serve(self, client: str, send: Send) -> None:
+        """Push to a client what happens from now on, until cancelled.
+
+        A client that is served already is not served twice. An error of `send` goes to stderr and
+        ends the pushes to this client.
+        """
+        if client in self._mailboxes:
+            return
+        mailbox = self._mailboxes[client] = Mailbox()
+        try:
+            await mailbox.deliver(send)
+        except Exception:  # noqa: BLE001 - a border: a client that can't be told must not end the server
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            del self._mailboxes[client]
+
+    def _on_event(self, event: Event) -> None:
+        make = self._messages.get(event["type"])
+        if make is None or (event["type"] == "call" and not self._mailboxes):
+            return
+        message = make(event)
+        if message is not None:
+            for mailbox in self._mailboxes.values():
+                mailbox.put(message)
+
+    def _paused(self, event: Event) -> Message:
+        id = event["pause_id"]
+        pause = self._pause_of(event["run_id"], id) or {}
+        name = self._names[id] = _method_name(pause)
+        params = {
+            "pause_id": id,
+            "method_name": name,
+            "pause_reason": pause.get("pause_reason"),
+            "paused_at": pause.get("paused_at"),
+            "phase": pause.get("phase"),
+            "nodeid": event.get("nodeid"),
+            "worker": event.get("worker"),
+            "seq": event["seq"],
+        }
+        return Message(EXECUTION_PAUSED, params)
+
+    def _resumed(self, event: Event) -> Message:
+        id = event["pause_id"]
+        params = {
+            "pause_id": id,
+            "method_name": self._names.pop(id, None),
+            "action": event.get("action"),
+            "by": event.get("by"),
+            "seq": event["seq"],
+        }
+        return Message(EXECUTION_RESUMED, params)
+
+
+def _completed(event: Event) -> Message | None:
+    if event.get("status") == "running":
+        return None
+    name = event.get("method_name") or (event.get("function") or "").rpartition(".")[2]
+    params = {
+        "call_id": event.get("call_id"),
+        "method_name": name or None,
+        "status": event.get("status"),
+        "seq": event["seq"],
+    }
+    return Message(CALL_COMPLETED, params)
+
+
+def _method_name(pause: dict[str, Any]) -> str | None:
+    """The function that is called, or where there is no call the one in which it stopped."""
+    call, location = pause.get("call_data"), pause.get("location")
+    if call:
+        name: str = call["method_name"]
+        return name
+    return location["function"].rpartition(".")[2] if location else None

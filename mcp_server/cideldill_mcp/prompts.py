@@ -1,0 +1,291 @@
+"""The prompts (contract, section 7): where a session stands, and one pause, as a text for a model.
+
+Runs on the event loop. Knows the tools by name only. Nothing counts as delivered by a prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from cideldill_mcp.render import MAX_MAX_CHARS
+from cideldill_mcp.render import dumps
+from cideldill_mcp.runs import Runs
+from pytest_cideldill.errors import Refusal
+
+SESSION = "debug-session-start"
+PAUSE = "inspect-paused-call"
+
+MAX_LINE = 200
+"""Characters of a line, so that one value can't fill a prompt."""
+
+MAX_BREAKPOINTS = 20
+MAX_PAUSES = 10
+MAX_CALLS = 10
+MAX_FUNCTIONS = 20
+
+Read = Callable[[str, dict[str, Any]], Awaitable[str]]
+"""The reply of a tool as text, by its name and arguments."""
+
+_PROMPTS = (
+    types.Prompt(
+        name=SESSION,
+        title="Start debugging",
+        description="Where the debugging session stands: breakpoints, paused tests, recent calls, "
+        "functions, and what can be done next.",
+    ),
+    types.Prompt(
+        name=PAUSE,
+        title="Inspect a paused call",
+        description="One pause: function, arguments, call site, stack trace, and how to go on.",
+        arguments=[
+            types.PromptArgument(
+                name="pause_id", description="Of a pause, as r1.main.1", required=True
+            )
+        ],
+    ),
+)
+
+
+class Prompts:
+    """See the module.
+
+    Args:
+        read: Asks any tool, offered to the client or not.
+        runs: Where the pauses are.
+    """
+
+    def __init__(self, read: Read, runs: Runs) -> None:
+        self._read = read
+        self._runs = runs
+
+    def definitions(self) -> list[types.Prompt]:
+        """For `prompts/list`."""
+        return list(_PROMPTS)
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
+        """For `prompts/get`.
+
+        Raises:
+            MCPError: There is no such prompt, or an argument is missing.
+            Refusal: `pause_not_found`.
+        """
+        if name == SESSION:
+            return _result("A debugging session", await self._session())
+        if name == PAUSE:
+            pause_id = arguments.get("pause_id", "").strip()
+            if not pause_id:
+                raise _invalid(
+                    f"the prompt {PAUSE} needs the argument pause_id; "
+                    "breakpoint_list_paused shows what is paused"
+                )
+            return _result(f"The pause {pause_id}", self._pause(pause_id))
+        known = ", ".join(prompt.name for prompt in _PROMPTS)
+        raise _invalid(f"no prompt {name!r}; there are: {known}")
+
+    async def _session(self) -> str:
+        state = await self._body("debug_state")
+        known = await self._body("breakpoint_list")
+        chosen = await self._body("breakpoint_list_breakpoints")
+        default = await self._body("breakpoint_get_default_behavior")
+        paused = await self._body("breakpoint_list_paused")
+        records = await self._body("breakpoint_get_call_records", limit=MAX_CALLS)
+        breakpoints = [_breakpoint(each, chosen) for each in known["breakpoints"]]
+        calls = [_call(each) for each in records["calls"]]
+        pauses = [_pause(each) for each in paused["paused"]]
+        return _text(
+            "Debug pytest tests with the tools of this server. Here is where the session stands.",
+            *_where(state),
+            "",
+            *_section("Paused tests", pauses[:MAX_PAUSES], paused["total_count"]),
+            *_section(
+                f"Breakpoints (default behavior: {default['behavior']})",
+                breakpoints[:MAX_BREAKPOINTS],
+                known["total_count"],
+            ),
+            *_section("Recent calls, the newest last", calls, records["total_count"]),
+            *await self._functions(),
+            *_section("What can be done", state["next"]),
+        )
+
+    async def _functions(self) -> list[str]:
+        try:
+            listed = await self._body("breakpoint_list_functions", limit=MAX_FUNCTIONS)
+        except Refusal as refusal:  # no reason to keep the rest back
+            return [f"Functions: {refusal.message}", ""]
+        shown = [_function(name, listed) for name in listed["functions"]]
+        return list(_section("Functions", shown, listed["total_count"]))
+
+    async def _body(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        whole = {**arguments, "max_chars": MAX_MAX_CHARS}  # what is left out is counted here
+        body: dict[str, Any] = json.loads(await self._read(tool, whole))
+        return body
+
+    def _pause(self, pause_id: str) -> str:
+        run, _ = self._runs.owner_of(pause_id)
+        pause = json.loads(dumps(run.pauses[pause_id]))
+        call, autopsy = pause.get("call_data"), pause.get("autopsy") or {}
+        exception = autopsy.get("exception") or (call or {}).get("exception")
+        go_on = f'breakpoint_continue {{"pause_id": "{pause_id}", "wait": true}}'
+        return _text(
+            f"Inspect what is paused at {pause_id} with the tools of this server; find out what is "
+            "wrong, and why. It waits for you.",
+            *_facts(pause, call, exception),
+            "",
+            *_section("Stack trace, innermost first", _stack(pause)),
+            *_section("Locals", (f"{name} = {value}" for name, value in pause["locals"].items())),
+            *_section(
+                "What can be done",
+                [
+                    f'breakpoint_repl_eval {{"pause_id": "{pause_id}", "expression": "…"}}: '
+                    "evaluate in the paused frame (frame_index: 1 is its caller)",
+                    f"{go_on}: let it go on, and wait for the next stop or the verdict",
+                    *_proof(pause["phase"]),
+                ],
+            ),
+        )
+
+
+_CHANGES = {
+    "before": "modified_args, modified_kwargs, a replacement_function, or action skip (returns "
+    "fake_result) or raise",
+    "after": "action skip (fake_result replaces the result) or raise",
+    "exception": "action skip (swallows it and returns fake_result) or raise (another one)",
+    "raise": "action raise (another one)",
+    "line": "action raise",
+}
+"""Phase → what may be changed when it goes on (contract, section 2)."""
+
+
+def _proof(phase: str) -> Iterator[str]:
+    if changes := _CHANGES.get(phase):
+        yield f"the same with {changes}: prove a cause without an edit"
+
+
+def _facts(
+    pause: dict[str, Any], call: dict[str, Any] | None, exception: dict[str, Any] | None
+) -> Iterator[str]:
+    place = pause["location"]
+    yield f"- Test: {pause['nodeid']} ({pause['when']}), run {pause['run_id']}, {pause['worker']}"
+    cause = f" ({pause['breakpoint_id']})" if pause["breakpoint_id"] else ""
+    yield f"- Why: {pause['pause_reason']}{cause}, phase {pause['phase']}"
+    if call:
+        yield f"- Function: {call['qualified_name']}{call.get('signature') or ''}"
+        yield f"- Arguments: {_arguments(call) or 'none'}"
+        site = call.get("call_site")
+        yield f"- Call site: {_place(site) if site else 'unknown'}"
+    else:
+        yield f"- Function: {place['function']}"
+    if call and "pretty_result" in call:
+        yield f"- Result: {call['pretty_result']}"
+    if exception:
+        yield f"- Exception: {_exception(exception)}"
+
+
+def _stack(pause: dict[str, Any]) -> Iterator[str]:
+    """The frames that the pause tells of: all with an autopsy, else its own and the caller."""
+    frames = (pause.get("autopsy") or {}).get("frames")
+    if frames:
+        for frame in frames:
+            yield _frame(frame["location"], frame["function"], frame.get("source"))
+        return
+    place, call = pause["location"], pause.get("call_data") or {}
+    yield _frame(place, place["function"], place.get("source"))
+    if site := call.get("call_site"):
+        yield f"{_place(site)}, its caller"
+
+
+def _frame(place: dict[str, Any], function: str, source: str | None) -> str:
+    shown = f": {source.strip()}" if source else ""
+    return f"{_place(place)} in {function}{shown}"
+
+
+def _where(state: dict[str, Any]) -> Iterator[str]:
+    if state["rootdir"]:
+        yield f"- Rootdir: {state['rootdir']}"
+    outcomes = ", ".join(f"{count} {name}" for name, count in state["outcomes"].items())
+    run = f", run {state['run_id']}" if "run_id" in state else ""
+    yield f"- State: {state['state']}{run}{': ' if outcomes else ''}{outcomes}"
+
+
+def _breakpoint(each: dict[str, Any], chosen: dict[str, Any]) -> str:
+    name = each.get("function_name")
+    if name is not None:
+        after, instead = chosen["after_behaviors"].get(name), chosen["replacements"].get(name)
+        what = f"{name}: before {each['behavior']}, after {after}"
+        what += f", replaced by {instead}" if instead else ""
+    else:
+        what = f"{each['file']}:{each['line']}" if each["file"] else str(each.get("exceptionType"))
+    message = f" telling {each['logMessage']!r}" if each.get("logMessage") else ""
+    condition = f" if {each['condition']}" if each["condition"] else ""
+    return f"{each['id']} ({each['type']}, {each['state']}) {what}{condition}{message}"
+
+
+def _pause(pause: dict[str, Any]) -> str:
+    call, place = pause["call_data"], pause["location"]
+    what = f"{call['qualified_name']}({_arguments(call)})" if call else place["function"]
+    reason = f"{pause['pause_reason']}, {pause['phase']}"
+    return f"{pause['id']} ({reason}) {what} at {_place(place)}, in {pause['nodeid']}"
+
+
+def _call(record: dict[str, Any]) -> str:
+    if record["status"] == "exception" and record.get("exception"):
+        end = f"raised {_exception(record['exception'])}"
+    elif record["status"] == "success":
+        end = f"→ {record.get('pretty_result')}"
+    else:
+        end = str(record["status"])
+    return f"{record['qualified_name']}({_arguments(record)}) {end}"
+
+
+def _function(name: str, listed: dict[str, Any]) -> str:
+    place = listed["metadata"].get(name) or {}
+    where = f", {place['file']}:{place['line']}" if place.get("file") else ""
+    return f"{name}{listed['signatures'].get(name) or ''}{where}"
+
+
+def _arguments(call: dict[str, Any]) -> str:
+    named = (f"{name}={value}" for name, value in call["pretty_kwargs"].items())
+    return ", ".join([*call["pretty_args"], *named])
+
+
+def _exception(exception: dict[str, Any]) -> str:
+    first, _, rest = (exception.get("message") or "").partition("\n")
+    return f"{exception['type']}: {first}{' …' if rest else ''}"
+
+
+def _place(place: dict[str, Any]) -> str:
+    return f"{place['file']}:{place['line']}"
+
+
+def _section(title: str, lines: Iterable[str], total: int | None = None) -> Iterator[str]:
+    """A title with its lines as a list, and an empty line; how many there are if not all."""
+    shown = list(lines)
+    count = f" ({len(shown)} of {total})" if total is not None and total > len(shown) else ""
+    yield f"{title}{count}:" if shown else f"{title}: none"
+    yield from (f"- {line}" for line in shown)
+    yield ""
+
+
+def _text(*lines: str) -> str:
+    flat = (line.replace("\n", "\\n") for line in lines)
+    cut = (line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in flat)
+    return "\n".join(cut).rstrip()
+
+
+def _result(about: str, text: str) -> types.GetPromptResult:
+    content = types.TextContent(type="text", text=text)
+    message = types.PromptMessage(role="user", content=content)
+    return types.GetPromptResult(description=about, messages=[message])
+
+
+def _invalid(message: str) -> MCPError:
+    return MCPError(code=types.INVALID_PARAMS, message=message)

@@ -1,0 +1,200 @@
+"""Records of calls: complete over all runs of the server's life, behind filters.
+
+Lives on the event loop. A record is a row of type `call` as a process tells it, with its run and
+worker. A call that is told again stays one record: as running first and then with its end, or with
+an end that a client changed.
+"""
+
+from __future__ import annotations
+
+import marshal
+import re
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cideldill_mcp.recordstore import Choice
+from cideldill_mcp.recordstore import Entry
+from cideldill_mcp.recordstore import Kind
+from cideldill_mcp.recordstore import Store
+from cideldill_mcp.recordstore import open_store
+
+RUNNING = "running"
+STATUSES = ("success", "exception", RUNNING)
+
+_KEYS = (
+    "call_id",
+    "method_name",
+    "qualified_name",
+    "status",
+    "pretty_args",
+    "pretty_kwargs",
+    "pretty_result",
+    "exception",
+    "started_at",
+    "completed_at",
+    "parent_id",
+    "nodeid",
+    "run_id",
+    "worker",
+    "thread",
+    "call_site",
+    "cids",
+)
+"""Keys that every record has (contract, section 2)."""
+
+_BLANK: dict[str, Any] = dict.fromkeys(_KEYS)
+_NUMBER = re.compile(r"\d{1,18}$")  # SQLite's integers end at 19 digits
+
+Row = dict[str, Any]
+IsMeant = Callable[[str, str], bool]
+"""Method name and qualified name → whether that function is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records a reader wants; None: all."""
+
+    function: IsMeant | None = None
+    nodeid: str | None = None
+    status: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a reader gets.
+
+    Attributes:
+        calls: The newest by start, oldest of them first.
+        total: How many records are wanted, wherever the page ends. Those that were let go are
+            among them; those that a process had to drop are when everything is wanted, since
+            nobody knows what they were.
+        is_first: Whether no older one that is wanted is kept.
+    """
+
+    calls: list[dict[str, Any]]
+    total: int
+    is_first: bool
+
+
+class Records:
+    """See the module. Nothing is opened before the first record comes.
+
+    Args:
+        directory: A private folder; without one only the newest records are kept, in memory.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._store: Store | None = None
+        self._functions: dict[tuple[str, str], int] = {}
+        self._nodes: dict[str | None, int] = {}
+        self._running: dict[str, Kind] = {}
+        self._lost = 0
+
+    @property
+    def total(self) -> int:
+        """How many calls were recorded, whether they are still kept or not."""
+        return self._lost + (self._store.total(Choice()) if self._store else 0)
+
+    @property
+    def dropped(self) -> int:
+        """How many of them are not kept: too many at once, or too many in all."""
+        return self._lost + (self._store.gone if self._store else 0)
+
+    def add(self, run_id: str, worker: str, rows: Sequence[Row]) -> None:
+        """Take what a process told; rows of other types than `call` are passed over.
+
+        A row that is no record counts as dropped: it must not cost its process the connection.
+        """
+        new: dict[str, Entry] = {}
+        changed: dict[str, tuple[Kind, Entry]] = {}  # with the kind that is kept
+        for row in rows:
+            if row["type"] != "call":
+                continue
+            self._lost += row.get("dropped", 0)
+            try:
+                entry = self._entry(run_id, worker, row)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                self._lost += 1
+                continue
+            id = entry.call_id
+            kept = changed[id][0] if id in changed else self._kept(row)
+            if id in new or kept is None:
+                new[id] = entry
+            else:
+                changed[id] = kept, entry
+        if new or changed:
+            self._write(list(new.values()), list(changed.values()))
+
+    async def page(self, wanted: Wanted, limit: int, before: str | None = None) -> Page:
+        """The newest `limit` (at least one) wanted records that started before the call `before`.
+
+        Lets the event loop run now and then.
+
+        Raises:
+            LookupError: The call `before` has no record (any more).
+        """
+        choice = self._choice(wanted)
+        if self._store is None:
+            if before is not None:
+                raise LookupError(before)
+            return Page([], self._lost if choice.is_everything else 0, is_first=True)
+        bodies = await self._store.newest(limit + 1, choice, before)
+        total = self._store.total(choice) + (self._lost if choice.is_everything else 0)
+        calls = [marshal.loads(body) for body in reversed(bodies[:limit])]
+        return Page(calls, total, is_first=len(bodies) <= limit)
+
+    def close(self) -> None:
+        """Forget everything."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _kept(self, row: Row) -> Kind | None:
+        """What is kept of a call already. Only one that a client changed is told after its end."""
+        id = row["call_id"]
+        if "altered" in row and id not in self._running and self._store is not None:
+            return self._store.kind_of(id)
+        return self._running.get(id)
+
+    def _write(self, new: list[Entry], changed: list[tuple[Kind, Entry]]) -> None:
+        if self._store is None:
+            self._store = open_store(self._directory)
+        if not self._store.write(new, changed):
+            self._lost += len(new)
+            return
+        for entry in (*new, *(entry for _, entry in changed)):
+            if entry.kind.status == RUNNING:
+                self._running[entry.call_id] = entry.kind
+            else:
+                self._running.pop(entry.call_id, None)
+
+    def _entry(self, run_id: str, worker: str, row: Row) -> Entry:
+        record = {**_BLANK, **row, "run_id": run_id, "worker": worker}
+        for of_the_event in ("type", "ts", "dropped"):
+            record.pop(of_the_event, None)
+        call_id: str = record["call_id"]
+        call_id.encode()  # ValueError: no text that SQLite takes
+        if row["status"] not in STATUSES:
+            raise ValueError(row["status"])
+        function = row["method_name"], row["qualified_name"]
+        kind = Kind(
+            self._functions.setdefault(function, len(self._functions)),
+            self._nodes.setdefault(row["nodeid"], len(self._nodes)),
+            row["status"],
+        )
+        # Calls that started in the same tick of a coarse clock: their process numbers them.
+        found = _NUMBER.search(call_id)
+        number = int(found[0]) if found else 0
+        return Entry(call_id, float(row["started_at"]), number, kind, marshal.dumps(record))
+
+    def _choice(self, wanted: Wanted) -> Choice:
+        is_meant = wanted.function
+        functions = None
+        if is_meant is not None:
+            functions = {n for names, n in self._functions.items() if is_meant(*names)}
+        node = None if wanted.nodeid is None else self._nodes.get(wanted.nodeid, -1)
+        return Choice(functions, node, wanted.status)

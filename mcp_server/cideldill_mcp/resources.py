@@ -1,0 +1,114 @@
+"""The resources (contract, section 7): what tools tell, for the context of a client.
+
+Runs on the event loop. Knows the tools by name only. Programs read resources, and models may never
+see them: a stop that was read here counts as told to nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from cideldill_mcp.render import MAX_MAX_CHARS
+from cideldill_mcp.render import dumps
+from cideldill_mcp.runs import Runs
+
+JSON = "application/json"
+
+STATUS = "breakpoint://status"
+
+RECENT_CALLS = 50
+
+Read = Callable[[str, dict[str, Any]], Awaitable[str]]
+"""The reply of a tool as text, by its name and arguments."""
+
+_OF_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "breakpoint://breakpoints": ("breakpoint_list_breakpoints", {}),
+    "breakpoint://paused": ("breakpoint_list_paused", {}),
+    "breakpoint://call-history": ("breakpoint_get_call_records", {"limit": RECENT_CALLS}),
+    "breakpoint://functions": ("breakpoint_list_functions", {}),
+}
+"""Resources whose body is that of a tool's reply."""
+
+_TEXTS = {
+    STATUS: (
+        "Status of the debugger",
+        "How many breakpoints, paused threads and recorded calls there are; the default behavior; "
+        "the newest run and its state.",
+    ),
+    "breakpoint://breakpoints": (
+        "Function breakpoints",
+        "The names of all function breakpoints with their behaviors.",
+    ),
+    "breakpoint://paused": (
+        "Paused tests",
+        "Every paused thread: why, where, its arguments and locals.",
+    ),
+    "breakpoint://call-history": ("Recent calls", f"The {RECENT_CALLS} newest recorded calls."),
+    "breakpoint://functions": ("Functions", "Functions of the project with their signatures."),
+}
+"""URI → title and description."""
+
+
+class Resources:
+    """See the module.
+
+    Args:
+        read: Asks any tool, offered to the client or not.
+        runs: For the status.
+    """
+
+    def __init__(self, read: Read, runs: Runs) -> None:
+        self._read = read
+        self._runs = runs
+
+    def definitions(self) -> list[types.Resource]:
+        """For `resources/list`."""
+        return [
+            types.Resource(
+                uri=uri,
+                name=uri.partition("://")[2],
+                title=title,
+                description=about,
+                mime_type=JSON,
+            )
+            for uri, (title, about) in _TEXTS.items()
+        ]
+
+    async def read(self, uri: str) -> types.ReadResourceResult:
+        """For `resources/read`; at most 200,000 characters.
+
+        Raises:
+            MCPError: There is no such resource.
+        """
+        if uri == STATUS:
+            text = await self._status()
+        elif uri in _OF_TOOLS:
+            tool, arguments = _OF_TOOLS[uri]
+            text = await self._read(tool, {**arguments, "max_chars": MAX_MAX_CHARS})
+        else:
+            raise MCPError(
+                code=types.INVALID_PARAMS,
+                message=f"no resource {uri!r}; there are: {', '.join(_TEXTS)}",
+            )
+        content = types.TextResourceContents(uri=uri, mime_type=JSON, text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    async def _status(self) -> str:
+        default = json.loads(await self._read("breakpoint_get_default_behavior", {}))
+        newest = self._runs.newest
+        return dumps(
+            {
+                "breakpoints": len(self._runs.desired),
+                "paused": sum(len(run.pauses) for run in self._runs),
+                "calls_recorded": self._runs.records.total,
+                "default_behavior": default["behavior"],
+                "state": newest.state if newest is not None else "idle",
+                "run_id": newest.id if newest is not None else None,
+            }
+        )

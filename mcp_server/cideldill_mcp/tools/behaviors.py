@@ -1,0 +1,165 @@
+"""Section 2 of the contract: how function breakpoints behave, and what is called instead."""
+
+from __future__ import annotations
+
+from cideldill_mcp.desired import FunctionBreakpoint
+from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.wire import SetDefaultBehavior
+
+BEFORE = ("stop", "go", "yield")
+AFTER = ("stop", "go", "exception", "stop_exception", "yield")
+DEFAULTS = ("stop", "go", "exception", "stop_exception")
+
+
+async def set_behavior(request: Request) -> Reply:
+    """Before a call."""
+    known = _known(request)
+    known.behavior = request["behavior"]
+    return await _set(request, known, "behavior")
+
+
+async def set_after_behavior(request: Request) -> Reply:
+    """After a return or a raise."""
+    known = _known(request)
+    known.after_behavior = request["behavior"]
+    return await _set(request, known, "behavior")
+
+
+async def set_replacement(request: Request) -> Reply:
+    """Standing: every call of the function becomes one of the other."""
+    known = _known(request)
+    if "replacement_function" not in request.given:
+        raise Refusal(
+            ErrorCode.MISSING_PARAMETER,
+            "replacement_function is required; an empty one brings the original back",
+            parameter="replacement_function",
+        )
+    before, name = known.replacement, request["replacement_function"].strip()
+    run = request.runs.active
+    if name and (run is None or not run.is_connected):
+        raise Refusal(
+            ErrorCode.FUNCTION_NOT_FOUND,
+            f"no test process is alive that could have loaded {name!r}: start a run that pauses, "
+            "and set the replacement there",
+            function=name,
+        )
+    if name:
+        _check_name(name)
+    known.replacement = name
+    try:
+        await set_everywhere(run, known)
+    except Refusal:
+        known.replacement = before
+        await set_everywhere(run, known)
+        raise
+    body = {"status": "ok", "function_name": known.function_name, "replacement_function": name}
+    return Reply(body)
+
+
+async def get_default(request: Request) -> Reply:
+    """What `yield` means."""
+    return Reply({"behavior": request.desired.default_behavior})
+
+
+async def set_default(request: Request) -> Reply:
+    """For all breakpoints that yield, in every live process too."""
+    behavior = request.desired.default_behavior = request["behavior"]
+    for target in request.runs.active.targets.values() if request.runs.active else ():
+        target.tell(SetDefaultBehavior(behavior))
+    return Reply({"status": "ok", "behavior": behavior})
+
+
+def _known(request: Request) -> FunctionBreakpoint:
+    name = request["function_name"].strip()
+    known = request.desired.named(name)
+    if known is None:
+        names = ", ".join(each.function_name for each in request.desired.functions) or "none"
+        raise Refusal(
+            ErrorCode.BREAKPOINT_NOT_FOUND,
+            f"no breakpoint on {name!r}; there are: {names}",
+            function_name=name,
+        )
+    return known
+
+
+async def _set(request: Request, known: FunctionBreakpoint, key: str) -> Reply:
+    await set_everywhere(request.runs.active, known)
+    return Reply({"status": "ok", "function_name": known.function_name, key: request["behavior"]})
+
+
+def _check_name(name: str) -> None:
+    try:
+        parse_function_name(name)
+    except ValueError as error:
+        raise Refusal(ErrorCode.FUNCTION_NOT_FOUND, str(error), function=name) from error
+
+
+_NAME = Param("function_name", "string", "As it was added", required=True)
+
+
+def _behavior(choices: tuple[str, ...], about: str) -> Param:
+    return Param(
+        "behavior",
+        "string",
+        about,
+        required=True,
+        choices=choices,
+        refuse_as=ErrorCode.INVALID_BEHAVIOR,
+    )
+
+
+TOOLS = (
+    Tool(
+        "breakpoint_set_behavior",
+        "Set what happens before a call",
+        "Whether calls of a function with a breakpoint pause before they begin: stop, go (only "
+        "recorded), or yield to the default.",
+        set_behavior,
+        (_behavior(BEFORE, "stop, go, or yield to the default"), _NAME),
+        idempotent=True,
+    ),
+    Tool(
+        "breakpoint_set_after_behavior",
+        "Set what happens after a call",
+        "Whether calls pause when they are done, to see or change the result: stop after a return, "
+        "exception after a raise, stop_exception after both, go, or yield to the default.",
+        set_after_behavior,
+        (_behavior(AFTER, "When to pause"), _NAME),
+        idempotent=True,
+    ),
+    Tool(
+        "breakpoint_set_replacement",
+        "Replace a function",
+        "Have every call of a function with a breakpoint call another one of the same signature.",
+        set_replacement,
+        (
+            _NAME,
+            Param("replacement_function", "string", "Dotted path; empty: the original again"),
+        ),
+        idempotent=True,
+        destroys=True,
+    ),
+    Tool(
+        "breakpoint_get_default_behavior",
+        "Get the default behavior",
+        "What breakpoints do whose behavior is yield.",
+        get_default,
+        reads_only=True,
+    ),
+    Tool(
+        "breakpoint_set_default_behavior",
+        "Set the default behavior",
+        "For breakpoints that yield: stop before calls, exception (pause after a raise), "
+        "stop_exception (both), or go.",
+        set_default,
+        (_behavior(DEFAULTS, "Of all breakpoints that yield"),),
+        idempotent=True,
+    ),
+)

@@ -1,0 +1,229 @@
+"""Functions by name from the sources: with or without a run, however busy it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cideldill_mcp.desired import SOURCES
+from cideldill_mcp.desired import FunctionBreakpoint
+from cideldill_mcp.desired import Place
+from cideldill_mcp.inspection import Function
+from cideldill_mcp.inspection import Survey
+from cideldill_mcp.inspection import find_places
+from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import sources_of
+from cideldill_mcp.launch import Recipe
+from cideldill_mcp.tools.paging import AFTER
+from cideldill_mcp.tools.paging import behind
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.tests import matches
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.syntax.names import Precision
+from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.wire import Bound
+
+MAX_CANDIDATES = 20
+"""Functions told of a name that means too many."""
+
+
+async def list_functions(request: Request) -> Reply:
+    """`breakpoint_list_functions`: every function of the project, as its sources tell."""
+    survey = await sources_of(request.runs.recipe).all()
+    known: dict[str, Function] = {}
+    for each in survey.functions:
+        # Of two conftests with one name, the upper; in one file the last definition holds.
+        if each.name not in known or each.file == known[each.name].file:
+            known[each.name] = each
+    names = [name for name in known if not request["pattern"] or matches(request["pattern"], name)]
+    left = behind(names, str, request["after"])
+    page = left[: request["limit"]]
+    body: dict[str, Any] = {
+        "functions": list(page),
+        "signatures": {name: known[name].signature for name in page},
+        "metadata": {name: _metadata(known[name]) for name in page},
+        "total_count": len(names),
+        "truncated": len(page) < len(left),
+        "skipped": len(survey.skipped),
+    }
+    if body["truncated"]:
+        body["next_after"] = page[-1]
+    if survey.message:
+        body["message"] = survey.message
+    in_step = {"functions": ("signatures", "metadata")}
+    return Reply(body, lists=["functions"], cursor=str, in_step=in_step)
+
+
+def _metadata(function: Function) -> dict[str, Any]:
+    return {
+        "file": function.file,
+        "line": function.line,
+        "kind": function.kind,
+        "calls": 0,
+    }
+
+
+# --- names without a run ------------------------------------------------------------------------
+
+
+def parsed(request: Request, text: str, parameter: str = "function_name") -> FunctionName:
+    """A function's name; an absolute path inside of the rootdir becomes relative to it.
+
+    Raises:
+        Refusal: `invalid_parameter`.
+    """
+    try:
+        name = parse_function_name(text.strip())
+    except ValueError as error:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER, str(error), parameter=parameter, expected="name"
+        ) from error
+    return name.within(sources_of(request.runs.recipe).root.as_posix())
+
+
+async def foreseen(request: Request, added: FunctionBreakpoint) -> Bound | None:
+    """What a breakpoint will be bound to; None if a process tells, or the last run told more.
+
+    Kept with the breakpoint as long as there is no run.
+    """
+    active = request.runs.active
+    if active is not None and active.targets:
+        return None
+    added.bound.pop(SOURCES, None)
+    bound = await _from_sources(request.runs.recipe, added)
+    active = request.runs.active
+    if active is not None and active.targets:
+        return None
+    if active is None:
+        if added.verified and not bound.verified:
+            return None
+        added.bound.clear()
+        added.bound[SOURCES] = bound
+    return bound
+
+
+async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
+    sources, name = sources_of(recipe), parse_function_name(added.function_name)
+    try:
+        survey = await sources.find(name)
+        if survey.functions and survey.is_certain:
+            names = sorted({each.name for each in survey.functions})
+            return Bound(added.id, names, verified=True)
+        close = sorted({each.name for each in survey.functions}) or await sources.close_to(name)
+    except Refusal as refusal:  # nothing is wrong with the breakpoint
+        return Bound(added.id, [], verified=False, message=refusal.message)
+    return Bound(
+        added.id,
+        [],
+        verified=False,
+        message=f"not bound yet: no function of the project's sources has this name{_hint(close)}; "
+        f"it is bound when a test process loads one{_rest(survey)}",
+    )
+
+
+def _hint(close: list[str]) -> str:
+    return f" (did you mean {' or '.join(close[:3])}?)" if close else ""
+
+
+def _rest(survey: Survey) -> str:
+    return f"; {survey.message}" if survey.message else ""
+
+
+# --- one function's first line ------------------------------------------------------------------
+
+
+async def first_line(request: Request, text: str, **checked: Any) -> Place:
+    """Where the code of the one function begins that a name means.
+
+    Args:
+        request: Of `breakpoint_set`.
+        text: The name, in any form but a glob.
+        checked: See `inspection.find_places`.
+
+    Raises:
+        Refusal: `invalid_parameter` (a glob; with `candidates`: a name of several functions),
+            `function_not_found`, and those of `find_places`.
+    """
+    recipe, name = request.runs.recipe, parsed(request, text, "function")
+    if name.precision is Precision.GLOB:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            f"{name.text!r} is a glob, and a line is in one function: give its name; "
+            "breakpoint_add takes globs",
+            parameter="function",
+            expected="name of one function",
+        )
+    sources = sources_of(recipe)
+    survey = await sources.find(name)
+    if not survey.functions:
+        return await _elsewhere(recipe, name, survey, **checked)
+    function = survey.functions[0]
+    if len(survey.functions) > 1:
+        raise _several(name, [(each.name, each.file, each.line) for each in survey.functions])
+    path = sources.root / function.file
+    places = await find_places(recipe, path, function=function.qualname, **checked)
+    # A setter has its getter's qualified name.
+    return max(
+        (each for each in places if int(each.key[1]) <= function.line),
+        key=lambda each: each.line,
+        default=places[0],
+    )
+
+
+async def _elsewhere(recipe: Recipe, name: FunctionName, survey: Survey, **checked: Any) -> Place:
+    """In a file outside of the project, or by the end of a qualified name, else nowhere."""
+    sources = sources_of(recipe)
+    if name.path is not None and (sources.root / name.path).is_file():
+        path = real_path(recipe, name.path)
+        places = await find_places(recipe, path, function=name.target, **checked)
+        if len(places) > 1:
+            raise _several(name, [(each.function, each.shown, each.line) for each in places])
+        return places[0]
+    close = await sources.close_to(name)
+    if name.path is not None and not close:
+        real_path(recipe, name.path)
+    raise Refusal(
+        ErrorCode.FUNCTION_NOT_FOUND,
+        f"no function of the project is called {name.text!r}{_hint(close)}; "
+        f"breakpoint_list_functions shows them all{_rest(survey)}",
+        function=name.text,
+        known=close,
+    )
+
+
+def _several(name: FunctionName, found: list[tuple[str, str, int]]) -> Refusal:
+    shown = [f"{function} ({file}:{line})" for function, file, line in found[:3]]
+    more = ", …" if len(found) > len(shown) else ""
+    return Refusal(
+        ErrorCode.INVALID_PARAMETER,
+        f"{name.text!r} means {len(found)} functions: {', '.join(shown)}{more}; give the whole "
+        "name of one, or file and line",
+        parameter="function",
+        expected="name of one function",
+        candidates=[
+            {"function": function, "file": file, "line": line}
+            for function, file, line in found[:MAX_CANDIDATES]
+        ],
+    )
+
+
+TOOLS = (
+    Tool(
+        "breakpoint_list_functions",
+        "List functions",
+        "Functions of the project with signature, file and line, read from the sources: what can "
+        "be given to breakpoint_add. Works without a run.",
+        list_functions,
+        (
+            Param("pattern", "string", "Glob if it has *?[, else substring"),
+            Param("limit", "integer", default=100, minimum=1),
+            AFTER,
+        ),
+        reads_only=True,
+        is_list=True,
+    ),
+)

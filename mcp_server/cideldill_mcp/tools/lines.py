@@ -1,0 +1,241 @@
+"""Section 3 of the contract: breakpoints and tracepoints on lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cideldill_mcp.desired import Breakpoint
+from cideldill_mcp.desired import FunctionBreakpoint
+from cideldill_mcp.desired import LineBreakpoint
+from cideldill_mcp.desired import Place
+from cideldill_mcp.inspection import find_places
+from cideldill_mcp.inspection import real_path
+from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.tools.catalog import first_line
+from cideldill_mcp.tools.paging import AFTER
+from cideldill_mcp.tools.paging import behind
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+
+
+async def set_breakpoint(request: Request) -> Reply:
+    """`breakpoint_set`: stop at a line, or tell a message there."""
+    place = await _place(request)
+    added = request.desired.add_line(
+        place,
+        condition=request["condition"] or None,
+        hit_count=request["hit_count"],
+        log_message=request["log_message"],
+    )
+    await _set(request, added)
+    body: dict[str, Any] = {
+        "success": True,
+        "id": added.id,
+        "type": added.type,
+        "verified": added.verified,
+        "state": added.state,
+        "location": _location(added),
+    }
+    if added.message is not None:
+        body["message"] = added.message
+    return Reply(body)
+
+
+async def set_tracepoint(request: Request) -> Reply:
+    """`tracepoint_set`: tell a message at every pass, without stopping."""
+    place = await _place(request)
+    message = request["log_message"]
+    if message is None:
+        braces = place.source.replace("{", "{{").replace("}", "}}")
+        message = f"{place.function}: {braces}"
+    added = request.desired.add_line(
+        place,
+        condition=request["condition"] or None,
+        log_message=message,
+        multiple=request["hit_count_multiple"],
+        max_notifications=request["max_notifications"],
+    )
+    await _set(request, added)
+    told = {
+        "id": added.id,
+        "type": added.type,
+        "location": _location(added),
+        "state": added.state,
+        "verified": added.verified,
+        "enabled": added.enabled,
+        "logMessage": added.log_message,
+        "hitCountMultiple": added.multiple,
+        "maxNotifications": added.max_notifications,
+    }
+    if added.message is not None:
+        told["message"] = added.message
+    return Reply({"success": True, "tracepoint": told})
+
+
+async def list_all(request: Request) -> Reply:
+    """`breakpoint_list`: every kind."""
+    known = [_told(each) for each in request.desired]
+    shown = behind(known, _id_of, request["after"])
+    body = {"breakpoints": shown, "total_count": len(known)}
+    return Reply(body, lists=["breakpoints"], cursor=_id_of)
+
+
+async def enable(request: Request) -> Reply:
+    """`breakpoint_enable`: switch one off and on."""
+    id = request["id"]
+    known = request.desired.get(id)
+    if known is None:
+        ids = ", ".join(each.id for each in request.desired) or "none"
+        raise Refusal(
+            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
+        )
+    if isinstance(known, FunctionBreakpoint):
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            f"{id} is on a function: breakpoint_add with behavior 'go' switches it off",
+            parameter="id",
+            expected="id of a breakpoint on a line",
+        )
+    known.enabled = request["enabled"]
+    await set_everywhere(request.runs.active, known)
+    told = _told(known)
+    return Reply({"success": True, "breakpoint": told | {"hitCount": told["hit_count"]}})
+
+
+async def _place(request: Request) -> Place:
+    file, line, function = request["file"], request["line"], request.arguments.get("function")
+    checked = {"condition": request["condition"] or None, "template": request["log_message"]}
+    if function:
+        name = f"{file}::{function}" if file else function
+        return await first_line(request, name, **checked)
+    if not file:
+        raise Refusal(
+            ErrorCode.MISSING_PARAMETER, "give file and line, or function", parameter="file"
+        )
+    if line is None:
+        raise Refusal(
+            ErrorCode.MISSING_PARAMETER, f"which line of {file}? give line", parameter="line"
+        )
+    recipe, column = request.runs.recipe, request["column"]
+    places = await find_places(recipe, real_path(recipe, file), line=line, column=column, **checked)
+    return places[0]
+
+
+async def _set(request: Request, added: LineBreakpoint) -> None:
+    try:
+        await set_everywhere(request.runs.active, added)
+    except Refusal:
+        request.desired.remove(added.id)
+        raise
+
+
+def _location(each: LineBreakpoint) -> dict[str, Any]:
+    return {"file": each.place.shown, "line": each.place.line, "function": each.place.function}
+
+
+def _told(each: Breakpoint) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": each.id,
+        "type": "function",
+        "enabled": each.enabled,
+        "verified": each.verified,
+        "state": each.state,
+        "file": None,
+        "line": None,
+        "hit_count": None,
+        "condition": each.condition,
+    }
+    if isinstance(each, FunctionBreakpoint):
+        told |= {"function_name": each.function_name, "behavior": each.behavior}
+    if isinstance(each, LineBreakpoint):
+        told |= {"type": each.type, **_location(each), "hit_count": each.hits}
+        told |= _counts(each)
+    if each.message is not None:
+        told["message"] = each.message
+    return told
+
+
+def _counts(each: LineBreakpoint) -> dict[str, Any]:
+    counts = list(each.passes.values())
+    told: dict[str, Any] = {}
+    if each.log_message is not None:
+        told = {
+            "logMessage": each.log_message,
+            "hitCountMultiple": each.multiple,
+            "maxNotifications": each.max_notifications,
+            "notificationsSent": sum(count.sent for count in counts),
+        }
+    if errors := sum(count.condition_errors for count in counts):
+        last = [each.last_condition_error for each in counts if each.last_condition_error]
+        told |= {"conditionErrors": errors, "lastConditionError": last[-1] if last else None}
+    return told
+
+
+def _id_of(told: dict[str, Any]) -> str:
+    id: str = told["id"]
+    return id
+
+
+_FILE = Param("file", "string", "Relative to the rootdir, or absolute")
+_COLUMN = Param("column", "integer", "1-based; picks a lambda or comprehension", minimum=1)
+_CONDITION = Param("condition", "string", "Expression over the locals; only when true")
+_TEMPLATE = Param("log_message", "string", "Text with {expressions}, as total={total} {items[0]!r}")
+
+TOOLS = (
+    Tool(
+        "breakpoint_set",
+        "Set a line breakpoint",
+        "Pause when a line is about to run, to look at locals and go on from there. Works before a "
+        "run, during it and in the paused frame.",
+        set_breakpoint,
+        (
+            _FILE,
+            Param("line", "integer", "1-based", minimum=1),
+            Param("function", "string", "Instead of line: its first body line, path.py::qualname"),
+            _COLUMN,
+            _CONDITION,
+            Param("hit_count", "integer", "Pause from this pass on", default=1, minimum=1),
+            Param("log_message", "string", "Tell this text with {expressions} and don't pause"),
+        ),
+    ),
+    Tool(
+        "tracepoint_set",
+        "Set a tracepoint",
+        "Tell a message with values at every pass of a line, without pausing: for loops, threads "
+        "and whatever must not be held up. timeline_get has the hits.",
+        set_tracepoint,
+        (
+            Param("file", "string", "Relative to the rootdir, or absolute", required=True),
+            Param("line", "integer", "1-based", required=True, minimum=1),
+            _COLUMN,
+            _TEMPLATE,
+            Param("hit_count_multiple", "integer", "Only every Nth pass", default=0, minimum=0),
+            Param("max_notifications", "integer", "Then stop telling", default=0, minimum=0),
+            _CONDITION,
+        ),
+    ),
+    Tool(
+        "breakpoint_list",
+        "List every breakpoint",
+        "All breakpoints and tracepoints with state and hit counts.",
+        list_all,
+        (AFTER,),
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "breakpoint_enable",
+        "Switch a breakpoint",
+        "Switch a line breakpoint or tracepoint off, or on again.",
+        enable,
+        (
+            Param("id", "string", "As tp-2", required=True),
+            Param("enabled", "boolean", default=True),
+        ),
+        idempotent=True,
+    ),
+)

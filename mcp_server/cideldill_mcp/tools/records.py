@@ -1,0 +1,137 @@
+"""`breakpoint_get_call_records` (contract, section 2, row 12): recorded calls of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from cideldill_mcp.records import STATUSES
+from cideldill_mcp.records import IsMeant
+from cideldill_mcp.records import Wanted
+from cideldill_mcp.render import dumps
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.syntax.names import Precision
+from pytest_cideldill.syntax.names import parse_function_name
+
+MAX_PAGE = 2_000
+"""Records of one reply; more never fit into the largest one."""
+
+
+async def call_records(request: Request) -> Reply:
+    """The newest records that fit the filters; `before` goes back from a call.
+
+    `truncated` says that older ones can be had; `dropped` counts those that can't.
+    """
+    name, before, records = request["function_name"], request["before"], request.runs.records
+    wanted = Wanted(
+        None if name is None else is_meant_by(_parsed(name)), request["nodeid"], request["status"]
+    )
+    try:
+        page = await records.page(wanted, min(request["limit"], MAX_PAGE), before)
+    except LookupError as error:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            f"before {before!r} is no call that is recorded (any more); use the next_before of "
+            "the reply before, or a call_id",
+            parameter="before",
+            expected="next_before of the reply before",
+        ) from error
+    body: dict[str, Any] = {
+        "calls": page.calls,
+        "total_count": page.total,
+        "truncated": not page.is_first,
+        "dropped": records.dropped,
+    }
+    if not page.is_first:
+        body |= {"next_before": _id_of(page.calls[0])}
+    if not page.total and (wanted.nodeid, wanted.status) == (None, None):
+        shown = dumps({"function_name": name or "…", "behavior": "go"})
+        body |= {"next": [f"breakpoint_add {shown}: record its calls from now on; then test_run"]}
+    return Reply(body, lists=["calls"], cursor=_id_of, from_front=True)
+
+
+def _id_of(call: dict[str, Any]) -> str:
+    id: str = call["call_id"]
+    return id
+
+
+def _parsed(name: str) -> FunctionName:
+    try:
+        return parse_function_name(name.strip())
+    except ValueError as error:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER, str(error), parameter="function_name", expected="name"
+        ) from error
+
+
+def is_meant_by(name: FunctionName) -> IsMeant:
+    """Whether a name means the function of a record.
+
+    A record tells one dotted path: where in it the module ends is tried out, and its file is the
+    one that such a module usually has.
+    """
+    if name.precision is not Precision.GLOB:
+        name = replace(name, target=name.target.replace(".<locals>", ""))
+
+    def is_meant(method_name: str, qualified_name: str) -> bool:
+        dotted = qualified_name.replace(".<locals>", "")
+        if name.precision is Precision.BARE:
+            return name.target in (method_name, dotted.rpartition(".")[2])
+        return any(
+            name.matches(module, qualname, file)
+            for module, qualname in _splits(dotted)
+            for file in _files(module, name.path)
+        )
+
+    return is_meant
+
+
+def _splits(dotted: str) -> Iterator[tuple[str, str]]:
+    """Module and qualified name, as they may be."""
+    parts = dotted.split(".")
+    for end in range(1, len(parts)):
+        yield ".".join(parts[:end]), ".".join(parts[end:])
+
+
+def _files(module: str, path: str | None) -> Iterator[str]:
+    if path is None:
+        yield ""
+        return
+    for ending in (".py", "/__init__.py"):
+        file = module.replace(".", "/") + ending
+        yield path if path.endswith("/" + file) else file
+
+
+TOOLS = (
+    Tool(
+        "breakpoint_get_call_records",
+        "Get recorded calls",
+        "What was passed, returned and raised: the newest recorded calls of all runs. Calls of "
+        "functions with a breakpoint are recorded; breakpoint_add with behavior go records "
+        "without pausing.",
+        call_records,
+        (
+            Param("function_name", "string", "As for breakpoint_add; default: all"),
+            Param("nodeid", "string", "Only calls during this test"),
+            Param("status", "string", choices=STATUSES),
+            Param(
+                "limit",
+                "integer",
+                "The newest, oldest of them first",
+                default=100,
+                minimum=1,
+                refuse_as=ErrorCode.INVALID_LIMIT,
+            ),
+            Param("before", "string", "next_before of the reply before, or a call_id"),
+        ),
+        reads_only=True,
+        is_list=True,
+    ),
+)

@@ -1,0 +1,211 @@
+"""What happens at an intercepted call: pauses before and after it, replacements (contract, 2).
+
+Runs on the calling threads. Which call is intercepted, and by which breakpoint, is decided in
+`probes.functions`; a failure of ours is told once, and the call goes on as without us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pytest_cideldill.actions import resolve_call
+from pytest_cideldill.actions import resolve_completion
+from pytest_cideldill.capture.calls import describe_call
+from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.frames import visible_stack
+from pytest_cideldill.capture.frames import visible_traceback
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.gate import Resolution
+from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.probes.behaviors import Call
+from pytest_cideldill.probes.imitation import follow
+from pytest_cideldill.probes.recording import Begun
+from pytest_cideldill.probes.recording import Recording
+from pytest_cideldill.probes.replacing import Replacement
+from pytest_cideldill.probes.replacing import find_replacement
+from pytest_cideldill.sources.interpose import makes
+
+Guest = Callable[[Callable[[], Resolution]], Resolution]
+"""Runs our side of a hit; see `BreakpointManager`."""
+
+_PASSING = (KeyboardInterrupt, GeneratorExit)
+"""What ends a run, or a generator that is closed: no outcome of a call to look at."""
+
+
+class Calls:
+    """See the module.
+
+    Args:
+        lens: Shows values.
+        pauses: Parks threads.
+        recording: Is told what the event source can't see.
+        guest: Runs our side of a hit.
+        warn: Told once what can't be done.
+    """
+
+    def __init__(
+        self,
+        lens: Lens,
+        pauses: Pauses,
+        recording: Recording,
+        guest: Guest,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._lens = lens
+        self._pauses = pauses
+        self._recording = recording
+        self._guest = guest
+        self._warn = warn
+
+    def handle(self, call: Call, original: Callable[..., Any]) -> Any:
+        """The outcome of a call that may pause or has a replacement."""
+        __tracebackhide__ = True
+        data = self._describe(call)
+        begun = self._recording.begin(call.path, data, call.frame)
+        data["call_id"] = self._recording.id_of(begun)
+        resolution = Resolution()
+        if call.reason is not None:
+            resolution = self._guest(lambda: self._pause_before(call, data))
+        if resolution.action == "skip":
+            begun.altered = "result"
+            self._recording.end(begun, resolution.value, None)
+            return resolution.value
+        if resolution.action == "raise":
+            begun.altered = "exception"
+            self._recording.end(begun, None, resolution.value)
+            raise resolution.value
+        args, kwargs = call.args, call.kwargs
+        replacement, arguments = None, resolution.value
+        if resolution.action == "replace":
+            replacement, arguments = resolution.value
+        elif name := call.replacement():
+            replacement = self._standing(call, name)
+        if arguments is not None:
+            args, kwargs = arguments
+            begun.altered = "args"
+        if replacement is None:
+            self._recording.announce(begun, call.code)
+        else:
+            begun.replaced_by = replacement.path
+        run = original if replacement is None else replacement.function
+        if makes(call.code) is not None:
+            return self._made(call, data, begun, run(*args, **kwargs))
+        try:
+            result = run(*args, **kwargs)
+        except _PASSING as error:
+            self._recording.end(begun, None, error)
+            raise
+        except BaseException as error:
+            given = self._raised(call, data, begun, error)
+            if given is None:
+                raise
+            return given.value
+        return self._returned(call, data, begun, result)
+
+    def _standing(self, call: Call, name: str) -> Replacement | None:
+        """The replacement of a breakpoint; None when it is not loaded, which is told once."""
+        try:
+            return find_replacement(name, self._lens.project)
+        except Refusal as refusal:
+            self._warn(f"{call.breakpoint.id}: {refusal.message}; the call was not replaced")
+            return None
+
+    # --- completion -------------------------------------------------------------------------
+
+    def _made(self, call: Call, data: dict[str, Any], begun: Begun, made: Any) -> Any:
+        """A generator or a coroutine: its call completes when it is exhausted."""
+        if not call.completions():
+            return made
+
+        def returned(result: Any) -> Any:
+            return self._returned(call, data, begun, result)
+
+        def failed(error: BaseException) -> Resolution | None:
+            return self._raised(call, data, begun, error)
+
+        return follow(call.code, made, returned, failed)
+
+    def _returned(self, call: Call, data: dict[str, Any], begun: Begun, result: Any) -> Any:
+        __tracebackhide__ = True
+        self._recording.end(begun, result, None)
+        if "after" not in call.completions():
+            return result
+        resolution = self._guest(lambda: self._pause_after(call, data, result))
+        if resolution.action == "skip":
+            self._recording.amend(begun, "result", resolution.value, None)
+            return resolution.value
+        if resolution.action == "raise":
+            self._recording.amend(begun, "exception", None, resolution.value)
+            raise resolution.value
+        return result
+
+    def _raised(
+        self, call: Call, data: dict[str, Any], begun: Begun, error: BaseException
+    ) -> Resolution | None:
+        """What the call gives instead of its exception; None: it is to be raised again."""
+        __tracebackhide__ = True
+        self._recording.end(begun, None, error)
+        if "exception" not in call.completions():
+            return None
+        resolution = self._guest(lambda: self._pause_raised(call, data, error))
+        if resolution.action == "raise":
+            self._recording.amend(begun, "exception", None, resolution.value)
+            raise resolution.value
+        if resolution.action == "skip":
+            self._recording.amend(begun, "result", resolution.value, None)
+            return resolution
+        return None
+
+    # --- pauses -----------------------------------------------------------------------------
+
+    def _describe(self, call: Call) -> dict[str, Any]:
+        frames = visible_stack(call.frame, self._lens.project)
+        caller = frames[1] if len(frames) > 1 else None
+        return describe_call(call.function, call.code, call.args, call.kwargs, caller, self._lens)
+
+    def _pause_before(self, call: Call, data: dict[str, Any]) -> Resolution:
+        assert call.reason is not None
+        return self._pauses.pause(
+            "before",
+            call.reason,
+            visible_stack(call.frame, self._lens.project),
+            {"call_data": data, "breakpoint_id": call.breakpoint.id},
+            lambda command, pause: resolve_call(
+                command,
+                call.frame,
+                call.function,
+                call.code,
+                signature=data["signature"],
+                touched=pause.touched,
+                find=lambda name: find_replacement(name, self._lens.project),
+            ),
+        )
+
+    def _pause_after(self, call: Call, data: dict[str, Any], result: Any) -> Resolution:
+        told = data | {"pretty_result": self._lens.show(result)}
+        return self._pauses.pause(
+            "after",
+            "breakpoint",
+            visible_stack(call.frame, self._lens.project),
+            {"call_data": told, "breakpoint_id": call.breakpoint.id},
+            lambda command, _pause: resolve_completion("after", command, call.frame),
+            names={"__return__": result},
+        )
+
+    def _pause_raised(self, call: Call, data: dict[str, Any], error: BaseException) -> Resolution:
+        told = data | {"exception": raised(error, self._lens)}
+        places = visible_traceback(error, self._lens.project)
+        outer = visible_stack(call.frame, self._lens.project)
+        frames = [frame for frame, _ in places] + outer
+        lines = [line for _, line in places] + [frame.f_lineno for frame in outer]
+        return self._pauses.pause(
+            "exception",
+            "exception",
+            frames,
+            {"call_data": told, "breakpoint_id": call.breakpoint.id},
+            lambda command, _pause: resolve_completion("exception", command, frames[0]),
+            lines=lines,
+            names={"__exception__": error},
+        )

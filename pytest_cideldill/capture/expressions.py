@@ -1,0 +1,313 @@
+"""Expressions of tracepoints and conditions, made into one function over a frame's locals.
+
+Compiled once per code object that is watched; the hot path is `Expressions.value`. Runs on the
+thread that hit, where user code runs on purpose: under `Overtime`, with no lock held.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import builtins
+import inspect
+import os
+import sys
+from _thread import get_ident
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from operator import itemgetter
+from sys import getrefcount
+from types import CodeType
+from types import FrameType
+from types import FunctionType
+from types import MappingProxyType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture.overtime import Overtime
+
+Failed = Callable[[], object]
+"""Called where an exception is being handled: gives the value that stands for the expression that
+raised it, or raises it again."""
+
+_OWN: Final = "."
+"""How names of ours begin in generated code; no name that a program can write does."""
+
+_FILE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "<template>")
+"""A file of ours: what fails in generated code outside of the expressions is our failure."""
+
+_FUTURES: Final = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+_MAX_VARIANTS: Final = 64
+_UNSHARED: Final = 3
+"""References to a frame's copy of its locals: the frame's, ours, `getrefcount`'s argument."""
+
+# Before 3.13 a frame keeps the copy of its locals that `f_locals` makes, and with it every value
+# alive, which tests of weak references and of `del` notice. On 3.11 lines are told by a trace
+# function: there the copy is made anew at each line anyway, and must stay whole.
+_COPY_STAYS: Final = (3, 12) <= sys.version_info < (3, 13)
+
+_HARMLESS: Final = (ast.Name, ast.Constant, ast.Tuple, ast.Load, ast.Expression)
+_VIEWS: Final = frozenset({"locals", "vars", "dir"})
+"""Builtins that would show the generated function and mean the frame."""
+
+
+def parse_expression(source: str) -> ast.expr:
+    """The tree of an expression that `syntax` has checked."""
+    return ast.parse(f"({source})", mode="eval").body
+
+
+def parse_truth(source: str) -> ast.expr:
+    """The tree of a condition; its value is True or False."""
+    tree = parse_expression(source)
+    return ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), tree))
+
+
+def our_statements(source: str, **trees: ast.expr) -> list[ast.stmt]:
+    """Generated code: the names in it are ours, or stand for `trees`."""
+    return [_Ours(trees).visit(statement) for statement in ast.parse(source).body]
+
+
+def our_expression(source: str, **trees: ast.expr) -> ast.expr:
+    """As `our_statements`."""
+    tree: ast.expr = _Ours(trees).visit(ast.parse(source, mode="eval").body)
+    return tree
+
+
+class Expressions:
+    """Several expressions, evaluated in order at a line of one code object.
+
+    Attributes:
+        value: `value(frame)`: what `ending` returns. On the hot path, any thread. Raises only what
+            `failed` raises again. Quiet, and under the time limit, unless no user code can run.
+
+    Args:
+        trees: What is evaluated. They may use the names of `helpers`, by `our_expression`.
+        code: Where; tells which names are locals.
+        overtime: Limits each of them.
+        ending: Made by `our_statements`; the values are called `v0`, `v1` …
+        failed: Called for each one that raises.
+        late: What `value` gives when it is interrupted outside of any expression.
+        helpers: Functions and values of ours, by name.
+
+    Raises:
+        ValueError: Together they can't be compiled.
+    """
+
+    def __init__(
+        self,
+        trees: Sequence[ast.expr],
+        code: CodeType,
+        overtime: Overtime,
+        *,
+        ending: Sequence[ast.stmt],
+        failed: Failed,
+        late: object = None,
+        helpers: Mapping[str, object] = _NOTHING,
+    ) -> None:
+        owner = _class_around(code)
+        self._trees = [_Mangled(owner).visit(tree) for tree in trees] if owner else list(trees)
+        nodes = [node for tree in self._trees for node in ast.walk(tree)]
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        self._is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
+        used = {name for name in used if not name.startswith(_OWN)}
+        known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        # In other code all names may be locals, or none (a module's locals are its globals).
+        self._locals = tuple(sorted(used & known if self._is_function else used))
+        # The generated function would take these for locals of its own.
+        targets = {node.target.id for node in nodes if isinstance(node, ast.NamedExpr)}
+        self._assigned = sorted(targets & used - known)
+        self._views = sorted(used & _VIEWS - known)
+        self._flags = sum({flag for flag in _FUTURES if code.co_flags & flag == flag})
+        self._forget = _forgetter(code)
+        self._ending = ending
+        self._failed = failed
+        is_simple = self._is_function and not self._assigned and not self._views
+        is_harmless = is_simple and all(map(_is_harmless, trees))
+        # The first one that may be slow begins with the evaluation.
+        self._timed = [index for index, tree in enumerate(trees) if not _is_harmless(tree)][1:]
+        timers = {"threads": overtime.threads, "ident": get_ident, "overtime": overtime}
+        self._helpers = {"failed": failed, **helpers, **(timers if self._timed else {})}
+        self._variants: dict[frozenset[str], CodeType] = {}
+        try:
+            self._variant(frozenset(self._locals if self._is_function else ()))
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise ValueError(f"the expressions can't be compiled: {error}") from error
+        value = self._quick_value() if is_simple else self._thorough_value
+        self.value: Callable[[FrameType], Any]
+        self.value = value if is_harmless else overtime.limited(value, late)
+
+    def _quick_value(self) -> Callable[[FrameType], Any]:
+        names = self._locals
+        everything = frozenset(names)
+        bind, pick, thorough = self._bound, _picker(names), self._thorough_value
+        forget = self._forget
+        # In one tuple: threads may run one code object with different globals.
+        bound: tuple[dict[str, Any] | None, Callable[..., Any]] = (None, thorough)
+
+        def value(frame: FrameType) -> Any:
+            nonlocal bound
+            namespace, function = bound
+            if frame.f_globals is not namespace:
+                function = bind(everything, frame.f_globals)
+                bound = (frame.f_globals, function)
+            if not names:
+                return function()
+            held = frame.f_locals
+            try:
+                picked = pick(held)
+            except KeyError:
+                return thorough(frame)
+            if _COPY_STAYS and getrefcount(held) == _UNSHARED:
+                forget(held)
+            return function(*picked)
+
+        return value
+
+    def _thorough_value(self, frame: FrameType) -> Any:
+        """Where names have no value yet, or are not those of a function."""
+        held = frame.f_locals
+        present: dict[str, Any] = {}
+        if self._is_function or held is not frame.f_globals:
+            self._read(self._locals, held, present)
+        for names in (frame.f_globals, frame.f_builtins):
+            self._read(self._assigned, names, present)
+        if self._views:
+            is_plain = self._is_function or type(held) is dict
+            views = _views_of(self._read(_shown_names(held) if is_plain else (), held, {}))
+            wanted = [name for name in self._views if name not in frame.f_globals]
+            present |= {name: views[name] for name in wanted if name not in present}
+        if _COPY_STAYS and self._is_function and getrefcount(held) == _UNSHARED:
+            self._forget(held)
+        function = self._bound(frozenset(present), frame.f_globals)
+        return function(*(present[name] for name in sorted(present)))
+
+    def _read(
+        self, names: Iterable[str], held: Mapping[str, Any], present: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Add to `present` what is not in it yet."""
+        for name in names:
+            if name not in present:
+                try:
+                    present[name] = held[name]
+                except BaseException:  # noqa: BLE001 - a class body's may be of the user's making
+                    self._failed()
+        return present
+
+    def _bound(self, present: frozenset[str], names: dict[str, Any]) -> Callable[..., Any]:
+        defaults = tuple(self._helpers.values())
+        return FunctionType(self._variant(present), names, "<template>", defaults)
+
+    def _variant(self, present: frozenset[str]) -> CodeType:
+        """The code for those names that have a value."""
+        code = self._variants.get(present)
+        if code is None:
+            code = self._compiled(present)
+            if len(self._variants) < _MAX_VARIANTS:
+                self._variants[present] = code
+        return code
+
+    def _compiled(self, present: frozenset[str]) -> CodeType:
+        """`def template(NAMES…, helpers…): try: v0 = EXPRESSION …; ENDING`."""
+        body: list[ast.stmt] = []
+        if self._is_function:
+            # Assigned to, though never: an unbound local is one, and no global of that name.
+            for name in sorted(set(self._locals) - present):
+                target = ast.Name(name, ast.Store())
+                body.append(ast.For(target, ast.Tuple([], ast.Load()), [ast.Pass()], []))
+        for index, tree in enumerate(self._trees):
+            if index in self._timed:
+                body += our_statements("threads[ident()].since = overtime.now")
+            # Without a type: the module may have a name `BaseException` of its own.
+            guarded = "try:\n    {0} = value\nexcept:\n    {0} = failed()"
+            body += our_statements(guarded.format(f"v{index}"), value=tree)
+        (function,) = ast.parse("def template(): pass").body
+        assert isinstance(function, ast.FunctionDef)
+        # The last parameters have defaults: `FunctionType` gets them.
+        parameters = [*sorted(present), *(_OWN + name for name in self._helpers)]
+        function.args.args = [ast.arg(name) for name in parameters]
+        function.body = [*body, *self._ending]
+        module = ast.fix_missing_locations(ast.Module([function], []))
+        made = compile(module, _FILE, "exec", self._flags, dont_inherit=True)
+        return next(each for each in made.co_consts if type(each) is CodeType)
+
+
+class _Ours(ast.NodeTransformer):
+    """See `our_statements`."""
+
+    def __init__(self, trees: Mapping[str, ast.expr]) -> None:
+        self._trees = trees
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name."""
+        return self._trees.get(node.id) or ast.Name(_OWN + node.id, node.ctx)
+
+
+class _Mangled(ast.NodeTransformer):
+    """Private names, spelled as the compiler spells them inside a class."""
+
+    def __init__(self, owner: str) -> None:
+        self._prefix = f"_{owner}"
+
+    def visit(self, node: ast.AST) -> Any:
+        """Spell out the names below."""
+        self.generic_visit(node)
+        if isinstance(node, ast.Name):
+            node.id = self._spelled(node.id)
+        elif isinstance(node, ast.Attribute):
+            node.attr = self._spelled(node.attr)
+        return node
+
+    def _spelled(self, name: str) -> str:
+        is_private = name.startswith("__") and not name.endswith("__")
+        return self._prefix + name if is_private else name
+
+
+def _class_around(code: CodeType) -> str:
+    """The class whose body a code object stands in, without leading underscores; else empty."""
+    path = code.co_qualname.split(".")
+    if code.co_flags & inspect.CO_OPTIMIZED or code.co_name == "<module>":
+        while path[-2:-1] == ["<locals>"]:
+            del path[-2:]
+        path.pop()
+    return path[-1].lstrip("_") if path else ""
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """`{name: value} -> (value, …)`, in C."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda held: (held[name],)
+    return itemgetter(*names) if names else tuple
+
+
+def _is_harmless(tree: ast.expr) -> bool:
+    """Whether no user code runs."""
+    return all(isinstance(node, _HARMLESS) for node in ast.walk(tree))
+
+
+def _forgetter(code: CodeType) -> Callable[[dict[str, Any]], None]:
+    """What empties a frame's copy of its locals, which is made anew when it is read again.
+
+    Other names may be in it as well: `exec` and `locals()` in a function put them there.
+    """
+    if not (_VIEWS | {"exec", "eval"}) & set(code.co_names):
+        return dict.clear
+    nothing = dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
+    return lambda held: held.update(nothing)
+
+
+def _shown_names(held: Mapping[str, Any]) -> Iterator[str]:
+    """The names that a program has in a namespace: not the compiler's, no rewriting of asserts."""
+    return (name for name in list(held) if type(name) is str and name[:1] not in ("@", "."))
+
+
+def _views_of(shown: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    return {
+        "locals": lambda: shown,
+        "vars": lambda *args: builtins.vars(*args) if args else shown,
+        "dir": lambda *args: builtins.dir(*args) if args else sorted(shown),
+    }

@@ -1,0 +1,215 @@
+"""The time limit of what tracepoints and conditions evaluate.
+
+`limited` is on the hot path of every thread; `check` comes round on the I/O thread and interrupts
+what takes too long. Nobody starts a timer per hit.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from _thread import get_ident
+from collections.abc import Callable
+from collections.abc import Iterator
+from signal import Handlers
+from signal import getsignal
+from signal import valid_signals
+from types import CodeType
+from types import FunctionType
+from types import MethodType
+from typing import Any
+from typing import Final
+from typing import TypeVar
+
+from pytest_cideldill import clock
+from pytest_cideldill.capture.interrupt import Interrupted
+from pytest_cideldill.capture.interrupt import Interruption
+from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.capture.interrupt import is_main_thread
+from pytest_cideldill.capture.layout import find_in_class
+from pytest_cideldill.capture.layout import type_name
+from pytest_cideldill.guard import EvaluationGuard
+
+_A = TypeVar("_A")
+_T = TypeVar("_T")
+
+LIMIT_S: Final = 1.0
+"""Seconds per expression (contract, section 3)."""
+
+CHECK_S: Final = 0.2
+"""How often `check` must come round while anything is watched."""
+
+TIMEOUT: Final = "<error: timeout>"
+
+_LONGEST_CHAIN: Final = 20
+"""Exceptions that were raised while another one was handled; further ones are not looked at."""
+
+_HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+# Past `__getattribute__` and properties of the exception's class.
+_context_of: Final = BaseException.__dict__["__context__"].__get__
+_traceback_of: Final = BaseException.__dict__["__traceback__"].__get__
+
+
+class _Limited(Interruptor):
+    """The evaluations of one thread. `since`: the `Overtime.now` of the present expression."""
+
+    __slots__ = ("since",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since = 0.0
+
+
+class Overtime:
+    """See the module.
+
+    Attributes:
+        now: When `check` came round last, on a clock of its own. Always replaced by a new object.
+        threads: By ident; each thread adds itself. What evaluates several expressions sets `since`
+            to `now` before each.
+
+    Args:
+        guard: Marks the threads that evaluate; nothing stops or records them.
+        limit_s: Seconds that one expression may take.
+    """
+
+    def __init__(self, guard: EvaluationGuard, limit_s: float = LIMIT_S) -> None:
+        self.now = clock.monotonic()
+        self.threads: dict[int, _Limited] = {}
+        self._quiet = guard.depths
+        # What is started now was started at the latest `check`, or up to CHECK_S later.
+        self._limit_s = limit_s + CHECK_S
+        self._stop_hearing: Callable[[], None] | None = None
+
+    def limited(self, work: Callable[[_A], _T], late: _T) -> Callable[[_A], _T]:
+        """`work`, quiet and interruptible; not re-entrant.
+
+        Args:
+            work: On the hot path.
+            late: Given when it was interrupted and did not handle it.
+        """
+        quiet, threads, begin = self._quiet, self.threads, self._begin
+
+        def run(argument: _A) -> _T:
+            __tracebackhide__ = True
+            ident = get_ident()
+            thread = threads.get(ident)
+            if thread is None or thread.since is not self.now:
+                thread = begin(ident)
+            quiet[ident] = 1
+            try:
+                return thread.call(work, argument)
+            except Interrupted as error:
+                theirs = _of_the_program(error.__cause__)
+                if theirs is not None:
+                    raise theirs  # noqa: B904 - as if nothing had been in between
+                return late
+            finally:
+                del quiet[ident]
+
+        return run
+
+    def failed(self, kind: str = "error") -> str:
+        """What stands for an expression that raised; see `expressions.Failed`.
+
+        Ctrl-C and what signal handlers raise belong to the test and pass on.
+        """
+        error = sys.exc_info()[1]
+        assert error is not None
+        try:
+            theirs = _of_the_program(error)
+            if theirs is not None:
+                raise theirs
+            thread = self.threads.get(get_ident())
+            if thread is not None and any(type(each) is Interruption for each in _chain(error)):
+                thread.since = self.now  # the next expression has its own time
+                return TIMEOUT
+            return f"<{kind}: {type_name(error)}>"
+        finally:
+            del error  # its traceback may hold this frame
+
+    def check(self) -> None:
+        """Interrupt what takes too long; on the I/O thread, every `CHECK_S`."""
+        before, self.now = self.now, clock.monotonic()
+        is_late = self.now - before > 2 * CHECK_S  # held up: nobody's time is known
+        for thread in list(self.threads.values()):
+            if not thread.is_running:
+                continue
+            if is_late:
+                thread.since = self.now
+            elif self._is_due(thread):
+                # It may be at the next expression by now.
+                thread.interrupt(functools.partial(self._is_due, thread))
+
+    def close(self) -> None:
+        """Leave no trace; only the main thread can, elsewhere nothing happens."""
+        if self._stop_hearing is not None and is_main_thread():
+            self._stop_hearing()
+            self._stop_hearing = None
+
+    def _is_due(self, thread: _Limited) -> bool:
+        return self.now - thread.since > self._limit_s
+
+    def _begin(self, ident: int) -> _Limited:
+        """The first evaluation of a thread, and the first one after each `check`."""
+        thread = self.threads.get(ident)
+        if thread is None:
+            thread = self.threads[ident] = _Limited()
+        # For good, until `close`; but the program may have put its own handler there, or none.
+        self._stop_hearing = thread.hear_signals() or self._stop_hearing
+        thread.since = self.now
+        return thread
+
+
+def _of_the_program(error: BaseException | None) -> BaseException | None:
+    """What is to reach the program: Ctrl-C, or what a signal handler of its own raised.
+
+    That is the error itself, or one that was on its way through our code when the error came up.
+    """
+    for each in _chain(error):
+        place = _traceback_of(each)
+        is_here = place is not None and place.tb_frame.f_code.co_filename.startswith(_HERE)
+        if not is_here or type(each) is Interruption:
+            continue
+        if issubclass(type(each), KeyboardInterrupt) or _came_by_signal(each):
+            return each
+    return None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what was being handled when it came up, and so on."""
+    each = error
+    for _ in range(_LONGEST_CHAIN):
+        if each is None:
+            return
+        yield each
+        each = _context_of(each)
+
+
+def _came_by_signal(error: BaseException) -> bool:
+    """Whether a handler of the program raised it while the expression ran."""
+    place = _traceback_of(error)
+    if place is None or place.tb_next is None or not is_main_thread():
+        return False
+    handlers = {id(code) for code in _signal_handlers()}
+    while place is not None:
+        if id(place.tb_frame.f_code) in handlers:
+            return True
+        place = place.tb_next
+    return False
+
+
+def _signal_handlers() -> Iterator[CodeType]:
+    """The code of the program's signal handlers that are written in Python."""
+    for number in valid_signals():
+        handler: Any = getsignal(number)
+        if handler is None or type(handler) is Handlers:  # of C code, the default, or ignored
+            continue
+        while type(handler) in (functools.partial, MethodType):
+            handler = handler.func if type(handler) is functools.partial else handler.__func__
+        if type(handler) is not FunctionType:
+            handler = find_in_class(type(handler), "__call__")
+        if type(handler) is FunctionType:
+            yield handler.__code__

@@ -1,0 +1,86 @@
+"""Texts that users gave as options to values; each refusal says what is wrong, and what is right.
+
+Imported while the plugin is not switched on: what only some options need is imported when they are
+given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """One of these words."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"{text!r} is not one of: {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def glob(text: str) -> str:
+    """A glob over dotted paths."""
+    if not text.strip() or any(character.isspace() for character in text.strip()):
+        raise ValueError(f"{text!r} is not a glob over dotted paths, as shop.cart.*")
+    return text.strip()
+
+
+def seconds(largest: float) -> Callable[[str], float]:
+    """A positive number of seconds."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number of seconds") from None
+        if not 0 < value <= largest:
+            raise ValueError(f"{text!r} is not between 0 and {largest} seconds")
+        return value
+
+    return parse
+
+
+def whole(smallest: int, largest: int) -> Callable[[str], int]:
+    """A whole number within these bounds."""
+
+    def parse(text: str) -> int:
+        if text.isdecimal() and smallest <= int(text[:20]) <= largest:
+            return int(text)
+        raise ValueError(f"{text!r} is not a whole number from {smallest} to {largest}")
+
+    return parse
+
+
+def truth(text: str) -> bool:
+    """A truth value, as pytest spells them."""
+    if text.lower() not in _TRUTHS:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return _TRUTHS[text.lower()]
+
+
+def name(text: str) -> str:
+    """A name of one or several words: of a variable, an attribute, a key."""
+    from pytest_cideldill.sensitive import spelled
+
+    # A comma would be taken for a part of it, and two names would be found nowhere.
+    if not all(character.isalnum() or character in "_-. " for character in text):
+        raise ValueError(f"{text!r} is no name as customer_id; blanks or lines separate names")
+    spelled(text)
+    return text
+
+
+def pattern(text: str) -> str:
+    """A regular expression."""
+    from pytest_cideldill.redact import compiled
+
+    return compiled(text).pattern

@@ -1,0 +1,184 @@
+"""A call that may be skipped: what comes of it is of the kind that its function makes.
+
+A generator function gives a generator, whatever the client wants instead of its items, and raises
+nothing before that starts; so do coroutine functions. Runs on the thread that calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Generator
+from collections.abc import Iterator
+from types import CodeType
+from types import CoroutineType
+from types import GeneratorType
+from typing import Any
+from typing import Protocol
+
+from pytest_cideldill.sources.interpose import makes
+
+
+class Given(Protocol):
+    """What a call gives instead of its exception."""
+
+    @property
+    def value(self) -> Any: ...
+
+
+def called(
+    code: CodeType,
+    hit: Callable[[Callable[..., Any]], Any],
+    original: Callable[..., Any],
+    is_ours: Callable[[str], bool],
+) -> Any:
+    """The outcome of an intercepted call.
+
+    Args:
+        code: The code of the function.
+        hit: Calls the original that it is given, or gives or raises something else.
+        original: See `interpose.intercept`.
+        is_ours: Tells our files. What was not raised in one of them is not the client's: the
+            exception of a signal handler passes through.
+    """
+    __tracebackhide__ = True
+    kind = makes(code)
+    if kind is None:
+        return hit(original)
+    is_made = False
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        nonlocal is_made
+        is_made = True
+        return original(*args, **kwargs)
+
+    try:
+        result = hit(make)
+    except Exception as error:
+        if is_made or not is_ours(_origin(error)):
+            raise
+        return _imitation(code, None, error.with_traceback(None))
+    if is_made or type(result) is kind:
+        return result
+    return _imitation(code, result, None)
+
+
+def follow(
+    code: CodeType,
+    made: Any,
+    returned: Callable[[Any], Any],
+    failed: Callable[[BaseException], Given | None],
+) -> Any:
+    """What a call made, of the same kind, with its completion handed on.
+
+    Args:
+        code: The code of the function.
+        made: The generator, coroutine or asynchronous generator that it made.
+        returned: Gets what it returned, and gives what it is to return.
+        failed: Gets what it raised; gives what it is to return instead, or None.
+    """
+    kind = makes(code)
+    drive: Callable[[Any, Any, Any], Any] = _follow_async_generator
+    if kind is GeneratorType:
+        drive = _follow_generator
+    elif kind is CoroutineType:
+        drive = _follow_coroutine
+    following = drive(made, returned, failed)
+    following.__name__, following.__qualname__ = made.__name__, made.__qualname__
+    return following
+
+
+def _follow_generator(made: Any, returned: Any, failed: Any) -> Generator[Any, Any, Any]:
+    __tracebackhide__ = True
+    try:
+        result = yield from made
+    except (GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        given = failed(error)
+        if given is None:
+            raise
+        return given.value
+    return returned(result)
+
+
+async def _follow_coroutine(made: Any, returned: Any, failed: Any) -> Any:
+    __tracebackhide__ = True
+    try:
+        result = await made
+    except (GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        given = failed(error)
+        if given is None:
+            raise
+        return given.value
+    return returned(result)
+
+
+async def _follow_async_generator(made: Any, returned: Any, failed: Any) -> AsyncIterator[Any]:
+    __tracebackhide__ = True
+    sent: Any = None
+    step = made.asend
+    while True:
+        try:
+            item = await step(sent)
+        except StopAsyncIteration:
+            break
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if failed(error) is None:
+                raise
+            return
+        try:
+            sent, step = (yield item), made.asend
+        except GeneratorExit:
+            await made.aclose()
+            raise
+        except BaseException as thrown:  # noqa: BLE001 - handed on to the original
+            sent, step = thrown, made.athrow
+    returned(None)
+
+
+def _origin(error: Exception) -> str:
+    """The file in which an exception was raised that has just been caught."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else place.tb_frame.f_code.co_filename
+
+
+def _imitation(code: CodeType, result: Any, error: Exception | None) -> Any:
+    """A generator of the result's items, or a coroutine that gives it; with an error it raises."""
+    kind = makes(code)
+    make: Callable[[Any, Exception | None], Any] = _async_generator
+    if kind is GeneratorType:
+        make = _generator
+    elif kind is CoroutineType:
+        make = _coroutine
+    made = make(result, error)
+    made.__name__, made.__qualname__ = code.co_name, code.co_qualname
+    return made
+
+
+def _generator(items: Any, error: Exception | None) -> Iterator[Any]:
+    __tracebackhide__ = True
+    if error is not None:
+        raise error
+    yield from () if items is None else items
+
+
+async def _coroutine(result: Any, error: Exception | None) -> Any:
+    __tracebackhide__ = True
+    if error is not None:
+        raise error
+    return result
+
+
+async def _async_generator(items: Any, error: Exception | None) -> AsyncIterator[Any]:
+    __tracebackhide__ = True
+    if error is not None:
+        raise error
+    for item in () if items is None else items:
+        yield item

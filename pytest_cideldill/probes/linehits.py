@@ -1,0 +1,302 @@
+"""What happens when a watched line is passed: count, condition, multiple, limit, message or stop.
+
+That order is the contract's (section 3). `Watcher.passed` is the hot path: it runs on every thread
+of the program, takes no lock, and leaves a tuple behind.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace
+from operator import length_hint
+from types import CodeType
+from types import FrameType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill import clock
+from pytest_cideldill.capture.expressions import Expressions
+from pytest_cideldill.capture.expressions import our_statements
+from pytest_cideldill.capture.expressions import parse_truth
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.message import MAX_TEXT
+from pytest_cideldill.capture.message import Message
+from pytest_cideldill.capture.overtime import TIMEOUT
+from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.syntax.codes import CodeKey
+from pytest_cideldill.syntax.condition import compile_condition
+from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.wire import AddLine
+
+_MANY: Final = range(1, 2**62)
+_args_of: Final = BaseException.__dict__["args"].__get__
+
+
+@dataclass(frozen=True, slots=True)
+class LineBreakpoint:
+    """A breakpoint or tracepoint on a line, as it was asked for.
+
+    Attributes:
+        id: `bp-1`, `tp-2`.
+        file: Absolute real path.
+        line: 1-based.
+        key: Which code object of the file holds the line.
+        condition: An expression; only passes where it holds count further.
+        hit_count: A breakpoint stops from this pass on.
+        message: The template of a tracepoint; None: it stops.
+        multiple: A tracepoint tells the passes whose number is a multiple of it; 0: every pass.
+        max_notifications: After so many a tracepoint is done; 0: never.
+        enabled: Whether it watches.
+    """
+
+    id: str
+    file: str
+    line: int
+    key: CodeKey
+    condition: str | None = None
+    hit_count: int = 1
+    message: str | None = None
+    multiple: int = 0
+    max_notifications: int = 0
+    enabled: bool = True
+
+
+def line_breakpoint(command: AddLine) -> LineBreakpoint:
+    """What a command asks for."""
+    fields = {each: getattr(command, each) for each in LineBreakpoint.__slots__}
+    return LineBreakpoint(**fields | {"key": CodeKey.from_plain(command.key)})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What watchers work with.
+
+    Attributes:
+        lens: Shows values.
+        overtime: Limits what expressions may take.
+        position: Tells the test.
+        add: Takes a row per message, as `log.Row`.
+        stop: Parks the thread: `(probe, frame, pass number, the contract's pause_reason)`.
+    """
+
+    lens: Lens
+    overtime: Overtime
+    position: Position
+    add: Callable[[tuple[Any, ...]], None]
+    stop: Callable[[Probe, FrameType, int, str], None]
+
+    def told(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        """An event of type `hit` from a row of `Watcher`; on the I/O thread."""
+        _, ts, probe, nodeid, thread, number, text = row
+        return {
+            "type": "hit",
+            "ts": ts,
+            "nodeid": nodeid,
+            "thread": thread,
+            "breakpoint_id": probe.asked.id,
+            "location": {
+                "file": self.lens.project.relative(probe.asked.file),
+                "line": probe.asked.line,
+                "function": probe.asked.key.qualname,
+            },
+            "hit_count": number,
+            # Longer ones were redacted when they were cut.
+            "message": self.lens.text(text),
+        }
+
+
+class Counter:
+    """Counts 1, 2, 3 … without a lock: no two threads get the same number.
+
+    Attributes:
+        next: `next()`: the next number; one call in C.
+    """
+
+    __slots__ = ("_left", "next")
+
+    def __init__(self) -> None:
+        self._left = iter(_MANY)
+        self.next = self._left.__next__
+
+    @property
+    def value(self) -> int:
+        """The number that was given last; 0 if none was."""
+        return len(_MANY) - length_hint(self._left)
+
+
+class Probe:
+    """A line breakpoint in this process, with its counters.
+
+    Attributes:
+        asked: What the client wants.
+        passes: How often the line was passed while watched.
+        notices: The messages that were due since it was enabled; those beyond the limit as well.
+        condition_errors: How often its condition raised.
+        last_condition_error: What it raised last, as `Type: message`; it may hold secrets.
+
+    Raises:
+        ValueError: The condition or the template is malformed.
+    """
+
+    __slots__ = (
+        "asked",
+        "condition_errors",
+        "last_condition_error",
+        "notices",
+        "passes",
+        "template",
+    )
+
+    def __init__(self, asked: LineBreakpoint) -> None:
+        self.template = None if asked.message is None else parse_template(asked.message)
+        if asked.condition:
+            compile_condition(asked.condition)
+        self.asked = asked
+        self.passes = Counter()
+        self.notices = Counter()
+        self.condition_errors = Counter()
+        self.last_condition_error: str | None = None
+
+    def enable(self, enabled: bool) -> None:
+        """Watch or rest; enabling begins a new count of messages."""
+        self.asked = replace(self.asked, enabled=enabled)
+        if enabled:
+            self.notices = Counter()
+
+    @property
+    def limit(self) -> int:
+        """How many messages may be told."""
+        return self.asked.max_notifications or len(_MANY)
+
+    @property
+    def sent(self) -> int:
+        """How many messages were told since it was enabled."""
+        return min(self.notices.value, self.limit)
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether its line is to be armed."""
+        return self.asked.enabled and self.sent < self.limit
+
+    def counts(self, lens: Lens) -> dict[str, object]:
+        """For `wire.LinesPassed`."""
+        error = self.last_condition_error
+        return {
+            "passes": self.passes.value,
+            "sent": self.sent,
+            "condition_errors": self.condition_errors.value,
+            "last_condition_error": None if error is None else lens.text(error, MAX_TEXT),
+        }
+
+
+class Watcher:
+    """A probe at one code object.
+
+    Attributes:
+        probe: The probe.
+        passed: `passed(frame)`: the line is about to run.
+
+    Raises:
+        ValueError: Its expressions can't be compiled.
+    """
+
+    __slots__ = ("passed", "probe")
+
+    def __init__(self, probe: Probe, code: CodeType, surroundings: Surroundings) -> None:
+        self.probe = probe
+        self.passed: Callable[[FrameType], None]
+        judge = None
+        if probe.asked.condition:
+            judge = _judging(probe.asked.condition, code, surroundings.overtime)
+        if probe.template is None:
+            self.passed = _stopping(probe, judge, surroundings)
+        else:
+            message = Message(probe.template, code, surroundings.lens, surroundings.overtime)
+            self.passed = _telling(probe, judge, message, surroundings)
+
+
+_Judge = Callable[[FrameType], "bool | _Failure"]
+
+
+def _judging(condition: str, code: CodeType, overtime: Overtime) -> _Judge:
+    failed = overtime.failed
+    return Expressions(
+        [parse_truth(condition)],
+        code,
+        overtime,
+        ending=our_statements("return v0"),
+        failed=lambda: _Failure(failed()),
+        late=_Failure(TIMEOUT),
+    ).value
+
+
+def _stopping(
+    probe: Probe, judge: _Judge | None, surroundings: Surroundings
+) -> Callable[[FrameType], None]:
+    """The hot path of a breakpoint."""
+    next_pass, stop, hit_count = probe.passes.next, surroundings.stop, probe.asked.hit_count
+
+    def passed(frame: FrameType) -> None:
+        __tracebackhide__ = True
+        number = next_pass()
+        if judge is not None:
+            verdict = judge(frame)
+            if verdict is not True:
+                if verdict is not False and verdict.is_first(probe):
+                    stop(probe, frame, number, "condition_error")
+                return
+        if number >= hit_count:
+            stop(probe, frame, number, "breakpoint")
+
+    return passed
+
+
+def _telling(
+    probe: Probe, judge: _Judge | None, message: Message, surroundings: Surroundings
+) -> Callable[[FrameType], None]:
+    """The hot path of a tracepoint."""
+    told, add, position = surroundings.told, surroundings.add, surroundings.position
+    cut, now, render = surroundings.lens.text, clock.wall, message.text
+    next_pass, multiple, limit = probe.passes.next, probe.asked.multiple, probe.limit
+
+    def passed(frame: FrameType) -> None:
+        __tracebackhide__ = True
+        number = next_pass()
+        if judge is not None:
+            verdict = judge(frame)
+            if verdict is not True:
+                if verdict is not False and verdict.is_first(probe):
+                    text = cut(f"<condition error: {verdict.text}>", MAX_TEXT)
+                    add((told, now(), probe, position.nodeid, get_ident(), number, text))
+                return
+        if multiple and number % multiple:
+            return
+        if probe.notices.next() > limit:
+            return
+        text = render(frame)
+        if len(text) > MAX_TEXT:
+            text = cut(text, MAX_TEXT)
+        add((told, now(), probe, position.nodeid, get_ident(), number, text))
+
+    return passed
+
+
+class _Failure:
+    """A condition that raised. Its exception, if any, is being handled when this is made."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, shown: str) -> None:
+        kind = shown.removeprefix("<error: ").removesuffix(">")
+        error = sys.exc_info()[1]
+        args = _args_of(error) if error is not None and shown != TIMEOUT else ()
+        self.text = f"{kind}: {args[0]}" if args and type(args[0]) is str else kind
+
+    def is_first(self, probe: Probe) -> bool:
+        """Whether the condition of `probe` never raised before; later it just does not hold."""
+        probe.last_condition_error = self.text
+        return probe.condition_errors.next() == 1

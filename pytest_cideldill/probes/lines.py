@@ -1,0 +1,271 @@
+"""Line breakpoints and tracepoints of this process: what is wanted, and where it is armed.
+
+`want`, `arm`, `remove` and `disarm` come from the I/O thread; `seen` and `passed` from the threads
+of the program, which wait for nobody: whoever changes what is wanted looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from types import CodeType
+from types import FrameType
+from typing import Final
+
+from pytest_cideldill import clock
+from pytest_cideldill.probes.linehits import LineBreakpoint
+from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.linehits import Watcher
+from pytest_cideldill.project import Project
+from pytest_cideldill.sources.events import Source
+from pytest_cideldill.sources.events import SourceUnavailable
+from pytest_cideldill.sources.events import actual_file
+from pytest_cideldill.sources.events import existing_code
+from pytest_cideldill.sources.events import running_frames
+from pytest_cideldill.syntax.codes import key_of
+from pytest_cideldill.syntax.codes import walk
+from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import LinesPassed
+
+TELL_S = 0.3
+"""How old the counts of passes that clients see may be (contract, section 3)."""
+
+
+class LineProbes:
+    """See the module.
+
+    Args:
+        project: Resolves file names.
+        surroundings: What hits work with.
+        source: Gives the event source, once it is open.
+        on_bound: Told the id of a probe that was bound somewhere new; any thread.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        surroundings: Surroundings,
+        source: Callable[[], Source | None],
+        on_bound: Callable[[str], None],
+    ) -> None:
+        self._project = project
+        self._surroundings = surroundings
+        self._source = source
+        self._on_bound = on_bound
+        # All replaced whole, and read without a lock.
+        self._probes: dict[str, Probe] = {}
+        self._by_file: dict[str, tuple[Probe, ...]] = {}
+        self._version = 0
+        # Code → line → who watches it. Values are replaced whole; `_kept` keeps the ids valid.
+        self._watchers: dict[int, dict[int, tuple[Watcher, ...]]] = {}
+        self._kept: dict[int, tuple[CodeType, str]] = {}
+        # Code → the lines that the source watches.
+        self._armed: dict[int, frozenset[int]] = {}
+        # Probe → the functions that it is bound in.
+        self._functions: dict[str, set[str]] = {}
+        self._refusals: dict[str, str] = {}
+        self._told: dict[str, dict[str, object]] = {}
+        self._tell_at = 0.0
+
+    @property
+    def are_any(self) -> bool:
+        """Whether code must be looked at when it starts."""
+        return bool(self._by_file)
+
+    @property
+    def probes(self) -> list[Probe]:
+        """All of them."""
+        return list(self._probes.values())
+
+    def bound(self, id: str) -> Bound:
+        """Where a probe is bound now."""
+        functions = sorted(self._functions.get(id, ()))
+        return Bound(id, functions, bool(functions), self._refusals.get(id))
+
+    def want(self, asked: LineBreakpoint) -> None:
+        """Add a breakpoint, or change whether the one with this id is enabled; then `arm`.
+
+        Raises:
+            ValueError: Its condition or its template is malformed.
+        """
+        known = self._probes.get(asked.id)
+        if known is None:
+            known = Probe(asked)
+            try:
+                Watcher(known, _TRIAL, self._surroundings)
+            except RecursionError as error:
+                raise ValueError("the expressions are nested too deeply") from error
+        elif known.asked.enabled != asked.enabled:
+            known.enable(asked.enabled)
+        self._replace({**self._probes, asked.id: known})
+
+    def arm(self, file: str) -> None:
+        """Arm what is wanted in code of a file that exists already.
+
+        That is functions, suspended generators and running frames; what comes later is `seen`.
+        """
+        if self._source() is None:
+            return
+        for frame in running_frames():
+            if self._project.real(actual_file(frame) or frame.f_code.co_filename) == file:
+                self._arm_tree(frame.f_code, file)
+        for code in existing_code():
+            if self._project.real(code.co_filename) == file:
+                self._arm_tree(code, file)
+        self._arm_kept(file)
+
+    def remove(self, id: str) -> None:
+        """Forget a breakpoint; unknown ids are no error."""
+        known = self._probes.get(id)
+        if known is None:
+            return
+        self._replace({key: each for key, each in self._probes.items() if key != id})
+        self._functions.pop(id, None)
+        self._arm_kept(known.asked.file)
+
+    def disarm(self) -> None:
+        """Forget all of them."""
+        files = list(self._by_file)
+        self._replace({})
+        self._functions.clear()
+        for file in files:
+            self._arm_kept(file)
+
+    def retire(self) -> None:
+        """Disarm the tracepoints that have told all they may; now and then, on the I/O thread."""
+        for probe in self._probes.values():
+            if probe.asked.enabled and not probe.is_watching:
+                probe.enable(False)
+                self._replace(self._probes)
+                self._arm_kept(probe.asked.file)
+
+    def passes(self, *, at_once: bool = False) -> list[Event]:
+        """How often lines were passed, if that changed; at most every `TELL_S` or `at_once`."""
+        now = clock.monotonic()
+        if now < self._tell_at and not at_once:
+            return []
+        lens = self._surroundings.lens
+        probes = [each for each in self._probes.values() if each.passes.value]
+        counts = {each.asked.id: each.counts(lens) for each in probes}
+        news = {id: each for id, each in counts.items() if self._told.get(id) != each}
+        self._told = counts
+        if not news:
+            return []
+        self._tell_at = now + TELL_S
+        return [LinesPassed(news)]
+
+    def tell_passes_now(self) -> None:
+        """Let `passes` tell with the next event, for who looks at a stop."""
+        self._tell_at = 0.0
+
+    # --- on the threads of the program ------------------------------------------------------
+
+    def seen(self, code: CodeType, frame: FrameType) -> None:
+        """Code starts for the first time; arm what is wanted in it before its first line runs."""
+        if self._by_file:
+            file = self._project.real(actual_file(frame) or code.co_filename)
+            if file in self._by_file:
+                self._arm_tree(code, file)
+
+    def passed(self, frame: FrameType, line: int) -> None:
+        """A watched line is about to run."""
+        __tracebackhide__ = True
+        try:
+            watchers = self._watchers[id(frame.f_code)][line]
+        except KeyError:  # disarmed meanwhile
+            return
+        for watcher in watchers:
+            watcher.passed(frame)
+
+    # --- arming -----------------------------------------------------------------------------
+
+    def _replace(self, probes: dict[str, Probe]) -> None:
+        by_file: dict[str, tuple[Probe, ...]] = {}
+        for probe in probes.values():
+            file = probe.asked.file
+            by_file[file] = (*by_file.get(file, ()), probe)
+        self._probes = probes
+        self._by_file = by_file
+        self._version += 1
+
+    def _arm_kept(self, file: str) -> None:
+        for code, its_file in list(self._kept.values()):
+            if its_file == file:
+                self._arm(code, file)
+
+    def _arm_tree(self, root: CodeType, file: str) -> None:
+        wanted = {probe.asked.key for probe in self._by_file.get(file, ())}
+        names = {key.qualname for key in wanted}
+        for code, _parent, _depth in walk(root):
+            if code.co_qualname in names and key_of(code) in wanted:
+                self._arm(code, file)
+
+    def _arm(self, code: CodeType, file: str) -> None:
+        """Arm what is wanted in one code object, and look again if that changed meanwhile."""
+        source, key = self._source(), id(code)
+        while source is not None:
+            version = self._version
+            watchers = self._made(code, file)
+            lines = frozenset(watchers)
+            self._kept[key] = (code, file)
+            # One step: the interpreter changes threads at calls and jumps back only.
+            if version == self._version:
+                self._watchers[key] = watchers
+            # Not in vain: for a moment nothing is armed, and another thread's hit would be lost.
+            if lines != self._armed.get(key, frozenset()):
+                try:
+                    source.watch_lines(code, lines, file)
+                    self._armed[key] = lines
+                except SourceUnavailable as reason:
+                    self._refuse(watchers, str(reason))
+            if version == self._version:
+                self._note(watchers, code)
+                if not watchers:
+                    self._drop(key)
+                return
+
+    def _drop(self, key: int) -> None:
+        """Forget code in which nothing is watched."""
+        if not self._watchers.get(key):
+            for table in (self._watchers, self._armed, self._kept):
+                table.pop(key, None)
+
+    def _made(self, code: CodeType, file: str) -> dict[int, tuple[Watcher, ...]]:
+        present = self._watchers.get(id(code), _NOBODY)
+        key = key_of(code)
+        watchers: dict[int, tuple[Watcher, ...]] = {}
+        for probe in self._by_file.get(file, ()):
+            if probe.asked.key == key and probe.is_watching:
+                line = probe.asked.line
+                here = watchers.get(line, ())
+                known = (each for each in present.get(line, ()) if each.probe is probe)
+                watcher = next(known, None) or Watcher(probe, code, self._surroundings)
+                watchers[line] = (*here, watcher)
+        # Messages come before a stop at the same line.
+        return {line: tuple(sorted(here, key=_stops)) for line, here in watchers.items()}
+
+    def _note(self, watchers: dict[int, tuple[Watcher, ...]], code: CodeType) -> None:
+        for watcher in _each(watchers):
+            id = watcher.probe.asked.id
+            if id in self._probes and code.co_qualname not in self._functions.setdefault(id, set()):
+                self._functions[id].add(code.co_qualname)
+                self._on_bound(id)
+
+    def _refuse(self, watchers: dict[int, tuple[Watcher, ...]], reason: str) -> None:
+        for watcher in _each(watchers):
+            self._refusals[watcher.probe.asked.id] = reason
+            self._on_bound(watcher.probe.asked.id)
+
+
+_NOBODY: Final[dict[int, tuple[Watcher, ...]]] = {}
+_TRIAL: Final = compile("", "<trial>", "exec")
+
+
+def _stops(watcher: Watcher) -> bool:
+    return watcher.probe.template is None
+
+
+def _each(watchers: dict[int, tuple[Watcher, ...]]) -> Iterable[Watcher]:
+    return [watcher for here in watchers.values() for watcher in here]

@@ -1,0 +1,167 @@
+"""Functions that are called instead of others: found by name, and of the same signature.
+
+Runs in the process under test; looks names up in modules that are loaded, and runs no user code.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import CO_VARARGS
+from inspect import CO_VARKEYWORDS
+from types import FunctionType
+from types import ModuleType
+from typing import Any
+
+from pytest_cideldill.capture.calls import dotted_path
+from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.project import Project
+from pytest_cideldill.sources.interpose import is_stand_in
+from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.syntax.names import Precision
+from pytest_cideldill.syntax.names import parse_function_name
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A function that is called instead of another."""
+
+    path: str
+    function: Callable[..., Any]
+
+
+def find_replacement(text: str, project: Project) -> Replacement:
+    """The function that a name means.
+
+    Args:
+        text: A name as of `breakpoint_add`, but no glob; also a callable of a loaded module.
+        project: Bare names mean functions of user code.
+
+    Raises:
+        Refusal: `function_not_found`: nothing loaded has that name, or several functions have it.
+    """
+    try:
+        name = parse_function_name(text)
+    except ValueError as error:
+        raise Refusal(ErrorCode.FUNCTION_NOT_FOUND, str(error), function=text) from error
+    if name.precision is Precision.GLOB:
+        raise Refusal(
+            ErrorCode.FUNCTION_NOT_FOUND, f"{text!r} is a glob; name one function", function=text
+        )
+    found: dict[str, FunctionType] = {}
+    for each in gc.get_objects():
+        if type(each) is not FunctionType or is_stand_in(each):
+            continue
+        code = original_code(each.__code__)
+        file = project.relative(code.co_filename) if name.path is not None else ""
+        is_meant = name.precision is Precision.EXACT or project.is_user(code.co_filename)
+        if is_meant and name.matches(module_name(each), code.co_qualname, file):
+            found.setdefault(dotted_path(each, code), each)
+    if len(found) == 1:
+        ((path, function),) = found.items()
+        return Replacement(path, function)
+    if found:
+        several = ", ".join(sorted(found)[:_MOST_NAMED])
+        raise Refusal(
+            ErrorCode.FUNCTION_NOT_FOUND,
+            f"{text!r} means several functions: {several}; give the dotted path",
+            function=text,
+        )
+    attribute = _attribute(text.replace(":", "."))
+    if callable(attribute):
+        return Replacement(text, attribute)
+    raise Refusal(
+        ErrorCode.FUNCTION_NOT_FOUND,
+        f"no function {text!r} is loaded; give the dotted path of one that the tests have imported",
+        function=text,
+    )
+
+
+def check_signature(replacement: Replacement, function: FunctionType) -> None:
+    """A signature matches when names, kinds, order and the presence of defaults are equal.
+
+    Raises:
+        Refusal: `signature_mismatch`, with both signatures, or `reason: "no_signature"`.
+    """
+    theirs = replacement.function
+    if type(theirs) is not FunctionType:
+        raise Refusal(
+            ErrorCode.SIGNATURE_MISMATCH,
+            f"{replacement.path} is no Python function, so its signature is unknown",
+            reason="no_signature",
+        )
+    wanted, given = _shape(function), _shape(theirs)
+    if wanted != given:
+        raise Refusal(
+            ErrorCode.SIGNATURE_MISMATCH,
+            f"{replacement.path}{_text(given)} does not have the signature {_text(wanted)}",
+            signature=_text(wanted),
+            replacement_signature=_text(given),
+        )
+
+
+_Shape = tuple[tuple[str, str, bool], ...]
+"""Name, kind (`/`, ``, `*`, `=`, `**`) and whether there is a default, of each parameter."""
+
+
+def _shape(function: FunctionType) -> _Shape:
+    code = original_code(function.__code__)
+    names = list(code.co_varnames)
+    count = code.co_argcount
+    first_default = count - len(function.__defaults__ or ())
+    shape = []
+    for index, name in enumerate(names[:count]):
+        kind = "/" if index < code.co_posonlyargcount else ""
+        shape.append((name, kind, index >= first_default))
+    rest = names[count + code.co_kwonlyargcount :]
+    if code.co_flags & CO_VARARGS:
+        shape.append((rest.pop(0), "*", False))
+    named = function.__kwdefaults__ or {}
+    for name in names[count : count + code.co_kwonlyargcount]:
+        shape.append((name, "=", name in named))
+    if code.co_flags & CO_VARKEYWORDS:
+        shape.append((rest.pop(0), "**", False))
+    return tuple(shape)
+
+
+def _text(shape: _Shape) -> str:
+    parts: list[str] = []
+    kinds = [kind for _, kind, _ in shape]
+    for index, (name, kind, has_default) in enumerate(shape):
+        if kind == "=" and "*" not in kinds and "*" not in parts:
+            parts.append("*")
+        stars = kind if kind.startswith("*") else ""
+        parts.append(f"{stars}{name}" + ("=…" if has_default else ""))
+        if kind == "/" and kinds[index + 1 : index + 2] != ["/"]:
+            parts.append("/")
+    return f"({', '.join(parts)})"
+
+
+def _attribute(path: str) -> object:
+    """What a dotted path leads to, in modules and classes that are loaded; None: nothing."""
+    parts = path.split(".")
+    for split in range(len(parts) - 1, 0, -1):
+        found: object = sys.modules.get(".".join(parts[:split]))
+        if type(found) is ModuleType:
+            for part in parts[split:]:
+                found = _member(found, part)
+            return found
+    return None
+
+
+def _member(owner: object, name: str) -> object:
+    if type(owner) is ModuleType:
+        return owner.__dict__.get(name)
+    if isinstance(owner, type):
+        for base in type.__dict__["__mro__"].__get__(owner):
+            names = type.__dict__["__dict__"].__get__(base)
+            if name in names:
+                member = names[name]
+                return member.__func__ if isinstance(member, staticmethod) else member
+    return None

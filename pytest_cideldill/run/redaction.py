@@ -1,0 +1,122 @@
+"""What this process hides: as the ini file, the front end and the hook of users say.
+
+The hook is asked when the plugin or conftest that has it is loaded, on the main thread, outside of
+any capture: no user code decides about a value while it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pytest_cideldill import parsing
+from pytest_cideldill.capture.layout import class_name
+from pytest_cideldill.link import Link
+from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.run.guest import guest
+from pytest_cideldill.settings import Settings
+from pytest_cideldill.wire import Configure
+from pytest_cideldill.wire import RedactionChosen
+
+HOOK = "pytest_cideldill_redact"
+
+_KINDS: dict[str, Callable[[str], str]] = {"names": parsing.name, "patterns": parsing.pattern}
+"""What the hook may return: key → check of each text."""
+
+
+def make_redactor(chosen: Settings, configure: Configure) -> Redactor:
+    """The redactor of this process.
+
+    Args:
+        chosen: As this process reads the ini file.
+        configure: What the front end says.
+    """
+    return Redactor(
+        chosen.redact_names,
+        chosen.redact_patterns,
+        os.environ,
+        key=bytes.fromhex(configure.tag_key),
+        enabled=not (chosen.no_redact or configure.no_redact),
+    )
+
+
+class Redaction:
+    """Asks each implementation of the hook once, and tells the front end.
+
+    Args:
+        config: For the hook.
+        manager: For warnings.
+        link: Where events go.
+        redactor: Is extended.
+        chosen: As this process reads the ini file; the front end may not have read it.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        manager: BreakpointManager,
+        link: Link,
+        redactor: Redactor,
+        chosen: Settings,
+    ) -> None:
+        self.manager = manager
+        self._config = config
+        self._link = link
+        self._redactor = redactor
+        if chosen.no_redact or chosen.redact_names or chosen.redact_patterns:
+            names, patterns = list(chosen.redact_names), list(chosen.redact_patterns)
+            self._link.send(RedactionChosen(names, patterns, chosen.no_redact), urgent=True)
+
+    @guest
+    def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
+        """Also told, one by one, of those that were there before."""
+        implementations = getattr(manager.hook, HOOK).get_hookimpls()
+        if self._redactor.enabled and any(each.plugin is plugin for each in implementations):
+            others = [each for _, each in manager.list_name_plugin() if each is not plugin]
+            file = getattr(plugin, "__file__", None)
+            project = self.manager.lens.project
+            place = project.relative(file) if file else type(plugin).__qualname__
+            self._ask(manager.subset_hook_caller(HOOK, others), place)
+
+    def _ask(self, hook: Callable[..., list[Any]], place: str) -> None:
+        found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+        try:
+            for kind, number, text in _entries(hook(config=self._config)):
+                try:
+                    found[kind].append(_KINDS[kind](text))
+                except (ValueError, TypeError):
+                    # Not what it is: it may be a secret.
+                    self._warn(place, f"{kind}[{number}] is no {_meant(kind)}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a border: also pytest.skip() must not end the run
+            self._warn(place, f"failed: {class_name(type(error))}: {error}")
+        if any(found.values()):
+            names, patterns = found["names"], found["patterns"]
+            self._redactor.extend(names, patterns)
+            self._link.send(RedactionChosen(names, patterns), urgent=True)
+
+    def _warn(self, place: str, what: str) -> None:
+        self.manager.warn(f"{HOOK} of {place}: {what}; what it means is not hidden")
+
+
+def _entries(results: list[Any]) -> Iterator[tuple[str, int, str]]:
+    """Kind, number in its list, text."""
+    for given in results:
+        if not isinstance(given, Mapping) or not set(given) <= set(_KINDS):
+            raise TypeError("it must return a dict with the keys 'names' and 'patterns'")
+        for kind, texts in given.items():
+            if isinstance(texts, str):
+                raise TypeError(f"{kind!r} must be a list, not a text")
+            for number, text in enumerate(texts):
+                yield kind, number, text
+
+
+def _meant(kind: str) -> str:
+    return "name as customer_id" if kind == "names" else "regular expression"

@@ -1,0 +1,178 @@
+"""What the sources of all Python versions share: what is wanted, and handlers that may fail.
+
+Handlers run on the thread of the program, everything else on the thread that commands. Must not
+know where events come from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from abc import abstractmethod
+from types import CodeType
+from types import FrameType
+
+from pytest_cideldill.sources.border import Border
+from pytest_cideldill.sources.border import Verdict
+from pytest_cideldill.sources.calls import Calls
+from pytest_cideldill.sources.calls import Recorder
+from pytest_cideldill.sources.events import Deliberate
+from pytest_cideldill.sources.events import Handlers
+from pytest_cideldill.sources.events import OnEnd
+from pytest_cideldill.sources.events import OnStart
+from pytest_cideldill.sources.events import Seen
+from pytest_cideldill.sources.events import Watch
+from pytest_cideldill.sources.events import running_frames
+from pytest_cideldill.sources.interpose import is_trampoline
+from pytest_cideldill.sources.locals import keeps_snapshot
+from pytest_cideldill.sources.passes import repeats
+from pytest_cideldill.syntax.codes import lines_of
+
+
+class BaseSource(ABC):
+    """See `events.Source`.
+
+    State is in plain dicts keyed by `id(code)`; values are replaced, never changed. Who makes what
+    is wanted come true keeps the code objects alive.
+    """
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._on_wanted_line = handlers.on_line
+        self._is_quiet = handlers.is_quiet
+        self._border = Border(handlers.is_ours, handlers.on_failure)
+        self._calls = Calls(self._border, handlers.is_quiet)
+        self._recorders = self._calls.recorders
+        self._discovering = False
+        self._closed = False
+        # Code → line → the offsets that don't count.
+        self._lines: dict[int, dict[int, frozenset[int]]] = {}
+        # Code whose end is told.
+        self._ends: dict[int, CodeType] = {}
+        self._seen = Seen()
+
+    # --- how it comes true ------------------------------------------------------------------
+
+    @abstractmethod
+    def _arm(self, code: CodeType) -> None:
+        """Get the events of `code` that are wanted now, and no others."""
+
+    @abstractmethod
+    def _update(self) -> None:
+        """Get the events of all code that are wanted now, and no others."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Nothing is wanted any more, for good."""
+
+    # --- the interface ----------------------------------------------------------------------
+
+    def discover(self, wanted: bool) -> None:
+        """See `Source`."""
+        if self._closed or wanted == self._discovering:
+            return
+        self._discovering = wanted
+        if not wanted:
+            for key, code in self._ends.copy().items():
+                self._ends.pop(key, None)
+                self._arm(code)
+        self._seen.ids.clear()
+        self._update()
+        if wanted:
+            for frame in running_frames():
+                self._offer(frame.f_code, frame)
+
+    def watch_lines(
+        self, code: CodeType, lines: frozenset[int], file: str | None = None
+    ) -> frozenset[int]:
+        """See `Source`."""
+        if self._closed:
+            return frozenset()
+        held = lines & lines_of(code) if lines else lines
+        if held:
+            path = file or code.co_filename
+            self._lines[id(code)] = {line: repeats(code, line, path) for line in held}
+        else:
+            self._lines.pop(id(code), None)
+        self._arm(code)
+        return held
+
+    def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
+        """See `Source`."""
+        if not self._closed:
+            self._recorders[id(code)] = Recorder(on_start, on_end, keeps_snapshot(code))
+            self._arm(code)
+
+    def stop_recording(self, code: CodeType) -> None:
+        """See `Source`."""
+        if self._calls.stop(code):
+            self._arm(code)
+
+    def refresh(self) -> bool:
+        """See `Source`."""
+        return False
+
+    def close(self) -> None:
+        """See `Source`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._discovering = False
+        self._lines.clear()
+        self._ends.clear()
+        self._calls.clear()
+        self._release()
+
+    def forget(self) -> None:
+        """See `Source`."""
+        self.close()
+
+    # --- handlers, called on the thread of the program --------------------------------------
+
+    def _offer(self, code: CodeType, frame: FrameType) -> None:
+        __tracebackhide__ = True
+        if is_trampoline(code):
+            return  # it only looks like the user's
+        try:
+            if self._handlers.on_code(code, frame) is Watch.END and self._discovering:
+                self._ends[id(code)] = code
+                self._arm(code)
+        except BaseException as failure:
+            if self._border.judge(failure, "looking at code", code) is Verdict.FOREIGN:
+                raise
+
+    def _ended(self, code: CodeType, frame: FrameType) -> None:
+        __tracebackhide__ = True
+        try:
+            self._handlers.on_module_end(code, frame)
+        except BaseException as failure:
+            if self._border.judge(failure, "looking at a finished module", code) is Verdict.FOREIGN:
+                raise
+
+    def _hit(self, frame: FrameType, line: int) -> None:
+        __tracebackhide__ = True
+        if self._is_quiet():
+            return
+        try:
+            self._on_wanted_line(frame, line)
+        except Deliberate as wanted:
+            error = wanted.error
+        except BaseException as failure:
+            code = frame.f_code
+            verdict = self._border.judge(failure, f"the probe at line {line}", code)
+            if verdict is Verdict.FOREIGN:
+                raise
+            if verdict is Verdict.BUG:
+                self._drop_line(code, line)
+            return
+        else:
+            return
+        raise error
+
+    def _drop_line(self, code: CodeType, line: int) -> None:
+        """Not disarmed, which could race with a command: its events just mean nothing any more."""
+        lines = self._lines.get(id(code), {})
+        left = {key: lines[key] for key in lines if key != line}
+        if left:
+            self._lines[id(code)] = left
+        else:
+            self._lines.pop(id(code), None)

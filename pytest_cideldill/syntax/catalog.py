@@ -1,0 +1,273 @@
+"""The functions of a project as its sources tell them: which files, under which module names.
+
+Reads files, runs nothing. For the helper process; bounded in time and size.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from fnmatch import fnmatchcase
+from time import monotonic
+from typing import Final
+
+from pytest_cideldill.syntax.describe import FunctionInfo
+from pytest_cideldill.syntax.describe import outline
+from pytest_cideldill.syntax.names import FunctionName
+
+MAX_FILES: Final = 10_000
+"""Files of one project; those deepest in the tree are left out."""
+
+MAX_BYTES: Final = 1_000_000
+"""Of a file that is parsed; larger ones are made by machines and need 100 MB."""
+
+_NEVER: Final = frozenset({"site-packages", "node_modules", "__pycache__"})
+_BUILT: Final = frozenset({"build", "dist"})
+"""No part of the project, unless they are packages."""
+
+_ENVIRONMENT: Final = ("pyvenv.cfg", "conda-meta")
+_TESTS: Final = ("test_*.py", "*_test.py", "conftest.py")
+"""What pytest imports by itself, as its default `python_files` tells."""
+
+Stamp = tuple[int, int]
+"""When a file was changed, in nanoseconds, and its size in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is in one file.
+
+    Attributes:
+        problem: Why it can't be parsed; then there are no functions.
+    """
+
+    stamp: Stamp
+    functions: tuple[FunctionInfo, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What a scan found. Files are relative to the root, with forward slashes.
+
+    Attributes:
+        files: All Python files of the project, with the dotted names that they may be imported by:
+            the one that pytest and Python would use most likely comes first.
+        unchanged: Those whose stamp was known.
+        contents: Those that were read.
+        unread: How many there was no time for; those that can't define what is looked for aside.
+        is_complete: Whether the whole tree was looked through.
+    """
+
+    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unchanged: list[str] = field(default_factory=list)
+    contents: dict[str, Contents] = field(default_factory=dict)
+    unread: int = 0
+    is_complete: bool = True
+
+
+def scan(
+    root: str,
+    *,
+    known: Mapping[str, Stamp] | None = None,
+    name: FunctionName | None = None,
+    seconds: float = 10.0,
+) -> Catalog:
+    """The functions of the project under a folder.
+
+    Args:
+        root: The rootdir.
+        known: Stamps of files that need not be read again.
+        name: Read only files that may define such functions.
+        seconds: Then what is left stays unread. Half of it is for finding files.
+    """
+    root, known = os.path.realpath(root), known or {}
+    start = monotonic()
+    stamps, is_complete = find_sources(root, lambda: monotonic() - start > seconds / 2)
+    catalog = Catalog(module_names(stamps, root), is_complete=is_complete)
+    for file, stamp in stamps.items():
+        if known.get(file) == stamp:
+            catalog.unchanged.append(file)
+        elif name is not None and not name.may_be_in(catalog.files[file], file):
+            continue
+        elif monotonic() - start > seconds:
+            catalog.unread += 1
+        else:
+            contents = read(os.path.join(root, file), stamp, name.word if name else "")
+            if contents is not None:
+                catalog.contents[file] = contents
+    return catalog
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def find_sources(root: str, is_over: Callable[[], bool]) -> tuple[dict[str, Stamp], bool]:
+    """The Python files of a project, upper ones first, and whether these are all.
+
+    User code is what `project.Project` says; here hidden folders and what builds make are left out
+    too. Links are not followed: what they lead to inside of the project is found where it is.
+
+    Args:
+        root: A real path.
+        is_over: Whether to stop.
+    """
+    # Our own package may be the project.
+    foreign = {os.path.realpath(each) for each in (sys.prefix, sys.exec_prefix)}
+    foreign.add(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    found: dict[str, Stamp] = {}
+    folders = deque([""])
+    while folders:
+        if len(found) >= MAX_FILES or is_over():
+            return found, False
+        folder = folders.popleft()
+        for entry in _entries(os.path.join(root, folder)):
+            path = folder + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if entry.path not in foreign and _is_own(entry):
+                    folders.append(f"{path}/")
+            elif path.endswith(".py") and entry.is_file(follow_symlinks=False):
+                stat = entry.stat(follow_symlinks=False)
+                found[path] = (stat.st_mtime_ns, stat.st_size)
+    return found, True
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda each: each.name)
+    except OSError:
+        return []  # gone meanwhile, or none of our business
+
+
+def _is_own(folder: os.DirEntry[str]) -> bool:
+    if folder.name in _NEVER or folder.name.startswith("."):
+        return False
+    if folder.name in _BUILT or folder.name.endswith((".egg-info", ".egg")):
+        return os.path.exists(os.path.join(folder.path, "__init__.py"))
+    return not any(os.path.exists(os.path.join(folder.path, each)) for each in _ENVIRONMENT)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def module_names(files: Collection[str], root: str) -> dict[str, tuple[str, ...]]:
+    """Dotted names that each file may be imported by, the likeliest first.
+
+    Test modules and conftests are imported as pytest does it by default (`prepend`): from the first
+    folder upwards that is no package. Others are named from the nearest folder that imports are
+    known to start from: a `src`, one of `sys.path`, one that pytest puts there for a test module or
+    a conftest. Where there is none, packages are named as test modules are, and other files from
+    the rootdir.
+    """
+    packages = {_folder(each) for each in files if _name(each) == "__init__.py"}
+    tests = {each for each in files if any(fnmatchcase(_name(each), like) for like in _TESTS)}
+    starts = {"", *_on_path(root), *(_home(_folder(each), packages) for each in tests)}
+    starts |= {
+        folder
+        for folder in {above for each in files for above in _above(_folder(each))}
+        if _name(folder) == "src" and folder not in packages
+    }
+    around = _packages_around(root) if "" in packages else ""
+    names = {}
+    for file in files:
+        folder = _folder(file)
+        home = _home(folder, packages)
+        homes = [each for each in _above(home) if each in starts]
+        if folder in packages and homes == [""]:
+            homes = [home, ""]
+        found = dict.fromkeys(_dotted(file, each) for each in homes)
+        if file == "__init__.py":
+            found = {around.rstrip("."): None}
+        elif around and homes[0] == "":
+            outer = around + next(iter(found))
+            found = {outer: None, **found} if file in tests else {**found, outer: None}
+        names[file] = tuple(found)
+    return names
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _above(folder: str) -> Iterator[str]:
+    """The folder itself, then those around it up to the root."""
+    while folder:
+        yield folder
+        folder = _folder(folder)
+    yield ""
+
+
+def _home(folder: str, packages: Collection[str]) -> str:
+    """The first folder upwards that is no package."""
+    return next((each for each in _above(folder) if each not in packages), "")
+
+
+def _dotted(file: str, home: str) -> str:
+    *folders, last = file[len(home) + 1 if home else 0 : -len(".py")].split("/")
+    # What is in `my-tools/` can be imported from there only.
+    skipped = [number for number, each in enumerate(folders, 1) if not each.isidentifier()]
+    folders = folders[max(skipped, default=0) :]
+    return ".".join(folders if last == "__init__" and folders else [*folders, last])
+
+
+def _on_path(root: str) -> Iterable[str]:
+    """Folders inside of the root that are on the path of this interpreter: editable installs."""
+    start = root.rstrip(os.sep) + os.sep
+    paths = (os.path.realpath(each) for each in sys.path)
+    return [
+        each.removeprefix(start).replace(os.sep, "/") for each in paths if each.startswith(start)
+    ]
+
+
+def _packages_around(root: str) -> str:
+    """`outer.project.` if the root and the folder around it are packages."""
+    names = ""
+    while os.path.isfile(os.path.join(root, "__init__.py")):
+        root, name = os.path.split(root)
+        names = f"{name}.{names}"
+    return names
+
+
+# --- contents -----------------------------------------------------------------------------------
+
+
+def read(path: str, stamp: Stamp, word: str = "") -> Contents | None:
+    """The functions of a file; None if it lacks a word, or is gone."""
+    if stamp[1] > MAX_BYTES:
+        return Contents(stamp, problem=f"it is larger than {MAX_BYTES:,} bytes")
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Contents(stamp, problem=error.strerror or str(error))
+    if word.encode() not in data:
+        return None
+    try:
+        functions = tuple(outline(ast.parse(data), _lines_with(b"yield", data)))
+    except SyntaxError as error:
+        return Contents(stamp, problem=f"line {error.lineno}: {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Contents(stamp, problem=str(error) or type(error).__name__)
+    return Contents(stamp, functions)
+
+
+def _lines_with(word: bytes, data: bytes) -> frozenset[int]:
+    if word not in data:
+        return frozenset()
+    return frozenset(number for number, line in enumerate(data.splitlines(), 1) if word in line)

@@ -1,0 +1,65 @@
+"""Secret values to tags like `<redacted:token#a1b2c3>`: one per value, in all processes of a run.
+
+Any thread; takes no lock, runs no user code.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from typing import Final
+
+TAG: Final = re.compile(r"<redacted:[^<>#]*#[0-9a-f]+>")
+
+UNKNOWN: Final = "<redacted:unknown#0>"
+"""Stands for what could not be redacted."""
+
+LONGEST: Final = 65_536
+"""Characters of a secret that count, and its length."""
+
+_DIGITS: Final = 6
+"""Hex digits of a tag. Processes can't ask each other who has taken which, so these are as many as
+make it unlikely (once in 3,000 runs with 100 secrets) that two values begin with the same ones."""
+
+_LONG_DIGITS: Final = 16
+
+_MOST_TAGS: Final = 20_000
+"""Values that get short tags; others, of a test that makes secrets in a loop, get long ones."""
+
+
+class Tags:
+    """The tags of one process.
+
+    Two values never have the same digits. Where only the word before them differs, the value is the
+    same: the word tells how a process recognized it first.
+
+    Args:
+        key: Of the run; equal values have equal digits wherever it is the same. None: a random one.
+    """
+
+    __slots__ = ("_key", "_owners")
+
+    def __init__(self, key: bytes | None = None) -> None:
+        # With a key that nobody knows a tag can't be found by trying out passwords.
+        self._key = key or secrets.token_bytes(32)
+        # Digits → (whole digest, label). Only dict.setdefault writes, which is atomic; so a fork or
+        # a signal at any moment leaves nothing locked.
+        self._owners: dict[str, tuple[bytes, str]] = {}
+
+    def tag(self, label: str, secret: str) -> str:
+        """The tag of a value; the label of its first appearance stays."""
+        if len(secret) > LONGEST:
+            secret = f"{secret[:LONGEST]}{len(secret)}"
+        digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
+        text = digest.hex()
+        owners = self._owners
+        has_room = len(owners) < _MOST_TAGS
+        for length in range(_DIGITS, len(text) + 1):
+            short = text[:length]
+            owner = owners.setdefault(short, (digest, label)) if has_room else owners.get(short)
+            if owner is None:
+                return f"<redacted:{label}#{text[:_LONG_DIGITS]}>"
+            if owner[0] == digest:
+                return f"<redacted:{owner[1]}#{short}>"
+        return UNKNOWN

@@ -1,0 +1,489 @@
+"""Messages of tracepoints: how values become text, what runs for it, and what must not be told.
+
+Contract, section 3: without conversion strings and values of standard library types render by
+`str()`, others as they are captured; conversions and formats run the object's own method. Section
+8: a message has at most 1,000 characters, and no secrets.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import ipaddress
+import pathlib
+import random
+import sys
+import uuid
+import zoneinfo
+from collections.abc import Callable
+from collections.abc import Iterator
+from types import FrameType
+from types import SimpleNamespace
+from typing import Any
+from typing import ClassVar
+
+import pytest
+
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.probes.linehits import LineBreakpoint
+from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.linehits import Watcher
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.syntax.codes import key_of
+
+At = Callable[..., str]
+
+
+@pytest.fixture
+def told() -> Iterator[At]:
+    """`told(template, **locals)`: the message as it leaves the process."""
+    overtime = Overtime(EvaluationGuard())
+    rows: list[tuple[Any, ...]] = []
+    lens = Lens(Project("."), Redactor(environ={}))
+    surroundings = Surroundings(lens, overtime, Position(), rows.append, _never)
+
+    def tell(template: str, /, **names: Any) -> str:
+        frame = frame_with(names)
+        asked = LineBreakpoint("tp-1", __file__, 1, key_of(frame.f_code), message=template)
+        Watcher(Probe(asked), frame.f_code, surroundings).passed(frame)
+        message = surroundings.told(rows.pop())["message"]
+        assert isinstance(message, str)
+        return message
+
+    yield tell
+    overtime.close()
+
+
+def _never(*_: object) -> None:
+    raise AssertionError
+
+
+def frame_with(names: dict[str, Any]) -> FrameType:
+    """The frame of a function with these locals."""
+    namespace: dict[str, Any] = {"getframe": sys._getframe, "Refuses": Refuses}
+    exec(f"def line({', '.join(names)}): return getframe()", namespace)
+    frame: FrameType = namespace["line"](**names)
+    return frame
+
+
+class Refuses:
+    """Whoever asks an instance anything gets an error, and is remembered."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __init__(self, error: type[BaseException] = TypeError) -> None:
+        object.__setattr__(self, "_raised", error)
+
+    def _refuse(self, what: str) -> Any:
+        Refuses.asked.append(what)
+        raise object.__getattribute__(self, "_raised")(what)
+
+    def __getattribute__(self, name: str) -> Any:
+        return Refuses._refuse(self, name)
+
+    __class__ = property(lambda self: Refuses._refuse(self, "__class__"))
+
+    def __repr__(self) -> str:
+        return str(Refuses._refuse(self, "__repr__"))
+
+    def __str__(self) -> str:
+        return str(Refuses._refuse(self, "__str__"))
+
+    def __format__(self, spec: str) -> str:
+        return str(Refuses._refuse(self, "__format__"))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(Refuses._refuse(self, "__eq__"))
+
+    def __hash__(self) -> int:
+        return int(Refuses._refuse(self, "__hash__"))
+
+    def __bool__(self) -> bool:
+        return bool(Refuses._refuse(self, "__bool__"))
+
+    def __len__(self) -> int:
+        return int(Refuses._refuse(self, "__len__"))
+
+    def __iter__(self) -> Any:
+        return Refuses._refuse(self, "__iter__")
+
+
+class Meta(type):
+    """The class refuses as well."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        raise AssertionError(name)
+
+    def __eq__(cls, other: object) -> bool:
+        raise AssertionError
+
+    def __hash__(cls) -> int:
+        raise AssertionError
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        raise AssertionError
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        raise AssertionError
+
+
+class Text(str):
+    """A string with ideas of its own."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "__class__":  # so that paths can be made of it
+            raise AssertionError(name)
+        return Text
+
+    def __str__(self) -> str:
+        raise AssertionError
+
+    def __len__(self) -> int:
+        raise AssertionError
+
+    def __format__(self, spec: str) -> str:
+        raise AssertionError
+
+    def __getitem__(self, key: object) -> str:
+        raise AssertionError
+
+
+class Number(int):
+    def __str__(self) -> str:
+        raise AssertionError
+
+    __repr__ = __format__ = __str__  # type: ignore[assignment]
+
+
+class Zone(datetime.tzinfo):
+    def utcoffset(self, when: object) -> Any:
+        raise AssertionError
+
+    tzname = dst = utcoffset
+
+
+class Path(pathlib.PurePosixPath):
+    def __str__(self) -> str:
+        raise AssertionError
+
+    __fspath__ = __repr__ = __str__
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 - that is another kind
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+# --- plain fields
+
+
+NOON = datetime.datetime(2024, 5, 6, 12, 30)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("text", "text"),
+        ("", ""),
+        ("it's “quoted”\n%s {x} %", "it's “quoted”\n%s {x} %"),
+        (5, "5"),
+        (-(10**18), "-1000000000000000000"),
+        (2.5, "2.5"),
+        (float("nan"), "nan"),
+        (True, "True"),
+        (None, "None"),
+        (1 + 2j, "(1+2j)"),
+        (b"bytes", "b'bytes'"),
+        ([1, "a"], "[1, 'a']"),
+        (("a",), "('a',)"),
+        ({"a": None}, "{'a': None}"),
+        (range(3), "range(0, 3)"),
+        (decimal.Decimal("1.50"), "1.50"),
+        (fractions.Fraction(1, 2), "1/2"),
+        (NOON, "2024-05-06 12:30:00"),
+        (NOON.date(), "2024-05-06"),
+        (NOON.time(), "12:30:00"),
+        (datetime.timedelta(hours=1), "1:00:00"),
+        (NOON.replace(tzinfo=datetime.UTC), "2024-05-06 12:30:00+00:00"),
+        (NOON.replace(tzinfo=zoneinfo.ZoneInfo("UTC")), "2024-05-06 12:30:00+00:00"),
+        (datetime.UTC, "UTC"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
+        (pathlib.PureWindowsPath("a/b"), r"a\b"),
+        (ipaddress.ip_address("127.0.0.1"), "127.0.0.1"),
+        (ipaddress.ip_network("10.0.0.0/8"), "10.0.0.0/8"),
+        (Colour.RED, "<Colour.RED: 'red'>"),
+        (Level.HIGH, "<Level.HIGH: 3>"),
+        (SimpleNamespace(a=1), "SimpleNamespace(a=1)"),
+        (ValueError("bad"), "ValueError('bad')"),
+        (int, "<class 'int'>"),
+        ("\ud800", "\ud800"),
+        ([1] * 1_000, f"[{'1, ' * 10}… +990 items]"),
+    ],
+)
+def test_a_value_is_shown_as_itself(told: At, value: object, shown: str) -> None:
+    assert told("{value}", value=value) == shown
+    assert told("<{value}>", value=value) == f"<{shown}>"
+
+
+def test_subclasses_of_plain_types_are_not_asked(told: At) -> None:
+    """Strings are told as their text."""
+    assert told("{text} {number}", text=Text("text"), number=Number(5)) == "text Number(5)"
+
+
+def test_an_integer_that_has_no_text_is_measured(told: At) -> None:
+    """CPython refuses to write more than 4,300 digits."""
+    shown = "<int of 16610 bits>"
+    names = {"huge": 10**5_000, "own": Number(10**5_000), "text": "t"}
+    assert told("{huge}", **names) == shown
+    assert told("{text} {huge} 5% {own}", **names) == f"t {shown} 5% {shown}"
+    assert told("{[huge]} {huge}", **names) == f"[{shown}] {shown}"
+
+
+HOSTILE: dict[str, Callable[[], Any]] = {
+    "object": Refuses,
+    "class": lambda: Meta("Made", (), {}),
+    "instance of a class": lambda: Meta.__call__(Meta("Made", (), {})),
+    "list": lambda: [Refuses(), {"key": Refuses()}],
+    "string": lambda: Text("text"),
+    "number": lambda: Number(5),
+    "time zone": lambda: NOON.replace(tzinfo=Zone()),
+    "time": lambda: NOON.replace(tzinfo=Zone()).timetz(),
+    "name of a time zone": lambda: datetime.timezone(datetime.timedelta(hours=1), Text("text")),
+    "path": lambda: Path("a"),
+    "key": lambda: {Text("text"): 1},
+    "exception": lambda: ValueError(Refuses()),
+}
+if sys.version_info >= (3, 12):  # before, a path is made of plain strings
+    HOSTILE["path of a string"] = lambda: pathlib.PurePosixPath(Text("text"))
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("template", ["{x}", "a {x} b {x}", "{x, 1}", "{x} {x} {number} {text}"])
+def test_plain_fields_run_no_code_of_the_program(told: At, kind: str, template: str) -> None:
+    value = HOSTILE[kind]()
+    Refuses.asked.clear()
+    message = told(template, x=value, number=10**5_000, text="t")
+    assert "error" not in message
+    assert "failed" not in message
+    assert Refuses.asked == []
+
+
+# --- conversions and formats
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        ("{text!r}", "'it\\'s \"é\"'"),
+        ("{text!s}", 'it\'s "é"'),
+        ("{text!a}", "'it\\'s \"\\xe9\"'"),
+        ("{number!r:>5}|{number:05}|{number:x}|{number:,}", "   42|00042|2a|42"),
+        ("{number:{width}}|{number:{width}.{precision}f}", "     42|  42.00"),
+        ("{number!s:{fill}>{width}}", "*****42"),
+        ("{number=}|{number = }|{number=!s:>4}|{number + 1 =}", "number=42|number = 42|"),
+        ("{when:%H:%M} {when!s:.4}", "12:30 2024"),
+        ("{number:}|{text:}", '42|it\'s "é"'),
+        ("100% %s %d %(x)s {number}%", "100% %s %d %(x)s 42%"),
+        ("{{number}} {{}} }}{{ {number}", "{number} {} }{ 42"),
+        ("{ {'a': number}['a'] }", "42"),
+        ("", ""),
+        ("no fields", "no fields"),
+        ("{number}", "42"),
+        ("{number}{number}", "4242"),
+        ("{number, text}", "(42, 'it\\'s \"é\"')"),
+        ("{items}{items!r}", "[1, 'a'][1, 'a']"),
+        ("{f'{number:>5}'}", "   42"),
+        ("line\n{number}\ttab", "line\n42\ttab"),
+        ("{number:%}", "4200.000000%"),
+        ("{Refuses.__name__}", "Refuses"),
+    ],
+)
+def test_conversions_and_formats_are_those_of_f_strings(
+    told: At, template: str, shown: str
+) -> None:
+    names = {"text": 'it\'s "é"', "number": 42, "width": 7, "precision": 2, "fill": "*"}
+    message = told(template, **names, when=NOON, items=[1, "a"])
+    assert message.startswith(shown) if shown.endswith("|") else message == shown
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        ("{x!r}", "<repr failed: TypeError>"),
+        ("{x!s}", "<repr failed: TypeError>"),
+        ("{x!a}", "<repr failed: TypeError>"),
+        ("{x:>5}", "<repr failed: TypeError>"),
+        ("{x!r:>30}", "      <repr failed: TypeError>"),
+        ("{number:zz}", "<repr failed: ValueError>"),
+        ("{number:{unknown}}", "<error: NameError>"),
+        ("{unknown:{number}}", "<error: NameError>"),
+        ("{number:{x}}", "<error: TypeError>"),
+        ("{unknown!r}", "<error: NameError>"),
+        ("{x.name}", "<error: TypeError>"),
+        ("{not x}", "<error: TypeError>"),
+        ("{x == 1}", "<error: TypeError>"),
+        ("{d['key']}", "<error: KeyError>"),
+        ("{quits!r}", "<repr failed: SystemExit>"),
+        ("{quits:5}", "<repr failed: SystemExit>"),
+        ("{lies!r}", "<repr failed: TypeError>"),
+        ("{huge!r}", "<repr failed: ValueError>"),
+        ("{huge:,}", "<repr failed: ValueError>"),
+    ],
+)
+def test_what_fails_fails_alone(told: At, template: str, shown: str) -> None:
+    names = {"x": Refuses(), "quits": Refuses(SystemExit), "lies": Lies(), "d": {}, "number": 3}
+    message = told(f"{{number}} {template} {{d}}", **names, huge=10**5_000)
+    assert message == f"3 {shown} {{}}"
+
+
+class Lies:
+    def __repr__(self) -> str:
+        return 5  # type: ignore[return-value]
+
+
+class Subtle:
+    """Its texts are strings that are hostile themselves."""
+
+    def __repr__(self) -> str:
+        return Text("text")
+
+    def __str__(self) -> str:
+        return Text("text")
+
+    def __format__(self, spec: str) -> str:
+        return Text("text")
+
+
+@pytest.mark.parametrize("field", ["{x!r}", "{x!s}", "{x!a}", "{x:3}", "{x!r:>3}", "{x!s:}"])
+def test_texts_of_a_class_of_their_own_become_plain_ones(told: At, field: str) -> None:
+    assert told(field, x=Subtle()) == "text"
+    assert told(f"<{field}>", x=Subtle()) == "<text>"
+
+
+def test_long_texts_are_cut(told: At) -> None:
+    assert told("{x}", x="é" * 999) == "é" * 999
+    for count in (1_000, 1_001, 80_000, 3_000_000):
+        assert told("{x}", x="é" * count) == "é" * 1_000
+        assert told("{x!s}{x!s}", x="é" * count) == "é" * 1_000
+        assert told("{x:}", x=Text("é" * count)) != ""
+        assert told("{x}", x=Text("é" * count)) == "é" * 1_000
+
+
+# --- secrets
+
+
+WORD = "hunter"  # short, and a word: nothing but its name tells that it is a secret
+SHAPED = "ghp_" + "a1B2" * 9
+SECRETS = {
+    "password": WORD,
+    "d": {"api_key": WORD},
+    "user": SimpleNamespace(token=WORD),
+    "secret": [WORD, "other"],
+    "SECRET_KEY": WORD.encode(),
+}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{password}",
+        "{password!r}",
+        "{password:>20}",
+        "{password=}",
+        "{d['api_key']}",
+        "{d}",
+        "{d!r}",
+        "{d.get('api_key')}",
+        "{d.get('api_key', None)!r}",
+        "{user.token}",
+        "{getattr(user, 'token')}",
+        "{f'x {password}'}",
+        "{f'x {password!r:>20}'}",
+        "{'x' + password}",
+        "{'%s' % password}",
+        "{[password]}",
+        "{[password]!r}",
+        "{(password, 1)}",
+        "{{{'a': password}}}",
+        "{(lambda: password)()}",
+        "{[c for c in [password]]}",
+        "{[token for token in secret]}",
+        "{secret}",
+        "{secret[0]}",
+        "{', '.join(secret)}",
+        "{str(secret)}",
+        "{SECRET_KEY}",
+        "{[SECRET_KEY]}",
+        "{SECRET_KEY.decode()} {SECRET_KEY!r}",
+        "{locals()}",
+        "{password:{len(password)}}",
+        "{1:{password}}",
+        "{(password, unknown)}",
+        "{user!r:>1}",
+        "{d['api_key'].upper() and d['api_key']}",
+    ],
+)
+def test_what_has_a_sensitive_name_is_not_told(told: At, template: str) -> None:
+    assert WORD not in told(template, **SECRETS)
+
+
+def test_what_says_nothing_is_told(told: At) -> None:
+    names: dict[str, Any] = {"password": None, "token": "", "secret": True, "pins": []}
+    assert told("{password} {token} {secret} {pins} {len(token)}", **names) == "None  True [] 0"
+    assert told("{len(password)} {password == 'x'} {password is None}", password=WORD) == (
+        "6 False False"
+    )
+
+
+def test_equal_secrets_have_equal_tags(told: At) -> None:
+    message = told(
+        "{password} {'x' + password} {other.token}", password=WORD, other=SECRETS["user"]
+    )
+    first, second, third = message.split()
+    assert first.startswith("<redacted:password#")
+    assert second == f"x{first}"
+    assert third.partition("#")[2] == first.partition("#")[2]
+
+
+def test_a_secret_across_the_cut_is_not_told(told: At) -> None:
+    for before in range(950, 1_001):
+        for template in ("{pad}{x} {pad}", "{pad}{x!s} {pad}"):
+            message = told(template, pad="-" * before, x=SHAPED)
+            assert "ghp" not in message
+            assert len(message) <= 1_100
+            assert "<redacted" in message or before == 1_000
+
+
+def test_what_was_cut_at_once_is_the_same_as_what_is_cut_later(told: At) -> None:
+    """The tags of secrets in a long text are whole."""
+    message = told("{x}", x=f"{SHAPED} " * 100)
+    assert message.count("<redacted") == message.count(">")
+    assert "ghp" not in message
+
+
+# --- at random
+
+
+PIECES = ["%", "%s", "{{", "}}", "é", "\n", "{a}", "{b!r}", "{c:>4}", "{a, b}", "{unknown}", "{c=}"]
+
+
+def test_any_mixture_is_what_an_f_string_gives(told: At) -> None:
+    chooser = random.Random(5)
+    a, b, c = 1.5, "b%{}", 7
+    for _ in range(300):
+        template = "".join(chooser.choices(PIECES, k=chooser.randrange(9)))
+        shown = eval("f" + repr(template.replace("{unknown}", "<error: NameError>")))
+        assert told(template, a=a, b=b, c=c) == shown, template

@@ -1,0 +1,248 @@
+"""What the front end knows of sources: asked of a real helper process, kept until files change."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cideldill_mcp import inspection
+from cideldill_mcp.inspection import Sources
+from cideldill_mcp.inspection import Survey
+from cideldill_mcp.inspection import find_places
+from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import shown_path
+from cideldill_mcp.inspection import sources_of
+from cideldill_mcp.launch import Recipe
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import Replied
+from tests.server.processes import in_loop
+from tests.server.processes import serving
+
+CART = """
+class Cart:
+    def total(self, tax=0):
+        return tax
+
+def total(items):
+    return sum(items)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with a package and a test module."""
+    for name, text in {
+        "shop/__init__.py": "",
+        "shop/cart.py": CART,
+        "tests/test_cart.py": "def test_total(): pass\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def recipe_of(root: Path, *interpreter: str) -> Recipe:
+    return Recipe([*(interpreter or (sys.executable,)), "-m", "pytest"], [], str(root))
+
+
+def names(survey: Survey) -> list[str]:
+    return [each.name for each in survey.functions]
+
+
+EVERYTHING = ["shop.cart.Cart.total", "shop.cart.total", "test_cart.test_total"]
+
+
+class Spy:
+    """Notes what the helper is asked and answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.replies: list[dict[str, Any]] = []
+        self._ask = inspection._ask
+        monkeypatch.setattr(inspection, "_ask", self.ask)
+
+    async def ask(self, *arguments: Any) -> dict[str, Any]:
+        reply = await self._ask(*arguments)
+        self.replies.append(reply)
+        return reply
+
+    @property
+    def read(self) -> list[set[str]]:
+        """The files that were read, by request."""
+        return [set(reply["contents"]) for reply in self.replies]
+
+
+@in_loop
+async def test_files_are_read_once_and_again_when_they_change(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second look costs a directory walk; edits are seen."""
+    spy, sources = Spy(monkeypatch), sources_of(recipe_of(root))
+    assert names(await sources.all()) == EVERYTHING
+    assert sources_of(recipe_of(root)) is sources
+    assert names(await sources.all()) == EVERYTHING
+    (root / "shop" / "cart.py").write_text("def summed(): pass\n", encoding="utf-8")
+    (root / "tests" / "test_cart.py").unlink()
+    assert names(await sources.all()) == ["shop.cart.summed"]
+    assert spy.read == [
+        {"shop/__init__.py", "shop/cart.py", "tests/test_cart.py"},
+        set(),
+        {"shop/cart.py"},
+    ]
+
+
+@in_loop
+async def test_a_name_needs_few_files_and_keeps_what_is_known(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of `breakpoint_add` without a run does not grow with the project."""
+    spy, sources = Spy(monkeypatch), Sources([sys.executable], str(root))
+    survey = await sources.find(parse_function_name("shop.cart.Cart.total"))
+    (function,) = survey.functions
+    assert (function.name, function.qualname, function.file, function.line, function.kind) == (
+        "shop.cart.Cart.total", "Cart.total", "shop/cart.py", 3, "method",
+    )  # fmt: skip
+    assert function.signature == "(self, tax=0)"
+    assert survey.is_certain
+    await sources.find(parse_function_name("total"))
+    await sources.all()
+    assert spy.read == [{"shop/cart.py"}, {"tests/test_cart.py"}, {"shop/__init__.py"}]
+
+
+@in_loop
+async def test_other_names_that_a_file_may_have_are_found_but_not_certain(root: Path) -> None:
+    """`tests/` has no `__init__.py`: by default pytest imports `test_cart`."""
+    sources = Sources([sys.executable], str(root))
+    for text, is_certain in (("test_cart.test_total", True), ("tests.test_cart.test_*", False)):
+        survey = await sources.find(parse_function_name(text))
+        assert (names(survey), survey.is_certain) == (["test_cart.test_total"], is_certain)
+    survey = await sources.find(parse_function_name("shop.cart.nothing"))
+    assert (survey.functions, survey.is_certain) == ([], False)
+
+
+@in_loop
+async def test_a_new_package_changes_the_names_of_files_that_did_not_change(root: Path) -> None:
+    sources = Sources([sys.executable], str(root))
+    await sources.all()
+    (root / "tests" / "__init__.py").touch()
+    assert "tests.test_cart.test_total" in names(await sources.all())
+
+
+@in_loop
+async def test_close_names_come_from_the_whole_project(root: Path) -> None:
+    sources = Sources([sys.executable], str(root))
+    assert await sources.close_to(parse_function_name("shop.crat.test_totl")) == [
+        "test_cart.test_total"
+    ]
+    assert await sources.close_to(parse_function_name("shop.crat.*")) == []
+
+
+def test_what_is_missing_is_told() -> None:
+    """Contract, rule 6: what was cut says so."""
+    skipped = {f"m{number}.py": "line 1: invalid syntax" for number in range(5)}
+    message = Survey([], True, skipped, 7, False).message or ""
+    assert "m0.py (line 1: invalid syntax)" in message
+    assert "2 more" in message
+    assert "7 files were not read in time" in message
+    assert "too large" in message
+    assert Survey([], True, {}, 0, True).message is None
+
+
+@in_loop
+@pytest.mark.parametrize("interpreter", ["no-such-python-at-all", "false"])
+async def test_an_interpreter_that_does_not_answer_is_named(root: Path, interpreter: str) -> None:
+    """Contract, rule 2."""
+    for asking in (
+        sources_of(recipe_of(root, interpreter)).all(),
+        find_places(recipe_of(root, interpreter), root / "shop" / "cart.py", line=3),
+    ):
+        with pytest.raises(Refusal) as caught:
+            await asking
+        assert caught.value.code is ErrorCode.INTERNAL_ERROR
+        assert interpreter in caught.value.message
+
+
+@in_loop
+async def test_an_interpreter_without_our_package_says_so_itself(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was given with `--python` may be."""
+    monkeypatch.setattr(inspection, "_HELPER", ("-m", "no_such_package"))
+    with pytest.raises(Refusal, match="No module named no_such_package"):
+        await sources_of(recipe_of(root)).all()
+
+
+@in_loop
+async def test_a_helper_that_hangs_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract, rule 9: every wait is bounded."""
+    monkeypatch.setattr(inspection, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(inspection, "_HELPER", ("-c", "import time; time.sleep(60)"))
+    with pytest.raises(Refusal) as caught:
+        await sources_of(recipe_of(root)).all()
+    assert "TimeoutError" in caught.value.message
+
+
+def test_paths_are_told_relative_to_the_rootdir(root: Path) -> None:
+    """Contract, rule 5."""
+    recipe = recipe_of(root)
+    for given in ("shop/cart.py", "./shop/../shop/cart.py", str(root / "shop" / "cart.py")):
+        path = real_path(recipe, given)
+        assert path == (root / "shop" / "cart.py").resolve()
+        assert shown_path(recipe, path) == "shop/cart.py"
+    assert shown_path(recipe, Path(json.__file__)) == json.__file__
+    with pytest.raises(Refusal) as caught:
+        real_path(recipe, "shop")
+    assert caught.value.code is ErrorCode.FILE_NOT_FOUND
+
+
+# --- breakpoint_add -----------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_process_that_is_alive_answers_and_no_helper_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Contract, section 2: only with no test process alive are the sources asked."""
+    spy = Spy(monkeypatch)
+    async with serving() as front:
+        await front.start()
+        (process,) = await front.live("main")
+        adding = front.call("breakpoint_add", function_name="total")
+        command = await process.next(AddBreakpoint)
+        answer = {"functions": ["a.total"], "verified": True, "message": None}
+        await process.send(Replied(command.request, answer))
+        assert (await adding)["functions"] == ["a.total"]
+    assert spy.replies == []
+
+
+@in_loop
+async def test_a_breakpoint_is_accepted_when_the_sources_cannot_be_asked() -> None:
+    """Contract, section 2: what can't be known is accepted with `verified: false`."""
+    async with serving() as front:  # its interpreter is `sleep`
+        reply = await front.call("breakpoint_add", function_name="total")
+        assert (reply["status"], reply["functions"], reply["verified"]) == ("ok", [], False)
+        assert "sleep could not be asked" in reply["message"]
+
+
+@in_loop
+async def test_what_the_sources_say_is_kept_as_long_as_there_is_no_run() -> None:
+    """Then its processes tell; until one is there, the sources are told and not kept."""
+    async with serving() as front:
+        sleeping, recipe = front.runs.recipe, recipe_of(Path(__file__).parent)
+        name = "test_inspection.recipe_of"
+        front.runs.recipe = recipe
+        assert (await front.call("breakpoint_add", function_name=name))["functions"] == [name]
+        assert [each.verified for each in front.desired] == [True]
+        front.runs.recipe = sleeping
+        await front.start()
+        front.runs.recipe = recipe
+        assert [each.verified for each in front.desired] == [False]
+        reply = await front.call("breakpoint_add", function_name=name)
+        assert (reply["functions"], reply["verified"]) == ([name], True)
+        assert [each.verified for each in front.desired] == [False]

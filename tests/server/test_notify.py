@@ -1,0 +1,392 @@
+"""What is pushed to clients: parameters, order, several clients, one that doesn't read.
+
+Expectations: contract, section 6; tests 93-104 of the plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cideldill_mcp import notify
+from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.notify import CALL_COMPLETED
+from cideldill_mcp.notify import EXECUTION_PAUSED
+from cideldill_mcp.notify import EXECUTION_RESUMED
+from cideldill_mcp.notify import Notifier
+from tests.server.processes import DEADLINE_S
+from tests.server.processes import in_loop
+from tests.server.processes import pause_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+AT_A_LINE: dict[str, Any] = {
+    "call_data": None,
+    "phase": "line",
+    "location": {"function": "Cart.total"},
+}
+
+
+class Client:
+    """Takes what is pushed; `blocked` stands for one that doesn't read."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, dict[str, Any]]] = []
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.error: Exception | None = None
+        self._news = asyncio.Condition()
+
+    async def send(self, method: str, params: dict[str, Any]) -> None:
+        if self.error is not None:
+            raise self.error
+        await self.reads.wait()
+        async with self._news:
+            self.received.append((method, params))
+            self._news.notify_all()
+
+    async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
+        """What came, once it is so much."""
+        async with self._news:
+            enough = self._news.wait_for(lambda: len(self.received) >= count)
+            await asyncio.wait_for(enough, DEADLINE_S)
+        return self.received
+
+
+class Desk:
+    """A log, the pauses of one run, and clients that are served."""
+
+    def __init__(self) -> None:
+        self.log = EventLog()
+        self.pauses: dict[str, dict[str, Any]] = {}
+        self.notifier = Notifier(self.log, self._pause_of)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def client(self, name: str = "stdio") -> Client:
+        client = Client()
+        task = asyncio.create_task(self.notifier.serve(name, client.send))
+        self.tasks.append(task)
+        await asyncio.sleep(0)
+        return client
+
+    def stop(self, number: int = 1, **changes: Any) -> str:
+        pause = pause_of("gw0", number, **changes)
+        id: str = pause["id"]
+        self.pauses[id] = pause
+        self._append("stop", pause_id=id, nodeid=pause["nodeid"], thread=1)
+        return id
+
+    def resume(self, id: str, **values: Any) -> None:
+        self.pauses.pop(id)
+        self._append("resumed", pause_id=id, **values)
+
+    def call(self, **values: Any) -> None:
+        self._append("call", **{"function": "shop.Cart.total", "status": "success"} | values)
+
+    def _append(self, type: str, **values: Any) -> None:
+        self.log.append(type, run_id="r1", worker="gw0", **values)
+
+    def _pause_of(self, run_id: str, pause_id: str) -> dict[str, Any] | None:
+        assert run_id == "r1"
+        return self.pauses.get(pause_id)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Desk]:
+    desk = Desk()
+    try:
+        yield desk
+    finally:
+        for task in desk.tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def seqs(received: list[tuple[str, dict[str, Any]]]) -> list[int]:
+    return [params["seq"] for _, params in received]
+
+
+# --- what is told -------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_stop_is_told_as_a_pause() -> None:
+    """Plan, tests 93 and 96-98: with the keys of the contract, taken from the pause."""
+    async with serving() as desk:
+        client = await desk.client()
+        desk.stop()
+        (told,) = await client.until(1)
+    params = {
+        "pause_id": "r1.gw0.1",
+        "method_name": "total",
+        "pause_reason": "breakpoint",
+        "paused_at": 1.0,
+        "phase": "before",
+        "nodeid": "test_gw0.py::test_x",
+        "worker": "gw0",
+        "seq": 1,
+    }
+    assert told == (EXECUTION_PAUSED, params)
+
+
+@in_loop
+async def test_a_pause_outside_a_call_names_the_function_it_is_in() -> None:
+    """Plan, test 97: all notifications include `method_name`."""
+    async with serving() as desk:
+        client = await desk.client()
+        desk.resume(desk.stop(**AT_A_LINE), action="continue", by="client")
+        told = await client.until(2)
+    assert [params["method_name"] for _, params in told] == ["total", "total"]
+
+
+@pytest.mark.parametrize("by", ["client", "lease", "stop"])
+def test_a_resume_is_told_with_its_action_and_who_did_it(by: str) -> None:
+    """Plan, tests 94, 97 and 99; the pause itself is gone by then."""
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            client = await desk.client()
+            desk.resume(desk.stop(), action="skip", by=by)
+            _, told = await client.until(2)
+        params = {"pause_id": "r1.gw0.1", "method_name": "total", "action": "skip", "by": by}
+        assert told == (EXECUTION_RESUMED, params | {"seq": 2})
+
+    run()
+
+
+@in_loop
+async def test_what_is_not_known_is_null() -> None:
+    """A thread that went with its process took no action; a pause that nobody was told of."""
+    async with serving() as desk:
+        client = await desk.client()
+        desk.resume(desk.stop(), by="disconnect")
+        desk.log.append("stop", run_id="r1", pause_id="r1.main.7")
+        (_, (_, gone), (_, unknown)) = await client.until(3)
+    assert (gone["action"], gone["by"]) == (None, "disconnect")
+    assert {name for name, value in unknown.items() if value is not None} == {"pause_id", "seq"}
+    assert len(unknown) == 8
+
+
+@in_loop
+async def test_a_completed_call_is_told_and_one_that_runs_is_not() -> None:
+    """Plan, tests 95, 97 and 100."""
+    async with serving() as desk:
+        client = await desk.client()
+        desk.call(call_id="c1", method_name="rate", qualified_name="shop.rate")
+        desk.call(call_id="c2", method_name="rate", status="running")
+        desk.call(status="exception")
+        told = await client.until(2)
+    assert told == [
+        (
+            CALL_COMPLETED,
+            {"call_id": "c1", "method_name": "rate", "status": "success", "seq": 1},
+        ),
+        (
+            CALL_COMPLETED,
+            {"call_id": None, "method_name": "total", "status": "exception", "seq": 3},
+        ),
+    ]
+
+
+@in_loop
+async def test_other_events_are_not_pushed() -> None:
+    async with serving() as desk:
+        client = await desk.client()
+        for type in ("run_started", "collected", "test_outcome", "failure", "hit", "worker_up"):
+            desk.log.append(type, run_id="r1")
+        desk.call()
+        assert seqs(await client.until(1)) == [7]
+
+
+@in_loop
+async def test_what_no_client_can_read_is_made_readable() -> None:
+    """A lone surrogate would end the connection."""
+    async with serving() as desk:
+        client = await desk.client()
+        desk.call(method_name="name\udce9", call_id=float("nan"))
+        ((_, params),) = await client.until(1)
+    assert (params["method_name"], params["call_id"]) == ("name\\udce9", "NaN")
+
+
+def test_the_page_names_what_is_told() -> None:
+    """`docs/resources.md`, against the messages themselves."""
+    page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z_]+)` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
+    shown = {
+        f"notifications/breakpoint/{name}": re.findall(r"`(\w+)`", re.sub(r" \([^)]*\)", "", told))
+        for name, told in rows
+    }
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            client = await desk.client()
+            desk.resume(desk.stop(), action="continue", by="client")
+            desk.call()
+            told = await client.until(3)
+        assert {method: list(params) for method, params in told} == shown
+
+    run()
+
+
+# --- clients ------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_every_client_is_told_everything_in_the_order_of_the_log() -> None:
+    """Plan, test 102; contract: order = `seq`."""
+    async with serving() as desk:
+        clients = [await desk.client(name) for name in ("stdio", "http-1", "http-2")]
+        for number in range(1, 6):
+            desk.call()
+            desk.resume(desk.stop(number), action="continue", by="client")
+        for client in clients:
+            assert seqs(await client.until(15)) == list(range(1, 16))
+
+
+@in_loop
+async def test_without_clients_nothing_breaks_and_a_later_one_learns_the_rest() -> None:
+    """Plan, test 101."""
+    async with serving() as desk:
+        id = desk.stop()
+        desk.call()
+        client = await desk.client()
+        desk.resume(id, action="continue", by="lease")
+        ((_, params),) = await client.until(1)
+        assert (params["method_name"], params["seq"]) == ("total", 3)
+
+
+@in_loop
+async def test_a_client_that_left_is_told_nothing_more() -> None:
+    """Plan, test 104."""
+    async with serving() as desk:
+        left, stayed = await desk.client("a"), await desk.client("b")
+        desk.tasks[0].cancel()
+        await asyncio.gather(desk.tasks[0], return_exceptions=True)
+        desk.call()
+        await stayed.until(1)
+        assert left.received == []
+        came_back = await desk.client("a")
+        desk.call()
+        assert seqs(await came_back.until(1)) == [2]
+
+
+@in_loop
+async def test_a_client_that_says_twice_that_it_is_there_is_told_once() -> None:
+    async with serving() as desk:
+        first, again = await desk.client("a"), await desk.client("a")
+        desk.call()
+        desk.call()
+        assert seqs(await first.until(2)) == [1, 2]
+        assert again.received == []
+
+
+def test_a_client_that_cannot_be_told_harms_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    """Plan, test 103: the others are told, and it is reported."""
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            broken, whole = await desk.client("a"), await desk.client("b")
+            broken.error = RuntimeError("no way out")
+            for _ in range(3):
+                desk.call()
+            assert seqs(await whole.until(3)) == [1, 2, 3]
+
+    run()
+    assert capsys.readouterr().err.count("RuntimeError: no way out") == 1
+
+
+# --- a client that doesn't read -----------------------------------------------------------------
+
+
+@in_loop
+async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
+    """Contract: notifications never block the test; `append` returns, others are told."""
+    async with serving() as desk:
+        deaf, other = await desk.client("a"), await desk.client("b")
+        deaf.reads.clear()
+        for _ in range(100):
+            desk.call()
+        await other.until(100)
+        assert deaf.received == []
+        deaf.reads.set()
+        assert seqs(await deaf.until(100)) == list(range(1, 101))
+
+
+def test_calls_are_coalesced_only_when_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: `"coalesced": n` on the next one; every call is told or counted."""
+    monkeypatch.setattr(notify, "MAX_WAITING", 4)
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            client = await desk.client()
+            for _ in range(10):
+                desk.call()
+            told = await client.until(4)
+            desk.call()
+            told = await client.until(5)
+        assert [(each["seq"], each.get("coalesced")) for _, each in told] == [
+            (1, None), (2, None), (3, None), (10, 6), (11, None),
+        ]  # fmt: skip
+
+    run()
+
+
+def test_stops_are_never_dropped_however_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: stops are never dropped; order = `seq` all the same."""
+    monkeypatch.setattr(notify, "MAX_WAITING", 3)
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            client = await desk.client()
+            calls = 0
+            for number in range(1, 21):
+                for _ in range(5):
+                    desk.call()
+                    calls += 1
+                desk.resume(desk.stop(number), action="continue", by="client")
+            told = await client.until(60)
+        numbers = seqs(told)
+        assert numbers == sorted(numbers)
+        methods = [method for method, _ in told]
+        assert (methods.count(EXECUTION_PAUSED), methods.count(EXECUTION_RESUMED)) == (20, 20)
+        of_calls = [params for method, params in told if method == CALL_COMPLETED]
+        assert sum(1 + params.get("coalesced", 0) for params in of_calls) == calls
+
+    run()
+
+
+def test_what_is_coalesced_for_one_is_told_in_full_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each client has a queue of its own."""
+    monkeypatch.setattr(notify, "MAX_WAITING", 4)
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            deaf, other = await desk.client("a"), await desk.client("b")
+            deaf.reads.clear()
+            for number in range(1, 11):
+                desk.call()
+                await other.until(number)
+            deaf.reads.set()
+            told = await deaf.until(5)
+        assert [(each["seq"], each.get("coalesced")) for _, each in told] == [
+            (1, None), (2, None), (3, None), (4, None), (10, 5),
+        ]  # fmt: skip
+        assert all("coalesced" not in each for _, each in other.received)
+
+    run()

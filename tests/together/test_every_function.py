@@ -1,0 +1,258 @@
+"""Two released packages with every function recorded, and with every function swapped.
+
+Expectations: the outcome, the phase and the error of each test are those of a run without the
+debugger, but for the differences that are named here, each with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.together import driver
+from tests.together.driver import Agent
+from tests.together.driver import connected
+from tests.together.driver import server
+from tests.together.real_package import CLICK
+from tests.together.real_package import MORE_ITERTOOLS
+from tests.together.real_package import Record
+from tests.together.real_package import Release
+from tests.together.real_package import all_results
+from tests.together.real_package import differences
+from tests.together.real_package import environment
+from tests.together.real_package import plain_run
+from tests.together.real_package import recording
+from tests.together.real_package import unpacked
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+EVERYTHING = "*"
+"""Of user code: of the package and of its tests."""
+
+RUN_S = 280.0
+"""A run may take ten times as long as on a machine that has nothing else to do."""
+
+PAGES = 300
+"""Of the timeline, spread over the run; each has some calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not as without the debugger.
+
+    Attributes:
+        nodeid: A glob over the tests.
+        reason: Why it can't be as without us.
+        versions: The first Python version that has it, and the first one that has it no more.
+    """
+
+    nodeid: str
+    reason: str
+    versions: tuple[tuple[int, int], tuple[int, int]] = ((3, 11), (4, 0))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this Python has it."""
+        return self.versions[0] <= sys.version_info[:2] < self.versions[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A release, and what is known of its suite.
+
+    Attributes:
+        paths: What is imported from, relative to its folder.
+        left_out: Beginnings of node ids of tests that are not run, for their sheer number of calls.
+            Calls of swapped functions are recorded as well, and one costs a tenth of a millisecond.
+        tests: How many there are left at least.
+        calls: How many calls are recorded at least.
+        absent: Globs over the functions in its sources that other systems or versions have.
+        swapped: What is different when every function is swapped.
+        recorded: What is different when every function is recorded.
+    """
+
+    release: Release
+    paths: tuple[str, ...]
+    left_out: tuple[str, ...]
+    tests: int
+    calls: int
+    absent: tuple[str, ...]
+    swapped: tuple[Difference, ...] = ()
+    recorded: tuple[Difference, ...] = ()
+
+
+PACKAGES = (
+    Package(
+        MORE_ITERTOOLS,
+        paths=(),
+        # 440 of 590 thousand calls, all of the same few functions.
+        left_out=("tests/test_recipes.py::PrimeFunctionTests::test_primes",),
+        tests=690,
+        calls=140_000,
+        absent=("more_itertools.recipes.batched",),
+    ),
+    Package(
+        CLICK,
+        paths=("src",),
+        # 160 of 310 thousand calls, for long tables of parameters.
+        left_out=("tests/test_options.py", "tests/test_termui.py::test_flag_value_prompt"),
+        tests=1_700,
+        calls=140_000,
+        absent=("click._winconsole.*", "click.types.ParamType.__class_getitem__"),
+        swapped=(
+            Difference(
+                "tests/test_chain.py::test_args_and_chain",
+                "its function prints sys._getframe(1).f_code.co_name: next to the frame of a "
+                "swapped function is ours, and only then its caller's",
+            ),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """An unpacked package, how its suite is run, and what that does without the debugger."""
+
+    package: Package
+    root: Path
+    environment: dict[str, str]
+    arguments: list[str]
+    plain: Record
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole suite may take longer than a call of another test."""
+    monkeypatch.setattr(driver, "DEADLINE_S", RUN_S + driver.DEADLINE_S)
+
+
+@pytest.fixture(scope="module", params=PACKAGES, ids=lambda package: package.release.name)
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """A package, unpacked, and its plain run."""
+    package: Package = request.param
+    folder = tmp_path_factory.mktemp("package")
+    root = unpacked(package.release, folder)
+    paths = [root / path for path in package.paths]
+    arguments = [f"--deselect={each}" for each in package.left_out]
+    plain = plain_run(root, folder / "plain.json", *arguments, paths=paths)
+    assert (plain.exit_code, plain.failed()) == (0, [])
+    assert len(plain.reports) >= package.tests
+    return Suite(package, root, environment(*paths), arguments, plain)
+
+
+def test_a_suite_runs_as_without_us_with_every_function_swapped(
+    suite: Suite, tmp_path: Path
+) -> None:
+    breakpoint = {"function_name": EVERYTHING, "behavior": "go"}
+    with connected(server(suite.root, env=suite.environment)) as agent:
+        agent.call("breakpoint_add", **breakpoint)
+        run = driven(agent, suite, tmp_path / "driven.json")
+        swapped = agent.call("breakpoint_add", **breakpoint, max_chars=200_000)["functions"]
+    assert_same(suite.plain, run, suite.package.swapped)
+    missing = {
+        function
+        for function in functions_of(suite).difference(swapped)
+        if not any(fnmatchcase(function, each) for each in suite.package.absent)
+    }
+    assert missing == set()
+
+
+def test_a_suite_runs_as_without_us_with_every_function_recorded(
+    suite: Suite, tmp_path: Path
+) -> None:
+    record = f"--cideldill-record-calls={EVERYTHING}"
+    with connected(server(suite.root, record, env=suite.environment)) as agent:
+        run = driven(agent, suite, tmp_path / "driven.json")
+        events = agent.call("debug_state")["counts"]["events"]
+        called = functions_called(agent, events)
+    warnings = run.reply.get("warnings", [])
+    if sys.version_info < (3, 12) and any("needs Python 3.12" in each for each in warnings):
+        pytest.skip(warnings[0])
+    assert_same(suite.plain, run, suite.package.recorded)
+    assert events > suite.package.calls
+    assert len(called & functions_of(suite)) > 60
+    assert any(function.startswith("test") for function in called)
+
+
+def functions_called(agent: Agent, events: int) -> set[str]:
+    """Dotted paths of functions whose calls are in the timeline, from some pages of it."""
+    found: set[str] = set()
+    for after in range(0, events, events // PAGES + 1):
+        page = agent.call("timeline_get", types=["call"], after=after)
+        found.update(call["qualified_name"] for call in page["events"])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A run with the debugger: what the recorder saw, and what the server told."""
+
+    record: Record
+    reply: dict[str, Any]
+    verdicts: dict[str, tuple[str, str]]
+
+
+def driven(agent: Agent, suite: Suite, record: Path) -> Driven:
+    """Run the suite."""
+    arguments = [*recording(record), *suite.arguments]
+    reply = agent.call("test_run", args=arguments, timeout_s=RUN_S, pause_on="never")
+    told = {test["nodeid"]: (test["outcome"], test["phase"]) for test in all_results(agent)}
+    return Driven(Record.read(record), reply, told)
+
+
+def assert_same(plain: Record, run: Driven, named: Sequence[Difference]) -> None:
+    """The tests that differ are those that are named, neither more nor less."""
+    seen = run.record
+    assert (run.reply["state"], run.reply.get("warnings")) == ("finished", None)
+    assert run.reply["outcomes"] == {"passed": 0, "failed": 0, **seen.counts}
+    assert run.reply["exit_code"] == seen.exit_code
+    assert differences(seen.verdicts(), run.verdicts) == {}
+    different = dict.fromkeys(
+        [*differences(plain.reports, seen.reports), *differences(plain.passed, seen.passed)]
+    )
+    due = [each for each in named if each.is_due]
+    unnamed = {
+        nodeid: (plain.reports.get(nodeid), seen.reports.get(nodeid))
+        for nodeid in different
+        if not any(fnmatchcase(nodeid, each.nodeid) for each in due)
+    }
+    assert unnamed == {}
+    idle = [each for each in due if not any(fnmatchcase(one, each.nodeid) for one in different)]
+    assert idle == [], "these differ no more: take them out of the list"
+    assert list(plain.reports) == list(seen.reports)
+    assert seen.exit_code == (1 if seen.failed() else plain.exit_code)
+
+
+def functions_of(suite: Suite) -> set[str]:
+    """Dotted paths of the functions and methods of a package, by its sources.
+
+    Without those inside of other functions: they are made anew by every call of these, and swapped
+    only if they live when names are bound.
+    """
+    package = suite.root / suite.package.release.package
+    found: set[str] = set()
+    for path in package.rglob("*.py"):
+        module = ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found.update(_functions_in(tree, module.removesuffix(".__init__")))
+    return found
+
+
+def _functions_in(node: ast.AST, path: str) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield f"{path}.{child.name}"
+            case ast.ClassDef():
+                yield from _functions_in(child, f"{path}.{child.name}")
+            case ast.If() | ast.Try() | ast.With():
+                yield from _functions_in(child, path)

@@ -1,0 +1,267 @@
+"""Notifications of real runs, as they come over the wire.
+
+Expectations: contract, section 6; tests 93-100 of the plan. What no run is needed for is in
+`tests/server/test_notify.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.extension import ClientExtension
+from mcp.client.extension import NotificationBinding
+from pydantic import BaseModel
+from pydantic import ConfigDict
+
+from tests.together.conftest import MakeProject
+from tests.together.driver import connected
+from tests.together.driver import server
+from tests.together.frontend import FrontEnd
+from tests.together.frontend import front_end
+from tests.together.frontend import wait_until
+
+PAUSED = "notifications/breakpoint/execution_paused"
+RESUMED = "notifications/breakpoint/execution_resumed"
+COMPLETED = "notifications/breakpoint/call_completed"
+
+TESTS = """
+    def rate(code):
+        return 0.1
+
+    def price(amount, each=3):
+        if amount < 0:
+            raise ValueError(amount)
+        return amount * each
+
+    def test_rate():
+        assert rate("x") == 0.2
+
+    def test_prices():
+        assert price(2) == 6
+        try:
+            price(-1)
+        except ValueError:
+            pass
+
+    def test_failing():
+        assert price(1) == 4
+"""
+
+MANY = """
+    import pathlib
+
+    def price(amount):
+        return amount
+
+    def test_many():
+        for amount in range({count}):
+            price(amount)
+        pathlib.Path("done").touch()
+        assert 0
+"""
+
+
+def write(root: Path, text: str) -> None:
+    (root / "test_it.py").write_text(text.replace("\n    ", "\n"), encoding="utf-8")
+
+
+class Session:
+    """A front end, and the notifications that came since the last look."""
+
+    def __init__(self, end: FrontEnd) -> None:
+        self.end = end
+        self._seen = 0
+
+    def run(self, test: str) -> dict[str, Any]:
+        """The one stop of a test, run on its own."""
+        reply = self.end.call("test_run", nodeids=[f"test_it.py::{test}"], replace=True)
+        (stop,) = reply["stops"]
+        assert isinstance(stop, dict)
+        return stop
+
+    def go_on(self, stop: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """The reply of `breakpoint_continue`, which waited."""
+        return self.end.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True, **options)
+
+    def news(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was pushed before the last reply, in the order of the wire."""
+        told, start = pushed(self.end.written), self._seen
+        self._seen = len(told)
+        return told[start:]
+
+
+def pushed(written: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """The notifications of ours among all that a server wrote; they rise in `seq`."""
+    messages = [json.loads(line) for line in written.split(b"\n")[:-1]]
+    told = [
+        (each["method"], each["params"])
+        for each in messages
+        if each.get("method", "").startswith("notifications/breakpoint/")
+    ]
+    numbers = [params["seq"] for _, params in told]
+    assert numbers == sorted(set(numbers))
+    return told
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    root = tmp_path_factory.mktemp("pushed")
+    (root / "pytest.ini").touch()
+    write(root, TESTS)
+    arguments = ("-p", "no:cacheprovider", "--cideldill-record-calls=test_it.price")
+    with front_end(root, *arguments) as end:
+        end.initialize()
+        yield Session(end)
+
+
+@pytest.fixture
+def session(shared: Session) -> Iterator[Session]:
+    yield shared
+    if shared.end.call("debug_state")["state"] not in ("idle", "finished", "crashed"):
+        shared.end.call("test_stop", mode="kill")
+    shared.end.call("breakpoint_remove", function_name="test_it.rate")
+    shared.news()
+
+
+def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> None:
+    """Plan, tests 93, 94 and 96-99; here the client chose an action."""
+    session.end.call("breakpoint_add", function_name="test_it.rate")
+    stop = session.run("test_rate")
+    (paused,) = session.news()
+    assert paused[0] == PAUSED
+    same = ("pause_id", "pause_reason", "paused_at", "phase", "nodeid", "worker", "seq")
+    assert paused[1] == {"method_name": "rate", **{name: stop[name] for name in same}}
+    reply = session.go_on(stop, action="skip", fake_result=0.2)
+    assert reply["outcomes"]["passed"] == 1
+    told = dict(session.news())
+    assert told.keys() == {RESUMED, COMPLETED}
+    resumed = {"pause_id": stop["pause_id"], "action": "skip", "by": "client"}
+    assert told[RESUMED] == {**resumed, "method_name": "rate", "seq": told[RESUMED]["seq"]}
+    assert (told[COMPLETED]["method_name"], told[COMPLETED]["status"]) == ("rate", "success")
+
+
+def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
+    """Plan, tests 95 and 100; those before a stop come before it."""
+    reply = session.end.call("test_run", nodeids=["test_it.py::test_prices"])
+    assert reply["outcomes"]["passed"] == 1
+    told = session.news()
+    assert [method for method, _ in told] == [COMPLETED, COMPLETED]
+    assert [params["status"] for _, params in told] == ["success", "exception"]
+    assert {params["method_name"] for _, params in told} == {"price"}
+    stop = session.run("test_failing")
+    (call, paused) = session.news()
+    assert (call[0], paused[0]) == (COMPLETED, PAUSED)
+    assert (paused[1]["method_name"], paused[1]["pause_reason"]) == ("test_failing", "test_failure")
+    assert session.go_on(stop)["outcomes"]["failed"] == 1
+
+
+def test_a_run_that_is_stopped_resumes_its_pauses(session: Session) -> None:
+    """`by: stop`."""
+    stop = session.run("test_failing")
+    session.end.call("test_stop")
+    (told,) = (params for method, params in session.news() if method == RESUMED)
+    assert (told["pause_id"], told["by"]) == (stop["pause_id"], "stop")
+    assert (told["method_name"], told["action"]) == ("test_failing", "continue")
+
+
+def test_a_process_that_dies_takes_its_pause_along(session: Session) -> None:
+    """`by: disconnect`; nobody took an action."""
+    stop = session.run("test_failing")
+    code = "import os; os._exit(3)"
+    evaluation = {"pause_id": stop["pause_id"], "expression": code}
+    asked = session.end.ask("tools/call", {"name": "breakpoint_repl_eval", "arguments": evaluation})
+    while session.end.receive().get("id") != asked:
+        pass
+    while session.end.call("debug_state")["state"] != "crashed":
+        pass
+    (told,) = (params for method, params in session.news() if method == RESUMED)
+    assert (told["pause_id"], told["method_name"]) == (stop["pause_id"], "test_failing")
+    assert (told["action"], told["by"]) == (None, "disconnect")
+
+
+@pytest.mark.full
+def test_a_pause_that_nobody_touches_is_told_when_its_lease_ends(make_project: MakeProject) -> None:
+    """`by: lease`."""
+    project = make_project(test_it=TESTS)
+    with front_end(project, "-p", "no:cacheprovider", "--cideldill-lease=0.2") as end:
+        end.initialize()
+        end.start("test_run", nodeids=["test_it.py::test_failing"])
+        while (message := end.receive()).get("method") != RESUMED:
+            pass
+    told = message["params"]
+    assert (told["method_name"], told["action"], told["by"]) == (
+        "test_failing",
+        "continue",
+        "lease",
+    )
+
+
+@pytest.mark.full
+def test_a_client_that_does_not_read_holds_up_nothing(make_project: MakeProject) -> None:
+    """Contract: notifications never block the test; what is too much is coalesced, stops are not.
+
+    The client starts to read when the test has done its work.
+    """
+    count = 45_000
+    project = make_project(test_it=MANY.format(count=count))
+    arguments = ("-p", "no:cacheprovider", "--cideldill-record-calls=test_it.price")
+    with front_end(project, *arguments) as end:
+        end.initialize()
+        asked = end.ask("tools/call", {"name": "test_run", "arguments": {}})
+        wait_until((project / "done").exists, "the test has done its work")
+        awaited = {asked, PAUSED}
+        while awaited:
+            message = end.receive()
+            awaited -= {message.get("id"), message.get("method")}
+        told = pushed(end.written)
+        dropped = end.call("timeline_get", limit=1)["dropped"]
+    assert told[-1][0] == PAUSED
+    calls = [params for method, params in told if method == COMPLETED]
+    assert len(calls) == len(told) - 1
+    assert sum(1 + params.get("coalesced", 0) for params in calls) == count - dropped
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Watching(ClientExtension):
+    """Collects what is pushed, by the last word of its method."""
+
+    identifier = "org.example/watching"
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    def notifications(self) -> list[NotificationBinding[Any]]:
+        """All methods of ours."""
+        return [self._binding(method) for method in (PAUSED, RESUMED, COMPLETED)]
+
+    def _binding(self, method: str) -> NotificationBinding[Any]:
+        async def handler(params: Params) -> None:
+            self.told.append((method, params.model_dump()))
+
+        return NotificationBinding(method=method, params_type=Params, handler=handler)
+
+
+@pytest.mark.full
+def test_a_client_of_the_library_gets_them_too(make_project: MakeProject) -> None:
+    project, watching = make_project(test_it=TESTS), Watching()
+    with connected(server(project), "legacy", extensions=[watching]) as agent:
+        (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
+        agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+    assert [method for method, _ in watching.told] == [PAUSED, RESUMED]
+    assert [params["pause_id"] for _, params in watching.told] == [stop["pause_id"]] * 2
+
+
+def test_a_client_of_the_newest_protocol_gets_none(make_project: MakeProject) -> None:
+    """Contract: 2026-07-28 forbids methods that it does not define; tools tell everything."""
+    project, watching = make_project(test_it=TESTS), Watching()
+    with connected(server(project), "2026-07-28", extensions=[watching]) as agent:
+        (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
+        agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+    assert watching.told == []

@@ -1,0 +1,275 @@
+"""`breakpoint_get_call_records` after real runs with `--cideldill-record-calls`.
+
+Expectations: contract, section 2 (row 12, Records); the plan's tests 53 to 61.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.driver import ToolError
+from tests.together.driver import connected
+from tests.together.driver import server
+from tests.together.workbench import Bench
+from tests.together.workbench import workbench
+
+pytestmark = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="recording needs sys.monitoring for now"
+)
+
+TOOL = "breakpoint_get_call_records"
+ROOM = 200_000
+"""Characters of a reply in which everything here has room."""
+
+SHOP = """
+    class EmptyCart(ValueError):
+        pass
+
+    class Cart:
+        def __init__(self, *prices):
+            self.prices = prices
+
+        def total(self, tax=0):
+            if not self.prices:
+                raise EmptyCart("nothing in it")
+            return add(self.prices, tax=tax)
+
+    def add(prices, *, tax):
+        return sum(prices) + tax
+
+    def price(amount):
+        return amount * 3
+
+    def untouched():
+        pass
+"""
+TESTS = """
+    import pytest
+    from shop import Cart, EmptyCart, price
+
+    def test_total():
+        assert Cart(1, 2).total(tax=3) == 6
+
+    def test_empty():
+        with pytest.raises(EmptyCart):
+            Cart().total()
+
+    def test_prices():
+        for amount in range(150):
+            price(amount)
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """After one run of `TESTS`, with everything in `shop` recorded."""
+    root = tmp_path_factory.mktemp("records") / "project"
+    with workbench(root, "--cideldill-record-calls=shop.*") as bench:
+        bench.write(shop=SHOP, test_shop=TESTS)
+        assert bench.run()["exit_code"] == 0
+        yield bench
+
+
+def records(bench: Bench, /, **options: Any) -> dict[str, Any]:
+    return bench.agent.call(TOOL, **{"max_chars": ROOM, **options})
+
+
+# --- the plan -----------------------------------------------------------------------------------
+
+
+def test_get_call_records_empty(make_project: MakeProject) -> None:
+    """Plan, 53: an empty list when no calls are recorded, before a run and after one."""
+    project = make_project(test_it="def test_it(): pass\n")
+    with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
+        before = agent.call(TOOL)
+        assert agent.call("test_run")["exit_code"] == 0
+        after = agent.call(TOOL)
+    for reply in (before, after):
+        assert (reply["calls"], reply["total_count"], reply["truncated"]) == ([], 0, False)
+
+
+def test_get_call_records_all(shop: Bench) -> None:
+    """Plan, 54: all of them, in the order in which they started, with what the contract names."""
+    calls = records(shop, nodeid="test_shop.py::test_total")["calls"]
+    assert [call["qualified_name"] for call in calls] == [
+        "shop.Cart.__init__",
+        "shop.Cart.total",
+        "shop.add",
+    ]
+    _, total, add = calls
+    assert (add["method_name"], add["status"], add["pretty_result"]) == ("add", "success", "6")
+    assert (add["pretty_args"], add["pretty_kwargs"]) == (["(1, 2)"], {"tax": "3"})
+    assert (add["parent_id"], add["exception"]) == (total["call_id"], None)
+    assert (add["nodeid"], add["run_id"], add["worker"]) == (
+        "test_shop.py::test_total",
+        "r1",
+        "main",
+    )
+    assert add["call_site"] == {"file": "shop.py", "line": 12}
+    assert total["call_site"] == {"file": "test_shop.py", "line": 6}
+    assert total["started_at"] <= add["started_at"] <= add["completed_at"]
+    assert add["completed_at"] <= total["completed_at"]
+    assert isinstance(add["thread"], int)
+    assert [len(cid) for cid in (*add["cids"]["args"], add["cids"]["result"])] == [128, 128]
+    assert set(add["cids"]["kwargs"]) == {"tax"}
+    assert add["cids"]["result"] == total["cids"]["result"]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("total", 2),
+        ("shop.Cart.total", 2),
+        ("shop:Cart.total", 2),
+        ("shop.py::Cart.total", 2),
+        ("shop.Cart.*", 4),
+        ("price", 150),
+        ("untouched", 0),
+        ("nowhere.total", 0),
+    ],
+)
+def test_get_call_records_filtered(shop: Bench, name: str, number: int) -> None:
+    """Plan, 55: by `function_name`, in every form that the contract names."""
+    reply = records(shop, function_name=name)
+    assert reply["total_count"] == number
+    names = {call["method_name"] for call in reply["calls"]}
+    assert names <= {"total", "__init__", "price"}
+
+
+def test_get_call_records_with_limit(shop: Bench) -> None:
+    """Plan, 56: the newest of them, oldest first."""
+    calls = records(shop, function_name="price", limit=3)["calls"]
+    assert [call["pretty_args"] for call in calls] == [["147"], ["148"], ["149"]]
+
+
+def test_get_call_records_with_exception(shop: Bench) -> None:
+    """Plan, 57: exceptions are told by type and message, and can be asked for."""
+    reply = records(shop, status="exception")
+    (call,) = reply["calls"]
+    assert (call["qualified_name"], call["status"]) == ("shop.Cart.total", "exception")
+    assert call["exception"] == {"type": "shop.EmptyCart", "message": "nothing in it"}
+    assert (call["pretty_result"], call["cids"]["result"]) == (None, None)
+    assert reply["total_count"] == 1
+
+
+def test_get_call_records_default_limit_100(shop: Bench) -> None:
+    """Plan, 58."""
+    assert len(records(shop)["calls"]) == 100
+
+
+def test_get_call_records_total_count(shop: Bench) -> None:
+    """Plan, 59: before the limit and before the cut to size; `debug_state` counts the same."""
+    for options in ({}, {"limit": 1}, {"limit": 1_000}, {"max_chars": 1_000}):
+        assert records(shop, **options)["total_count"] == 155
+    assert shop.agent.call("debug_state")["counts"]["records"] == 155
+
+
+def test_get_call_records_truncated_flag(shop: Bench) -> None:
+    """Plan, 60: true when older ones were left out, by the limit or by the size."""
+    assert records(shop, function_name="price", limit=149)["truncated"]
+    assert not records(shop, function_name="price", limit=150, max_chars=ROOM)["truncated"]
+    assert records(shop, function_name="price", limit=150, max_chars=8_000)["truncated"]
+    assert not records(shop, function_name="untouched")["truncated"]
+
+
+def test_get_call_records_limit_zero_is_error(shop: Bench) -> None:
+    """Plan, 61."""
+    refused = shop.agent.refused(TOOL, limit=0)
+    assert (refused["error"], refused["parameter"]) == ("invalid_limit", "limit")
+
+
+# --- ours ---------------------------------------------------------------------------------------
+
+
+def test_one_pages_back_through_all_records(shop: Bench) -> None:
+    """Contract, rule 6: `before`; a page has the default size."""
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        reply = records(shop, function_name="price", max_chars=20_000, **cursor)
+        assert len(json.dumps(reply, ensure_ascii=False, separators=(",", ":"))) <= 20_000
+        seen = [call["pretty_args"][0] for call in reply["calls"]] + seen
+        if not reply["truncated"]:
+            break
+        cursor = {"before": reply["next_before"]}
+    assert seen == [str(amount) for amount in range(150)]
+
+
+def test_a_call_that_is_paused_is_running_and_ends_in_place(
+    make_project: MakeProject,
+) -> None:
+    """Contract, section 2: `status`; a record stands where its call started."""
+    project = make_project(shop=SHOP, test_shop=TESTS)
+    with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
+        agent.call("breakpoint_add", function_name="shop.add")
+        reply = agent.call("test_run", nodeids=["test_shop.py::test_total"])
+        (stop,) = reply["stops"]
+        now = agent.call(TOOL, max_chars=ROOM)
+        told = {call["method_name"]: call for call in now["calls"]}
+        assert (told["__init__"]["status"], told["total"]["status"]) == ("success", "running")
+        assert (told["total"]["completed_at"], told["total"]["pretty_result"]) == (None, None)
+        reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+        assert reply["exit_code"] == 0
+        calls = agent.call(TOOL, max_chars=ROOM)["calls"]
+    assert [(call["method_name"], call["status"]) for call in calls] == [
+        ("__init__", "success"),
+        ("total", "success"),
+        ("add", "success"),
+    ]
+    assert calls[1]["call_id"] == told["total"]["call_id"]
+
+
+def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
+    make_project: MakeProject,
+) -> None:
+    """Contract, section 2: `breakpoint_add` with `behavior: go` records; complete across runs."""
+    project = make_project(shop=SHOP, test_shop=TESTS)
+    with connected(server(project)) as agent:
+        agent.call("breakpoint_add", function_name="add", behavior="go")
+        for _ in range(2):
+            reply = agent.call("test_run", nodeids=["test_shop.py::test_total"])
+            assert reply["exit_code"] == 0
+        reply = agent.call(TOOL, function_name="shop.add")
+    assert [(call["run_id"], call["pretty_result"]) for call in reply["calls"]] == [
+        ("r1", "6"),
+        ("r2", "6"),
+    ]
+
+
+def test_a_call_that_never_ends_stays_running(make_project: MakeProject) -> None:
+    """Its process is gone; nobody will tell its end."""
+    project = make_project(
+        shop="import os\ndef work(): leave()\ndef leave(): os._exit(3)\n",
+        test_shop="from shop import work\ndef test_it(): work()\n",
+    )
+    with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
+        agent.call("breakpoint_add", function_name="shop.leave")
+        (stop,) = agent.call("test_run")["stops"]
+        with contextlib.suppress(ToolError):  # the process may be gone before it has answered
+            agent.call("breakpoint_continue", pause_id=stop["pause_id"])
+        assert agent.call("breakpoint_wait")["state"] == "crashed"
+        calls = agent.call(TOOL, function_name="work")["calls"]
+    assert [call["status"] for call in calls] == ["running"]
+
+
+def test_secrets_are_in_no_record(make_project: MakeProject) -> None:
+    """Contract, section 8: redaction comes before anything is sent."""
+    project = make_project(
+        shop="def login(user, password): return {'token': password + user}\n",
+        test_shop="from shop import login\n"
+        "def test_it(): assert login('ann', password='hunter2-hunter2')\n",
+    )
+    with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
+        assert agent.call("test_run")["exit_code"] == 0
+        reply = agent.call(TOOL)
+    assert "hunter2" not in json.dumps(reply)
+    (call,) = reply["calls"]
+    assert "redacted" in json.dumps([call["pretty_args"], call["pretty_kwargs"]])
+    assert "redacted" in call["pretty_result"]
