@@ -32,6 +32,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 _MODIFY = "modify"
 
+Load = Callable[[str], Any]
+"""Makes a kept object anew, by its content id; raises `cid_not_found`."""
+
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -77,6 +80,7 @@ def resolve_call(
     signature: str,
     touched: bool,
     find: Callable[[str], object],
+    load: Load,
 ) -> Resolution:
     """How an intercepted call goes on.
 
@@ -88,6 +92,7 @@ def resolve_call(
         signature: As the client was told.
         touched: Whether an evaluation may have assigned parameters.
         find: Finds a replacement by name; raises refusals.
+        load: Makes kept objects anew.
 
     Returns:
         A resolution whose value is `(args, kwargs)` (None: as they came), of a replaced call
@@ -100,18 +105,18 @@ def resolve_call(
     """
     action = check_action("before", command)
     if action == "skip":
-        return Resolution("skip", value=decode(command.fake_result, frame))
+        return Resolution("skip", value=decode(command.fake_result, frame, load))
     if action == "raise":
         return Resolution("raise", value=make_exception(command, frame))
     arguments = arguments_of(frame) if touched else None
     if command.modified_args is not None or command.modified_kwargs is not None:
-        arguments = _modified(command, frame, _signature(function, code), signature)
+        arguments = _modified(command, frame, _signature(function, code), signature, load)
     if action == "replace":
         return Resolution("replace", value=(find(command.replacement_function), arguments))
     return Resolution(value=arguments)
 
 
-def resolve_completion(phase: str, command: Resume, frame: FrameType) -> Resolution:
+def resolve_completion(phase: str, command: Resume, frame: FrameType, load: Load) -> Resolution:
     """How a call that returned (`after`) or raised (`exception`) goes on.
 
     Returns:
@@ -122,7 +127,7 @@ def resolve_completion(phase: str, command: Resume, frame: FrameType) -> Resolut
     """
     action = check_action(phase, command)
     if action == "skip":
-        return Resolution("skip", value=decode(command.fake_result, frame))
+        return Resolution("skip", value=decode(command.fake_result, frame, load))
     if action == "raise":
         return Resolution("raise", value=make_exception(command, frame))
     return Resolution()
@@ -140,13 +145,15 @@ def resolve_line(command: Resume, frame: FrameType) -> Resolution:
 
 
 def _modified(
-    command: Resume, frame: FrameType, signature: inspect.Signature, told: str
+    command: Resume, frame: FrameType, signature: inspect.Signature, told: str, load: Load
 ) -> Arguments:
     """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
     args, kwargs = arguments_of(frame)
-    named = {key: decode(value, frame) for key, value in (command.modified_kwargs or {}).items()}
+    named = {
+        key: decode(value, frame, load) for key, value in (command.modified_kwargs or {}).items()
+    }
     if command.modified_args is not None:
-        args = tuple(decode(command.modified_args, frame))
+        args = tuple(decode(command.modified_args, frame, load))
     else:
         by_position = list(signature.parameters.values())[: len(args)]
         args = (
@@ -178,14 +185,15 @@ def _signature(function: FunctionType, code: CodeType) -> inspect.Signature:
     return inspect.signature(bare)
 
 
-def decode(value: Any, frame: FrameType) -> Any:
-    """A JSON value with `{"$eval": …}` evaluated in the frame and `{"$literal": …}` unwrapped.
+def decode(value: Any, frame: FrameType, load: Load) -> Any:
+    """A JSON value with its `{"$eval": …}` evaluated in the frame, `{"$cid": …}` made anew and
+    `{"$literal": …}` unwrapped.
 
     Raises:
         Refusal: `invalid_arguments`, when an expression raises; `cid_not_found` for a `$cid`.
     """
     if isinstance(value, list):
-        return [decode(item, frame) for item in value]
+        return [decode(item, frame, load) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
@@ -194,10 +202,8 @@ def decode(value: Any, frame: FrameType) -> Any:
         if "$eval" in value:
             return _evaluated(value["$eval"], frame)
         if "$cid" in value:
-            raise Refusal(
-                ErrorCode.CID_NOT_FOUND, f"no stored object {value['$cid']!r}", cid=value["$cid"]
-            )
-    return {key: decode(item, frame) for key, item in value.items()}
+            return load(str(value["$cid"]))
+    return {key: decode(item, frame, load) for key, item in value.items()}
 
 
 def _evaluated(source: Any, frame: FrameType) -> Any:

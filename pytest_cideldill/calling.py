@@ -7,10 +7,14 @@ Runs on the calling threads. Which call is intercepted, and by which breakpoint,
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
+from itertools import islice
+from itertools import repeat
 from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
+from pytest_cideldill.capture.calls import MAX_ARGUMENTS
 from pytest_cideldill.capture.calls import describe_call
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import visible_stack
@@ -18,6 +22,7 @@ from pytest_cideldill.capture.frames import visible_traceback
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
+from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
@@ -41,6 +46,7 @@ class Calls:
         lens: Shows values.
         pauses: Parks threads.
         recording: Is told what the event source can't see.
+        keeping: Keeps the arguments of calls that pause.
         guest: Runs our side of a hit.
         warn: Told once what can't be done.
     """
@@ -50,12 +56,14 @@ class Calls:
         lens: Lens,
         pauses: Pauses,
         recording: Recording,
+        keeping: Keeping,
         guest: Guest,
         warn: Callable[[str], None],
     ) -> None:
         self._lens = lens
         self._pauses = pauses
         self._recording = recording
+        self._keeping = keeping
         self._guest = guest
         self._warn = warn
 
@@ -65,6 +73,8 @@ class Calls:
         data = self._describe(call)
         begun = self._recording.begin(call.path, data, call.frame)
         data["call_id"] = self._recording.id_of(begun)
+        if call.reason is not None:
+            self._guest(lambda: self._keep(call, begun))
         resolution = Resolution()
         if call.reason is not None:
             resolution = self._guest(lambda: self._pause_before(call, data))
@@ -165,6 +175,18 @@ class Calls:
         caller = frames[1] if len(frames) > 1 else None
         return describe_call(call.function, call.code, call.args, call.kwargs, caller, self._lens)
 
+    def _keep(self, call: Call, begun: Begun) -> Resolution:
+        """At a pause everything is tried to pickle the arguments, under the limits."""
+        names = call.code.co_varnames[: call.code.co_argcount]
+        capture = self._keeping.objects.capture
+        named = zip(call.args[:MAX_ARGUMENTS], chain(names, repeat("")), strict=False)
+        more = islice(call.kwargs.items(), MAX_ARGUMENTS)
+        begun.frozen = (
+            [capture(value, name) for value, name in named],
+            {name: capture(value, name) for name, value in more},
+        )
+        return Resolution()
+
     def _pause_before(self, call: Call, data: dict[str, Any]) -> Resolution:
         assert call.reason is not None
         return self._pauses.pause(
@@ -180,6 +202,7 @@ class Calls:
                 signature=data["signature"],
                 touched=pause.touched,
                 find=lambda name: find_replacement(name, self._lens.project),
+                load=self._keeping.load,
             ),
         )
 
@@ -190,7 +213,9 @@ class Calls:
             "breakpoint",
             visible_stack(call.frame, self._lens.project),
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
-            lambda command, _pause: resolve_completion("after", command, call.frame),
+            lambda command, _pause: resolve_completion(
+                "after", command, call.frame, self._keeping.load
+            ),
             names={"__return__": result},
         )
 
@@ -205,7 +230,9 @@ class Calls:
             "exception",
             frames,
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
-            lambda command, _pause: resolve_completion("exception", command, frames[0]),
+            lambda command, _pause: resolve_completion(
+                "exception", command, frames[0], self._keeping.load
+            ),
             lines=lines,
             names={"__exception__": error},
         )

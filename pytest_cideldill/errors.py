@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     INVALID_ACTION = "invalid_action"
     INVALID_ARGUMENTS = "invalid_arguments"
     INVALID_EXCEPTION_TYPE = "invalid_exception_type"
+    INVALID_PATH = "invalid_path"
     CID_NOT_FOUND = "cid_not_found"
     MISSING_EXPRESSION = "missing_expression"
     SESSION_NOT_FOUND = "session_not_found"

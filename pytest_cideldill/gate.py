@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from dataclasses import field
+from os import getpid as _getpid  # tests patch `os`
 from types import FrameType
 from typing import Any
 
@@ -191,3 +192,32 @@ def pause_not_found(pause_id: str) -> Refusal:
         pause_id=pause_id,
         reason="already_resumed",
     )
+
+
+def namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, Any]]:
+    """A REPL session of the pause; without an id its first one, made when there is none."""
+    if session_id is None:
+        session_id = next(iter(pause.namespaces), None)
+    if session_id is None:
+        session_id = f"{_getpid()}-{clock.wall():.6f}"
+        pause.namespaces[session_id] = dict(pause.names)
+        pause.report["repl_sessions"].append(session_id)
+    if session_id not in pause.namespaces:
+        raise Refusal(
+            ErrorCode.SESSION_NOT_FOUND,
+            f"no REPL session {session_id!r} at pause {pause.id}; leave session_id out to use the "
+            "pause's own",
+            session_id=session_id,
+        )
+    return session_id, pause.namespaces[session_id]
+
+
+def frame_of(pause: Pause, index: int) -> FrameType:
+    """A frame of the pause, 0 being the innermost; refuses others as `invalid_frame`."""
+    if not 0 <= index < len(pause.frames):
+        raise Refusal(
+            ErrorCode.INVALID_FRAME,
+            f"frame_index {index} is outside 0 to {len(pause.frames) - 1}",
+            frame_index=index,
+        )
+    return pause.frames[index]

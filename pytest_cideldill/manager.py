@@ -25,6 +25,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.pausing import Send
 from pytest_cideldill.pausing import internal_error
@@ -44,6 +45,7 @@ from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Interrupt
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import ReleaseAll
@@ -62,6 +64,8 @@ class BreakpointManager:
         guard: Shared with `pauses`.
         pauses: Parks threads.
         recording: Which calls are recorded.
+        overtime: Limits what expressions may take.
+        keeping: The objects that clients can inspect.
         send: Where events go.
         add_row: Where the hot path leaves what it has to tell.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
@@ -73,6 +77,8 @@ class BreakpointManager:
         guard: EvaluationGuard,
         pauses: Pauses,
         recording: Recording,
+        overtime: Overtime,
+        keeping: Keeping,
         send: Send,
         add_row: Callable[[tuple[Any, ...]], None],
         *,
@@ -83,13 +89,14 @@ class BreakpointManager:
         self._send = send
         self._passive = passive
         self._lock = allocate_lock()
-        calls = Calls(lens, pauses, recording, self._guest, self.warn)
+        calls = Calls(lens, pauses, recording, keeping, self._guest, self.warn)
         self._probes = FunctionProbes(
             lens.project, guard, calls.handle, self.warn, self._record, self._unrecord
         )
         self._recording = recording
         self._guard = guard
-        self._overtime = Overtime(guard)
+        self._overtime = overtime
+        self._keeping = keeping
         surroundings = Surroundings(
             lens, self._overtime, pauses.position, add_row, self._on_line_stop
         )
@@ -140,6 +147,8 @@ class BreakpointManager:
                 self.pauses.resume(command)
             case Evaluate():
                 self.pauses.evaluate(command)
+            case Inspect():
+                self.pauses.inspect(command)
             case Interrupt():
                 self.pauses.interrupt(command.request)
             case ReleaseAll():
@@ -265,14 +274,12 @@ class BreakpointManager:
             self._probes.disarm()
             self._lines.disarm()
         self._guard.pin(False)
+        self._overtime.close()
 
     def look_around(self) -> list[Event]:
-        """What is to be done now and then; on the I/O thread, before it sends.
-
-        Ends expressions that take too long, disarms tracepoints that are done, and tells how often
-        lines were passed.
-        """
+        """What is to be done now and then, before something is sent; on the I/O thread."""
         self._overtime.check()
+        self._keeping.write()
         if not self._lines.are_any:
             return []
         if self._lock.acquire(False):  # else it is done the next time
@@ -285,7 +292,7 @@ class BreakpointManager:
     @property
     def looks_around_s(self) -> float | None:
         """How often `look_around` must be called although nothing is sent; None: never."""
-        return CHECK_S if self._lines.are_any else None
+        return CHECK_S if self._lines.are_any or self._probes.are_any else None
 
     def warn(self, message: str) -> None:
         """Tell a failure of our own, or of a condition, once."""
@@ -297,6 +304,7 @@ class BreakpointManager:
         """In a forked child: nobody would ever release a pause there."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
         self.pauses.forget()
+        self._keeping.forget()
         self._probes.disarm()
         self._lines.disarm()
 

@@ -35,11 +35,15 @@ from pytest_cideldill.gate import Job
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
+from pytest_cideldill.gate import frame_of
+from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
@@ -81,6 +85,7 @@ class Pauses:
         send: Where events go.
         lease_s: Seconds that an untouched pause lasts.
         around_pause: Entered on a thread while it is parked.
+        keeping: The objects that clients can inspect.
         before_stop: Called on a thread before it is told that it stops.
         flush: Waits, for a moment, until what was sent has left: the program may end at once.
     """
@@ -94,6 +99,7 @@ class Pauses:
         send: Send,
         lease_s: float,
         around_pause: Callable[[], AbstractContextManager[None]],
+        keeping: Keeping | None = None,
         before_stop: Callable[[], None] = lambda: None,
         flush: Callable[[], object] = lambda: None,
     ) -> None:
@@ -104,6 +110,7 @@ class Pauses:
         self._send = send
         self._before_stop = before_stop
         self._flush = flush
+        self._keeping = keeping
         self._numbers = itertools.count(1)
         self._gate = Gate(lease_s, around_pause, self._on_stopped, self._on_resumed)
         # Request → its evaluation; filled when the request arrives, so that an interrupt finds it.
@@ -216,6 +223,16 @@ class Pauses:
 
         self._submit(command, work)
 
+    def inspect(self, command: Inspect) -> None:
+        """Have a kept object described by the parked thread."""
+
+        def work(_pause: Pause) -> None:
+            assert self._keeping is not None
+            found = self._keeping.inspect(command.cid, command.path, command.depth)
+            self.reply(command.request, result=found)
+
+        self._submit(command, work)
+
     def interrupt(self, request: int) -> None:
         """End an evaluation that takes too long; unknown requests are over already."""
         if (interruptor := self._evaluations.get(request)) is not None:
@@ -245,7 +262,7 @@ class Pauses:
             error = {**error, "message": self._lens.text(error["message"])}
         self._send(Replied(request, result, error), urgent=True)
 
-    def _submit(self, command: Resume | Evaluate, work: Work) -> None:
+    def _submit(self, command: Resume | Evaluate | Inspect, work: Work) -> None:
         """Hand work to the parked thread; a failure there is answered, and it stays parked.
 
         Raises:
@@ -275,19 +292,23 @@ class Pauses:
     def _evaluated(
         self, command: Evaluate, pause: Pause, interruptor: Interruptor
     ) -> dict[str, Any]:
-        frame = _frame_of(pause, command.frame_index)
-        session_id, namespace = _namespace_of(pause, command.session_id)
+        frame = frame_of(pause, command.frame_index)
+        session_id, namespace = namespace_of(pause, command.session_id)
         pause.touched = True
         done = evaluate(
             command.expression, frame, namespace, guard=self._guard, interruptor=interruptor
         )
         notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
+        cid = None
+        if self._keeping is not None and done.output and not done.is_error:
+            cid = self._keeping.objects.capture(done.value).cid
         return {
             "session_id": session_id,
             "output": self._lens.text(done.output),
             "stdout": self._lens.text(done.stdout),
             "is_error": done.is_error,
             "timed_out": done.timed_out,
+            "result_cid": cid,
             "lease_expires_at": pause.report["lease_expires_at"],
         }
 
@@ -299,37 +320,9 @@ def internal_error(error: Exception) -> Refusal:
     )
 
 
-def _namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, Any]]:
-    """A REPL session of the pause; without an id its first one, made when there is none."""
-    if session_id is None:
-        session_id = next(iter(pause.namespaces), None)
-    if session_id is None:
-        session_id = f"{_getpid()}-{clock.wall():.6f}"
-        pause.namespaces[session_id] = dict(pause.names)
-        pause.report["repl_sessions"].append(session_id)
-    if session_id not in pause.namespaces:
-        raise Refusal(
-            ErrorCode.SESSION_NOT_FOUND,
-            f"no REPL session {session_id!r} at pause {pause.id}; leave session_id out to use the "
-            "pause's own",
-            session_id=session_id,
-        )
-    return session_id, pause.namespaces[session_id]
-
-
 def _only_continue(command: Resume, pause: Pause) -> Resolution:
     check_action(pause.phase, command)
     return Resolution()
-
-
-def _frame_of(pause: Pause, index: int) -> FrameType:
-    if not 0 <= index < len(pause.frames):
-        raise Refusal(
-            ErrorCode.INVALID_FRAME,
-            f"frame_index {index} is outside 0 to {len(pause.frames) - 1}",
-            frame_index=index,
-        )
-    return pause.frames[index]
 
 
 def _thread_name(ident: int) -> str:

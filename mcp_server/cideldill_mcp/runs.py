@@ -81,6 +81,11 @@ class Runs:
         return next(reversed(self._runs.values()), None)
 
     @property
+    def directory(self) -> Path:
+        """The private folder of this server, where processes keep their objects."""
+        return Path(self._hub.directory)
+
+    @property
     def active(self) -> Run | None:
         """The test run that has not ended."""
         newest = self.newest

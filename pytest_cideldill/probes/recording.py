@@ -21,6 +21,8 @@ from pytest_cideldill import clock
 from pytest_cideldill.capture.calls import Parameters
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.objects import Frozen
+from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
@@ -51,12 +53,14 @@ class Begun:
         altered: What a client changed: `args`, `result` or `exception`.
         replaced_by: Dotted path of the function that was called instead.
         is_told: Whether the log has it as running.
+        frozen: The arguments, as they were, for their content ids.
     """
 
     __slots__ = (
         "altered",
         "args",
         "caller",
+        "frozen",
         "is_told",
         "kwargs",
         "name",
@@ -89,6 +93,7 @@ class Begun:
         self.altered: str | None = None
         self.replaced_by: str | None = None
         self.is_told = False
+        self.frozen: tuple[list[Frozen], dict[str, Frozen]] = ([], {})
 
 
 class Recording:
@@ -100,6 +105,7 @@ class Recording:
         add: Takes a row per call that ended, and per call that runs while something stops.
         position: Tells the test.
         prefix: What the ids of calls begin with: `r1.main`.
+        objects: Takes arguments and results for their content ids.
     """
 
     def __init__(
@@ -109,7 +115,9 @@ class Recording:
         add: Callable[[Row], None],
         position: Position,
         prefix: str = "r0.main",
+        objects: Objects | None = None,
     ) -> None:
+        self._objects = objects
         self._patterns = tuple(patterns)
         self._lens = lens
         self._add = add
@@ -196,7 +204,7 @@ class Recording:
         for begun in list(self._running.values()):
             if not begun.is_told:
                 begun.is_told = True
-                self._add((self.told, begun, "running", None, None, None))
+                self._add((self.told, begun, "running", None, None, None, None))
 
     def id_of(self, begun: Begun) -> str:
         """The contract's `call_id`."""
@@ -206,6 +214,7 @@ class Recording:
         parameters = Parameters(code, self._lens)
         generates = code.co_flags & _GENERATES
         next_number, running, announced = self._next_number, self._running, self._announced
+        freeze = None if self._objects is None else self._objects.freeze
 
         def on_start(frame: FrameType) -> object:
             begun = _expected(announced, code) if announced else None
@@ -213,6 +222,8 @@ class Recording:
                 args, kwargs = parameters.shown(frame)
                 nodeid = self._position.nodeid
                 begun = Begun(next_number(), name, args, kwargs, self._caller(frame), nodeid)
+                if freeze is not None:
+                    begun.frozen = parameters.frozen(frame, freeze)
                 running[begun.number] = begun
             if not generates:  # a generator is left at a yield, and others run meanwhile
                 _current.set(begun.number)
@@ -246,20 +257,22 @@ class Recording:
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
         ended_at = clock.wall()
         if error is None:
-            self._add((self.told, begun, "success", ended_at, self._lens.show(result), None))
+            frozen = None if self._objects is None else self._objects.freeze(result)
+            shown = self._lens.show(result)
+            self._add((self.told, begun, "success", ended_at, shown, None, frozen))
         else:
             told = raised(error, self._lens)
-            self._add((self.told, begun, "exception", ended_at, None, told))
+            self._add((self.told, begun, "exception", ended_at, None, told, None))
 
     # --- on the I/O thread ------------------------------------------------------------------
 
     def told(self, row: Row) -> dict[str, Any]:
         """An event of type `call` (contract, section 2, Records) from a row.
 
-        A row is `(told, Begun, status, completed at, result, exception)`. A call that was told as
-        running is told again, under its id, when it ended.
+        A row is `(told, Begun, status, completed at, result, exception, frozen result)`. A call
+        that was told as running is told again, under its id, when it ended.
         """
-        _, begun, status, completed_at, result, exception = row
+        _, begun, status, completed_at, result, exception, frozen = row
         values: dict[str, Any] = {
             "type": "call",
             "ts": begun.started_at,
@@ -275,6 +288,7 @@ class Recording:
             "nodeid": begun.nodeid,
             "thread": begun.thread,
             "call_site": self._site(begun),
+            "cids": self._cids(begun, frozen),
         }
         if result is not None:
             values["pretty_result"] = result
@@ -285,6 +299,17 @@ class Recording:
             if getattr(begun, name) is not None:
                 values[name] = getattr(begun, name)
         return values
+
+    def _cids(self, begun: Begun, result: Frozen | None) -> dict[str, Any] | None:
+        if self._objects is None:
+            return None
+        identify = self._objects.identify
+        args, kwargs = begun.frozen
+        return {
+            "args": [identify(each).cid for each in args],
+            "kwargs": {name: identify(each).cid for name, each in kwargs.items()},
+            "result": None if result is None else identify(result).cid,
+        }
 
     def _site(self, begun: Begun) -> dict[str, Any] | None:
         if begun.caller is None:

@@ -11,16 +11,20 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link import SocketLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
@@ -135,7 +139,15 @@ def _switch_on(
     listing = configure.list_nodeids
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     identity = Identity(invitation.run_id, worker)
-    engine = _engine(config, connected, decoder, configure, identity, passive=controls or listing)
+    engine = _engine(
+        config,
+        connected,
+        decoder,
+        configure,
+        identity,
+        invitation.directory,
+        passive=controls or listing,
+    )
     manager, link = engine.manager, engine.link
     for command in commands[1:]:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
@@ -154,7 +166,7 @@ def _switch_on(
         plugins.append(PostMortem(manager, configure.pause_on))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    config.add_cleanup(lambda: _leave(manager, link, position))
+    config.add_cleanup(lambda: _leave(engine, position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,7 @@ class _Engine:
 
     manager: BreakpointManager
     link: SocketLink
+    keeping: Keeping
     clock: PauseClock
     redactor: Redactor
     settings: Settings
@@ -174,6 +187,7 @@ def _engine(
     decoder: FrameDecoder,
     configure: Configure,
     identity: Identity,
+    directory: str,
     *,
     passive: bool,
 ) -> _Engine:
@@ -188,12 +202,23 @@ def _engine(
         on_lost=lambda: manager.release("disconnect"),
         decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
+        # In this order: an object is written before the event that names it leaves.
         collect=lambda: [*rows.take(), *manager.look_around()],
         collects_every_s=lambda: manager.looks_around_s,
     )
     rows = RowLog(link.nudge)
     guard = EvaluationGuard()
     position = Position()
+    overtime = Overtime(guard)
+    keeping = Keeping(
+        os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects"),
+        redactor,
+        bytes.fromhex(configure.tag_key),
+        guard,
+        settings.limits,
+        overtime.limited(_call, late=None),
+        lambda: link.flush(RESUME_S),
+    )
     pauses = Pauses(
         identity,
         position,
@@ -202,21 +227,35 @@ def _engine(
         link.send,
         configure.lease_s,
         clock.paused,
+        keeping,
         before_stop=lambda: recording.tell_running(),
         flush=lambda: link.flush(RESUME_S),
     )
     recorded = () if passive else configure.record_calls
-    recording = Recording(recorded, lens, rows.add, position, identity.prefix)
+    recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
     manager = BreakpointManager(
-        lens, guard, pauses, recording, link.send, rows.add, passive=passive
+        lens,
+        guard,
+        pauses,
+        recording,
+        overtime,
+        keeping,
+        link.send,
+        rows.add,
+        passive=passive,
     )
-    return _Engine(manager, link, clock, redactor, settings)
+    return _Engine(manager, link, keeping, clock, redactor, settings)
 
 
-def _leave(manager: BreakpointManager, link: SocketLink, position: PositionFile | None) -> None:
-    manager.release("stop")
-    link.send(Departed())
-    link.close(GOODBYE_S)
+def _call(work: Callable[[], Pickled]) -> Pickled | None:
+    return work()
+
+
+def _leave(engine: _Engine, position: PositionFile | None) -> None:
+    engine.manager.release("stop")
+    engine.link.send(Departed())
+    engine.link.close(GOODBYE_S)
+    engine.keeping.close()
     if position is not None:
         position.close()
 

@@ -17,6 +17,7 @@ from pytest_cideldill.wire.commands import Begin
 from pytest_cideldill.wire.commands import Command
 from pytest_cideldill.wire.commands import Configure
 from pytest_cideldill.wire.commands import Evaluate
+from pytest_cideldill.wire.commands import Inspect
 from pytest_cideldill.wire.commands import Interrupt
 from pytest_cideldill.wire.commands import ReleaseAll
 from pytest_cideldill.wire.commands import RemoveBreakpoint
@@ -60,6 +61,7 @@ __all__ = [
     "Event",
     "Finished",
     "Hello",
+    "Inspect",
     "InternalErrorRaised",
     "Interrupt",
     "Interrupted",

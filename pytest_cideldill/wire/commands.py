@@ -114,6 +114,17 @@ class Evaluate:
 
 
 @dataclass(frozen=True, slots=True)
+class Inspect:
+    """Describe a kept object, deeper than its snapshot, on a parked thread."""
+
+    request: int
+    pause_id: str
+    cid: str
+    path: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupt:
     """End the evaluation that the command `request` started. Not answered itself."""
 
@@ -136,6 +147,7 @@ Command = (
     | RemoveBreakpoint
     | Resume
     | Evaluate
+    | Inspect
     | Interrupt
     | ReleaseAll
     | Refused

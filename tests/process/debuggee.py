@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 from _queue import Empty
 from _queue import SimpleQueue
@@ -17,7 +18,10 @@ from typing import Any
 from typing import TypeVar
 
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.link import DirectLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
@@ -83,15 +87,21 @@ class Debuggee:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self._replies: dict[int, SimpleQueue[Replied]] = {}
         self._requests = itertools.count(1)
-        lens = Lens(Project(str(ROOT)), Redactor(environ={}))
+        redactor = Redactor(environ={})
+        lens = Lens(Project(str(ROOT)), redactor)
         position = Position()
         recording = Recording((), lens, RowLog(lambda: None).add, position)
         guard, send = EvaluationGuard(), DirectLink(self._take).send
         self.pauses = Pauses(
             Identity("r1", "main"), position, lens, guard, send, lease_s, contextlib.nullcontext
         )
+        overtime = Overtime(guard)
+        keeping = Keeping(
+            os.devnull, redactor, b"key", guard, DEFAULTS, lambda work: work(), lambda: None
+        )
+        add = RowLog(lambda: None).add
         self.manager = BreakpointManager(
-            lens, guard, self.pauses, recording, send, RowLog(lambda: None).add
+            lens, guard, self.pauses, recording, overtime, keeping, send, add
         )
 
     def _take(self, event: Event) -> None:

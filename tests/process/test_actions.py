@@ -51,6 +51,10 @@ def somewhere() -> FrameType:
 FRAME = somewhere()
 
 
+def unknown(cid: str) -> Any:
+    raise Refusal(ErrorCode.CID_NOT_FOUND, "unknown", cid=cid)
+
+
 def command(action: str = "continue", **how: Any) -> Resume:
     return Resume(1, "r1.main.1", action, **how)
 
@@ -128,7 +132,7 @@ def test_modified_arguments_go_with_a_call_that_happens(
 )
 def test_a_value_is_json_with_marks_at_any_depth(value: Any, decoded: Any) -> None:
     """`$eval` in the paused frame, nested scopes included; `$literal` escapes."""
-    assert decode(value, FRAME) == decoded
+    assert decode(value, FRAME, unknown) == decoded
 
 
 @pytest.mark.parametrize(
@@ -149,14 +153,14 @@ def test_a_value_is_json_with_marks_at_any_depth(value: Any, decoded: Any) -> No
 def test_an_expression_that_fails_is_refused_with_its_error(source: Any, told: str) -> None:
     """Also what is no `Exception`: pytest's own outcomes must not leave the paused thread."""
     with pytest.raises(Refusal, match=told) as caught:
-        decode([{"$eval": source}], FRAME)
+        decode([{"$eval": source}], FRAME, unknown)
     assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
 
 
 def test_a_stored_object_that_is_not_there_is_refused() -> None:
     """`cid_not_found`; the store comes with a later issue."""
     with pytest.raises(Refusal) as caught:
-        decode({"$cid": "abc"}, FRAME)
+        decode({"$cid": "abc"}, FRAME, unknown)
     assert (caught.value.code, caught.value.extra) == (ErrorCode.CID_NOT_FOUND, {"cid": "abc"})
 
 

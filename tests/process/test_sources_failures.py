@@ -23,6 +23,7 @@ from _pytest.outcomes import Failed
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
+from pytest_cideldill.sources.events import engine
 from pytest_cideldill.sources.events import open_source
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS
@@ -559,6 +560,17 @@ def check_one_tool_id_does_everything_that_two_do() -> None:
             monitoring.free_tool_id(tool)
     assert consumer.hits == ["one line", "one line", "second", "second", "one line"]
     assert len(ends) == 1
+
+
+def check_the_engine_that_is_named_is_the_one_that_is_opened() -> None:
+    """Contract, section 4: `engine` says which, and why, before anything is opened."""
+    named = engine()
+    with opened(Consumer()) as source:
+        module = type(source).__module__.rpartition(".")[2]
+    assert named["name"] == {"monitoring": "sys.monitoring", "tracing": "sys.settrace"}[module]
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert named["why"].startswith(f"Python {version} has ")
+    assert named["why"].endswith(".")
 
 
 # --- forks ----------------------------------------------------------------------------------------

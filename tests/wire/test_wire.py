@@ -111,7 +111,7 @@ def test_kinds_are_named_after_their_classes() -> None:
         "worker_lost", "redaction_chosen", "warned", "interrupted", "internal_error_raised",
         "finished", "departed", "replied", "refused", "configure", "begin",
         "add_breakpoint", "set_default_behavior", "add_line", "remove_breakpoint", "resume",
-        "evaluate", "interrupt", "release_all",
+        "evaluate", "inspect", "interrupt", "release_all",
     ]  # fmt: skip
 
 

@@ -192,7 +192,7 @@ async def repl_eval(request: Request) -> Reply:
             pause["repl_sessions"].append(done["session_id"])
     if done.pop("timed_out"):
         raise _timeout(request, stopped=True)
-    return Reply(done | {"result_cid": None})
+    return Reply(done)
 
 
 def _check_session(request: Request) -> None:

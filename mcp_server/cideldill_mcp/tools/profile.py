@@ -7,6 +7,7 @@ from cideldill_mcp.tools import catalog
 from cideldill_mcp.tools import control
 from cideldill_mcp.tools import functions
 from cideldill_mcp.tools import lines
+from cideldill_mcp.tools import objects
 from cideldill_mcp.tools import records
 from cideldill_mcp.tools import stops
 from cideldill_mcp.tools import tests
@@ -18,6 +19,7 @@ ALL = (
     *behaviors.TOOLS,
     *catalog.TOOLS,
     *records.TOOLS,
+    *objects.TOOLS,
     *lines.TOOLS,
     *stops.TOOLS,
     *control.TOOLS,

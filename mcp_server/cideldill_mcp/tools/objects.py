@@ -1,0 +1,135 @@
+"""Section 2 of the contract, row 14: objects by content id. Nothing is unpickled here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.record.paths import Unreachable
+from pytest_cideldill.record.paths import navigate_description
+from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.wire import Inspect
+
+DEPTH = 3
+MAX_DEPTH = 10
+
+LIVE_S = 10.0
+"""How long a parked thread may take to look deeper."""
+
+
+async def inspect(request: Request) -> Reply:
+    """From the snapshot; deeper on a paused thread of the process that made the object."""
+    cid, path, depth = request["cid"].strip(), request["path"] or "", request["depth"]
+    found = await anyio.to_thread.run_sync(_find, request.runs.directory, cid)
+    if found is None:
+        raise Refusal(
+            ErrorCode.CID_NOT_FOUND,
+            f"no object {cid[:20]!r}; cids are in breakpoint_get_call_records and in result_cid of "
+            "breakpoint_repl_eval",
+            cid=cid,
+        )
+    prefix, description = found
+    told: dict[str, Any] = {}
+    try:
+        part = navigate_description(description, path) if path else description
+        is_deep_enough = depth <= DEPTH and not (path and _is_cut(part))
+    except ValueError as error:
+        raise Refusal(ErrorCode.INVALID_PATH, str(error), cid=cid, path=path) from error
+    except Unreachable as error:
+        if not error.is_cut:
+            raise Refusal(ErrorCode.INVALID_PATH, str(error), cid=cid, path=path) from error
+        part, is_deep_enough = None, False
+        told["message"] = str(error)
+    if not is_deep_enough and "error" not in description:
+        live = await _look_deeper(request, prefix, cid, path, depth)
+        if live is not None:
+            return Reply({"cid": cid, **live})
+        if part is None:
+            raise Refusal(
+                ErrorCode.INVALID_PATH,
+                f"{told['message']}; only the snapshot is left, as no thread of the process that "
+                "made the object is paused",
+                cid=cid,
+                path=path,
+            )
+        told["message"] = (
+            "only the snapshot is left: deeper levels need a pause in the process that made it"
+        )
+    assert part is not None
+    return Reply({"cid": cid, **_pruned(part, depth), **told})
+
+
+def _find(directory: Path, cid: str) -> tuple[str, dict[str, Any]] | None:
+    """Which process kept an object (`r1.main`), and its description."""
+    for path in sorted(directory.glob("*.objects"), reverse=True):
+        store = CIDStore(path, is_reader=True)
+        try:
+            description = store.description(cid)
+        finally:
+            store.close()
+        if description is not None:
+            return path.name.rsplit(".", 2)[0], description
+    return None
+
+
+async def _look_deeper(
+    request: Request, prefix: str, cid: str, path: str, depth: int
+) -> dict[str, Any] | None:
+    """What a paused thread of the process tells; None: there is none, or it has no copy."""
+    for run in request.runs:
+        for pause_id in run.pauses:
+            if pause_id.rpartition(".")[0] == prefix:
+                _, target = request.runs.owner_of(pause_id)
+                try:
+                    return await target.ask(
+                        lambda number, id=pause_id: Inspect(number, id, cid, path, depth),  # type: ignore[misc]
+                        LIVE_S,
+                    )
+                except Refusal as refusal:
+                    if refusal.code is ErrorCode.INVALID_PATH:
+                        raise
+                    return None
+    return None
+
+
+def _is_cut(part: dict[str, Any]) -> bool:
+    """Whether the snapshot ends in this part although there is more."""
+    return bool(part.get("truncated")) and not part.get("attributes")
+
+
+def _pruned(part: dict[str, Any], depth: int) -> dict[str, Any]:
+    """The part with so many levels opened."""
+    inner = part.get("attributes") or {}
+    if depth <= 0 and inner:
+        return {**part, "attributes": {}, "truncated": True}
+    return {
+        **part,
+        "attributes": {name: _pruned(each, depth - 1) for name, each in inner.items()},
+    }
+
+
+TOOLS = (
+    Tool(
+        "breakpoint_inspect_object",
+        "Inspect an object",
+        "What an argument, a result or a value of the REPL held at the time, by its cid: type, "
+        "value and attributes, level by level.",
+        inspect,
+        (
+            Param("cid", "string", "From call records, or result_cid", required=True),
+            Param("path", "string", "A part of it, as .items[2].price"),
+            Param(
+                "depth", "integer", "Levels to open", default=DEPTH, minimum=0, maximum=MAX_DEPTH
+            ),
+        ),
+        reads_only=True,
+    ),
+)
