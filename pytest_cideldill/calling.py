@@ -73,8 +73,7 @@ class Calls:
         data = self._describe(call)
         begun = self._recording.begin(call.path, data, call.frame)
         data["call_id"] = self._recording.id_of(begun)
-        if call.reason is not None:
-            self._guest(lambda: self._keep(call, begun))
+        self._guest(lambda: self._keep(call, begun))
         resolution = Resolution()
         if call.reason is not None:
             resolution = self._guest(lambda: self._pause_before(call, data))
@@ -95,10 +94,10 @@ class Calls:
         if arguments is not None:
             args, kwargs = arguments
             begun.altered = "args"
-        if replacement is None:
-            self._recording.announce(begun, call.code)
-        else:
+        if replacement is not None:
             begun.replaced_by = replacement.path
+        elif self._recording.sees(call.code):
+            self._recording.announce(begun, call.code)
         run = original if replacement is None else replacement.function
         if makes(call.code) is not None:
             return self._made(call, data, begun, run(*args, **kwargs))
@@ -126,7 +125,7 @@ class Calls:
 
     def _made(self, call: Call, data: dict[str, Any], begun: Begun, made: Any) -> Any:
         """A generator or a coroutine: its call completes when it is exhausted."""
-        if not call.completions():
+        if not call.completions() and self._recording.sees(call.code):
             return made
 
         def returned(result: Any) -> Any:
@@ -176,9 +175,10 @@ class Calls:
         return describe_call(call.function, call.code, call.args, call.kwargs, caller, self._lens)
 
     def _keep(self, call: Call, begun: Begun) -> Resolution:
-        """At a pause everything is tried to pickle the arguments, under the limits."""
+        """Take the arguments; at a pause everything is tried to pickle them."""
         names = call.code.co_varnames[: call.code.co_argcount]
-        capture = self._keeping.objects.capture
+        objects = self._keeping.objects
+        capture = objects.freeze if call.reason is None else objects.capture
         named = zip(call.args[:MAX_ARGUMENTS], chain(names, repeat("")), strict=False)
         more = islice(call.kwargs.items(), MAX_ARGUMENTS)
         begun.frozen = (

@@ -29,6 +29,7 @@ from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.pausing import Send
 from pytest_cideldill.pausing import internal_error
+from pytest_cideldill.probes.discovery import IS_FREE
 from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.functions import FunctionProbes
 from pytest_cideldill.probes.linehits import Probe
@@ -90,9 +91,9 @@ class BreakpointManager:
         self._passive = passive
         self._lock = allocate_lock()
         calls = Calls(lens, pauses, recording, keeping, self._guest, self.warn)
-        self._probes = FunctionProbes(
-            lens.project, guard, calls.handle, self.warn, self._record, self._unrecord
-        )
+        record = self._record if IS_FREE else None
+        handlers = (calls.handle, self.warn, record, self._unrecord)
+        self._probes = FunctionProbes(lens.project, guard, *handlers)
         self._recording = recording
         self._guard = guard
         self._overtime = overtime
@@ -181,11 +182,7 @@ class BreakpointManager:
         return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
 
     def _check_replacement(self, command: AddBreakpoint) -> None:
-        """Refuse a replacement that can't stand for what the breakpoint is bound to.
-
-        The breakpoint stays as it is, without a replacement that fits nothing here: the client is
-        told, and asks again.
-        """
+        """Refuse a replacement that can't stand for what the breakpoint is bound to."""
         replacement = find_replacement(command.replacement, self.lens.project)
         for function in self._probes.functions_of(command.id):
             check_signature(replacement, function)
@@ -249,8 +246,9 @@ class BreakpointManager:
         self._want_events()
 
     def _want_events(self) -> None:
-        recorded = self._recording.wants_any
-        self._discovery.want(recorded or self._probes.are_any or self._lines.are_any)
+        wanted = self._recording.wants_any or self._probes.are_any or self._lines.are_any
+        pending = any(not (each.functions or each.message) for each in [*self._told.values()])
+        self._discovery.want(wanted, pending=pending)
 
     def _tell(self, bound: list[Bound]) -> None:
         for each in bound:
@@ -335,8 +333,7 @@ class BreakpointManager:
     def _guest(self, stop: Callable[[], Resolution]) -> Resolution:
         """Run our side of a hit: a failure of our own is told once, and the test goes on.
 
-        Exceptions that did not start in our files (signal handlers: Ctrl-C, alarms) belong to the
-        test and pass through.
+        Exceptions that did not start in our files (Ctrl-C, alarms) belong to the test.
         """
         try:
             return stop()

@@ -81,7 +81,8 @@ class FunctionProbes:
         guard: Threads that evaluate for us hit nothing.
         on_hit: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
-        record: Has the calls of a function recorded: its code, its dotted path.
+        record: Has the calls of a function recorded: its code, its dotted path. None: who handles
+            hits records, and is handed all calls; before 3.12 a source would cost every call.
         unrecord: Ends that.
     """
 
@@ -91,7 +92,7 @@ class FunctionProbes:
         guard: EvaluationGuard,
         on_hit: OnHit,
         on_failure: Callable[[str], None],
-        record: Callable[[CodeType, str], None] = lambda _code, _path: None,
+        record: Callable[[CodeType, str], None] | None = lambda _code, _path: None,
         unrecord: Callable[[CodeType], None] = lambda _code: None,
     ) -> None:
         self._record = record
@@ -202,7 +203,11 @@ class FunctionProbes:
                 self._unrecord(undone.code)
         self._headroom.set(wanted=bool(self._governing))
         default = self._default
-        acting = {key: each for key, each in self._governing.items() if each.acts(default)}
+        acting = {
+            key: each
+            for key, each in self._governing.items()
+            if self._record is None or each.acts(default)
+        }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)
         self._acting.update(acting)
@@ -268,7 +273,7 @@ class FunctionProbes:
             if governing is None or function is None or self._guard.is_quiet():
                 return PASS
             reason = self._reason(governing, frame)
-            if reason is None:
+            if reason is None and self._record is not None:
                 return PASS
             stops = governing.stops_before(self._default) or reason != "breakpoint"
             call = Call(
@@ -280,8 +285,8 @@ class FunctionProbes:
                 args,
                 kwargs,
                 reason if stops else None,
-                partial(self._completions, key),
-                partial(self._replacement, key),
+                partial(self._completions, key) if reason else frozenset,
+                partial(self._replacement, key) if reason else str,
             )
             return called(code, partial(self._on_hit, call), original, self._project.is_ours)
 
@@ -291,7 +296,8 @@ class FunctionProbes:
             self._refused[key] = str(error)
         else:
             self._swapped[key] = _Intercepted(alive, code, path, undo)
-            self._record(code, path)
+            if self._record is not None:
+                self._record(code, path)
 
     def _completions(self, key: int) -> frozenset[str]:
         """At which completions the governing breakpoint stops now."""

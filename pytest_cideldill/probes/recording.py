@@ -124,6 +124,7 @@ class Recording:
         self._position = position
         self._prefix = prefix
         self._chosen: set[int] = set()
+        self._seen: set[int] = set()
         self._next_number = count(1).__next__
         # All that run, by number. Single items are set and popped: atomic.
         self._running: dict[int, Begun] = {}
@@ -145,18 +146,20 @@ class Recording:
         for code in _functions_in(root):
             name = f"{module}.{code.co_qualname.replace('.<locals>', '')}"
             if any(fnmatchcase(name, pattern) for pattern in self._patterns):
-                self._chosen.add(id(code))  # the source keeps the code object
+                self._chosen.add(id(code))
                 self.record(source, code, f"{module}.{code.co_qualname}")
 
     def unrecord(self, source: Source, code: CodeType) -> None:
         """Record no more calls of a function that was not chosen by glob."""
         if id(code) not in self._chosen:
             source.stop_recording(code)
+            self._seen.discard(id(code))
 
     def record(self, source: Source, code: CodeType, name: str) -> None:
         """Record the calls of one function from now on."""
         try:
             source.record_calls(code, self._starting(code, name), self._on_end)
+            self._seen.add(id(code))  # the source keeps the code object
         except SourceUnavailable:
             return  # made by C: it has no Python calls to tell
 
@@ -181,6 +184,10 @@ class Recording:
         self._running[begun.number] = begun
         return begun
 
+    def sees(self, code: CodeType) -> bool:
+        """Whether the event source tells the calls of a function."""
+        return id(code) in self._seen
+
     def announce(self, begun: Begun, code: CodeType) -> None:
         """The next call of `code` on this thread is `begun`, if the event source tells it."""
         expected = self._announced.setdefault(get_ident(), [])
@@ -190,6 +197,8 @@ class Recording:
     def end(self, begun: Begun, result: object, error: BaseException | None) -> None:
         """An intercepted call ended; unless the event source has told it already."""
         if self._running.pop(begun.number, None) is not None:
+            announced = self._announced.get(get_ident(), [])
+            announced[:] = [each for each in announced if each[1] is not begun]
             self._finish(begun, result, error)
 
     def amend(

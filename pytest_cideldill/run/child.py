@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -210,15 +211,11 @@ def _engine(
     guard = EvaluationGuard()
     position = Position()
     overtime = Overtime(guard)
-    keeping = Keeping(
-        os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects"),
-        redactor,
-        bytes.fromhex(configure.tag_key),
-        guard,
-        settings.limits,
-        overtime.limited(_call, late=None),
-        lambda: link.flush(RESUME_S),
-    )
+    objects = os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects")
+    limited = overtime.limited(_call, late=None)
+    flush = partial(_flush, link)
+    key = bytes.fromhex(configure.tag_key)
+    keeping = Keeping(objects, redactor, key, guard, settings.limits, limited, flush)
     pauses = Pauses(
         identity,
         position,
@@ -229,7 +226,7 @@ def _engine(
         clock.paused,
         keeping,
         before_stop=lambda: recording.tell_running(),
-        flush=lambda: link.flush(RESUME_S),
+        flush=flush,
     )
     recorded = () if passive else configure.record_calls
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
@@ -245,6 +242,10 @@ def _engine(
         passive=passive,
     )
     return _Engine(manager, link, keeping, clock, redactor, settings)
+
+
+def _flush(link: SocketLink) -> None:
+    link.flush(RESUME_S)
 
 
 def _call(work: Callable[[], Pickled]) -> Pickled | None:

@@ -89,13 +89,17 @@ def test_a_name_in_any_form_is_bound_to_the_functions_it_means(shapes: Bench) ->
 
 
 @full
-def test_what_cannot_be_intercepted_yet_is_told(shapes: Bench) -> None:
+def test_generators_and_coroutines_are_bound_and_what_cannot_be_is_told(shapes: Bench) -> None:
     """A message instead of a silent breakpoint that never pauses."""
-    stop = shapes.stop_of("import geo.shapes\ndef test_it(): assert 0\n")
+    odd = "def odd(__tracebackhide__): return 1"
+    stop = shapes.stop_of(f"import geo.shapes\n{odd}\ndef test_it(): assert 0\n")
     for name in ("count", "later"):
         added = shapes.breakpoint(f"geo.shapes.{name}")
-        assert (added["functions"], added["verified"]) == ([], False)
-        assert name in added["message"]
+        assert (added["functions"], added["verified"]) == ([f"geo.shapes.{name}"], True)
+    added = shapes.breakpoint("test_it.odd")
+    assert (added["functions"], added["verified"]) == ([], False)
+    assert "odd" in added["message"]
+    assert "__tracebackhide__" in added["message"]
     assert shapes.go_on(stop)["exit_code"] == 1
 
 

@@ -114,7 +114,9 @@ def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: 
     bench.write(conftest=REPORTER, test_it=EVERY_OUTCOME)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *OPTIONS]
     plain = subprocess.run([*command, "--report-to=plain.txt"], cwd=bench.root, check=False)
-    bench.breakpoint("never_called_by_anybody")
+    if sys.version_info >= (3, 12):
+        # Before, what is not bound yet has every call traced: a recursion ends in our function.
+        bench.breakpoint("never_called_by_anybody")
     reply = bench.run(args=[*OPTIONS, "--report-to=driven.txt"], pause_on="never")
     expected = terminal_report(bench.root / "plain.txt")
     assert terminal_report(bench.root / "driven.txt") == expected

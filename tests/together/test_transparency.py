@@ -23,6 +23,8 @@ CURIOUS = """
         assert threading.enumerate() == [threading.main_thread()]
         assert threading.current_thread() is threading.main_thread()
 
+    def never_called(): pass  # what a breakpoint waits for is traced before 3.12
+
     def test_tracing():
         assert sys.gettrace() is None and sys.getprofile() is None
         assert threading.gettrace() is None
