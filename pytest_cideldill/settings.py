@@ -149,8 +149,7 @@ OPTIONS = (
         "record_calls",
         parsing.glob,
         "GLOB",
-        "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable; "
-        "Python 3.12 or later)",
+        "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable)",
         "args",
     ),
     Option(

@@ -10,6 +10,9 @@ from typing import Final
 
 from pytest_cideldill.sources.interpose import FRAMES
 
+TAKEN: Final = FRAMES if sys.version_info >= (3, 12) else 8
+"""Frames of a call; before 3.12 each one is handed on, for its record."""
+
 _MOST: Final = 2**31 - 1 if sys.version_info >= (3, 12) else 12_000
 """What the limit is never raised beyond: 3.11 takes room on the C stack for an interception."""
 
@@ -26,7 +29,7 @@ class Headroom:
             return
         limit = sys.getrecursionlimit()
         if self._limits is None:
-            raised = max(limit, min(limit * FRAMES, _MOST))
+            raised = max(limit, min(limit * TAKEN, _MOST))
             self._limits = (limit, raised)
             sys.setrecursionlimit(raised)
             return

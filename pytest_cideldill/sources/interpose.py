@@ -28,9 +28,8 @@ OnCall = Callable[[FrameType, Callable[..., Any], tuple[Any, ...], dict[str, Any
 PASS: Final = object()
 """What `on_call` returns for a call that goes on as if it were not intercepted."""
 
-FRAMES: Final = 3 if sys.version_info >= (3, 12) else 8
-"""Python frames of such a call; it would be one without us. Before 3.12 every call is handed to
-`on_call`, for its record."""
+FRAMES: Final = 3
+"""Python frames of such a call; it would be one without us."""
 
 # Stands in the template for the trampoline object; a method is called on it because calling a
 # string literal itself would make the compiler warn.

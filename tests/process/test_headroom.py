@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_cideldill.sources.headroom import TAKEN
 from pytest_cideldill.sources.headroom import Headroom
-from pytest_cideldill.sources.interpose import FRAMES
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_the_limit_is_raised_while_it_is_wanted(limit: int) -> None:
     assert sys.getrecursionlimit() == limit
     for _ in range(2):
         headroom.set(wanted=True)
-        assert sys.getrecursionlimit() == limit * FRAMES
+        assert sys.getrecursionlimit() == limit * TAKEN
     for _ in range(2):
         headroom.set(wanted=False)
         assert sys.getrecursionlimit() == limit
@@ -43,7 +43,7 @@ def test_a_high_limit_is_not_lowered(limit: int) -> None:
     sys.setrecursionlimit(50_000)
     headroom = Headroom()
     headroom.set(wanted=True)
-    expected = 50_000 if sys.version_info < (3, 12) else 50_000 * FRAMES
+    expected = 50_000 if sys.version_info < (3, 12) else 50_000 * TAKEN
     assert sys.getrecursionlimit() == expected
     headroom.set(wanted=False)
     assert sys.getrecursionlimit() == 50_000
@@ -60,4 +60,4 @@ def test_it_may_end_far_down_in_a_recursion(limit: int) -> None:
             headroom.set(wanted=False)
 
     dive(limit)
-    assert sys.getrecursionlimit() == limit * FRAMES
+    assert sys.getrecursionlimit() == limit * TAKEN

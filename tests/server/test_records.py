@@ -464,6 +464,7 @@ def test_without_a_file_records_are_kept_in_memory(
 # --- many ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_records_are_taken_and_found_quickly(filed: Records) -> None:
     """No batch holds up the event loop: it takes less than 10 ms, on a slow machine more."""
     took = []

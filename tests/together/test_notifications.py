@@ -258,6 +258,7 @@ def test_a_client_of_the_library_gets_them_too(make_project: MakeProject) -> Non
     assert [params["pause_id"] for _, params in watching.told] == [stop["pause_id"]] * 2
 
 
+@pytest.mark.full
 def test_a_client_of_the_newest_protocol_gets_none(make_project: MakeProject) -> None:
     """Contract: 2026-07-28 forbids methods that it does not define; tools tell everything."""
     project, watching = make_project(test_it=TESTS), Watching()

@@ -105,6 +105,7 @@ def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
     assert refused["error"] in ("run_not_found", "no_run")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="recording needs sys.monitoring for now")
 def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
     """Told or counted, every one; the stop behind them is there."""
