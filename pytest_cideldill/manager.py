@@ -26,8 +26,8 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.pausing import Send
 from pytest_cideldill.pausing import internal_error
 from pytest_cideldill.probes.discovery import IS_FREE
 from pytest_cideldill.probes.discovery import Discovery
@@ -67,7 +67,7 @@ class BreakpointManager:
         recording: Which calls are recorded.
         overtime: Limits what expressions may take.
         keeping: The objects that clients can inspect.
-        send: Where events go.
+        observers: Where events go; who else is told of them.
         add_row: Where the hot path leaves what it has to tell.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
@@ -80,14 +80,15 @@ class BreakpointManager:
         recording: Recording,
         overtime: Overtime,
         keeping: Keeping,
-        send: Send,
+        observers: Observers,
         add_row: Callable[[tuple[Any, ...]], None],
         *,
         passive: bool = False,
     ) -> None:
         self.lens = lens
         self.pauses = pauses
-        self._send = send
+        self._send = observers.send
+        self.add_observer, self.remove_observer = observers.add, observers.remove
         self._passive = passive
         self._lock = allocate_lock()
         calls = Calls(lens, pauses, recording, keeping, self._guest, self.warn)
@@ -101,14 +102,14 @@ class BreakpointManager:
         surroundings = Surroundings(
             lens, self._overtime, pauses.position, add_row, self._on_line_stop
         )
-        self._lines = LineProbes(
+        self.lines = LineProbes(
             lens.project, surroundings, lambda: self._discovery.source, self._on_line_bound
         )
         self._discovery = Discovery(
             lens.project,
             guard,
             recording,
-            self._lines,
+            self.lines,
             self._probes.mean_any_in,
             lambda: self.bind(wait=False),
             self.warn,
@@ -202,20 +203,20 @@ class BreakpointManager:
         asked = line_breakpoint(command)
         with self._lock:
             try:
-                self._lines.want(asked)
+                self.lines.want(asked)
             except ValueError as error:  # the front end has checked them: another version of us
                 raise Refusal(ErrorCode.INVALID_TEMPLATE, str(error)) from error
         self._want_events()
         with self._lock:
-            self._lines.arm(asked.file)
+            self.lines.arm(asked.file)
             self._guard.pin(True)
-        bound = self._told[asked.id] = self._lines.bound(asked.id)
+        bound = self._told[asked.id] = self.lines.bound(asked.id)
         return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
 
     def _remove(self, command: RemoveBreakpoint) -> dict[str, Any]:
         with self._lock:
             self._probes.remove(command.id)
-            self._lines.remove(command.id)
+            self.lines.remove(command.id)
             self._told.pop(command.id, None)
         self.bind()
         return {"removed": True}
@@ -246,7 +247,7 @@ class BreakpointManager:
         self._want_events()
 
     def _want_events(self) -> None:
-        wanted = self._recording.wants_any or self._probes.are_any or self._lines.are_any
+        wanted = self._recording.wants_any or self._probes.are_any or self.lines.are_any
         pending = any(not (each.functions or each.message) for each in [*self._told.values()])
         self._discovery.want(wanted, pending=pending)
 
@@ -265,12 +266,12 @@ class BreakpointManager:
     def release(self, by: str) -> None:
         """Let everything go on and watch nothing any more: the test finishes as without us."""
         self.pauses.release_all(by)
-        for passed in self._lines.passes(at_once=True):
+        for passed in self.lines.passes(at_once=True):
             self._send(passed)
         self._discovery.close()
         with self._lock:
             self._probes.disarm()
-            self._lines.disarm()
+            self.lines.disarm()
         self._guard.pin(False)
         self._overtime.close()
 
@@ -278,19 +279,19 @@ class BreakpointManager:
         """What is to be done now and then, before something is sent; on the I/O thread."""
         self._overtime.check()
         self._keeping.write()
-        if not self._lines.are_any:
+        if not self.lines.are_any:
             return []
         if self._lock.acquire(False):  # else it is done the next time
             try:
-                self._lines.retire()
+                self.lines.retire()
             finally:
                 self._lock.release()
-        return self._lines.passes()
+        return self.lines.passes()
 
     @property
     def looks_around_s(self) -> float | None:
         """How often `look_around` must be called although nothing is sent; None: never."""
-        return CHECK_S if self._lines.are_any or self._probes.are_any else None
+        return CHECK_S if self.lines.are_any or self._probes.are_any else None
 
     def warn(self, message: str) -> None:
         """Tell a failure of our own, or of a condition, once."""
@@ -304,7 +305,7 @@ class BreakpointManager:
         self.pauses.forget()
         self._keeping.forget()
         self._probes.disarm()
-        self._lines.disarm()
+        self.lines.disarm()
 
     # --- hits, on the threads of the test ---------------------------------------------------
 
@@ -322,13 +323,13 @@ class BreakpointManager:
         if probe.last_condition_error is not None:
             details["condition_error"] = self.lens.text(probe.last_condition_error)
         frames = visible_stack(frame, self.lens.project)
-        self._lines.tell_passes_now()
+        self.lines.tell_passes_now()
         return self.pauses.pause(
             "line", reason, frames, details, lambda command, _pause: resolve_line(command, frame)
         )
 
     def _on_line_bound(self, id: str) -> None:
-        self._tell([self._lines.bound(id)])
+        self._tell([self.lines.bound(id)])
 
     def _guest(self, stop: Callable[[], Resolution]) -> Resolution:
         """Run our side of a hit: a failure of our own is told once, and the test goes on.

@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
-from typing import Protocol
 
 from pytest_cideldill import clock
 from pytest_cideldill.actions import check_action
@@ -40,9 +39,9 @@ from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.wire import Evaluate
-from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
@@ -65,13 +64,6 @@ class Identity:
     def prefix(self) -> str:
         """`r1.gw0` or `r1.main`."""
         return f"{self.run_id}.{self.worker}"
-
-
-class Send(Protocol):
-    """Queues an event for the front end; never blocks, never raises."""
-
-    def __call__(self, event: Event, *, urgent: bool = False) -> None:
-        """`urgent`: don't wait for others to share the way."""
 
 
 class Pauses:

@@ -207,12 +207,14 @@ def _uuid(renderer: Renderer, x: uuid.UUID, depth: int) -> str:
     return f"UUID('{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}')"
 
 
-def _path(_renderer: Renderer, x: PurePosixPath, _depth: int) -> str:
+def _path(renderer: Renderer, x: PurePosixPath, _depth: int) -> str:
     # From 3.12 on a path keeps what it was made from and joins it when asked: with strings of the
     # user's making that would call them.
     held = find_in_class(type(x), "_raw_paths")
     parts = [] if held is None else held.__get__(x)
-    return repr(x) if all(type(part) is str for part in parts) else f"<{class_name(type(x))}>"
+    if not all(type(part) is str for part in parts):
+        return f"<{class_name(type(x))}>"
+    return renderer.shown(repr(x))
 
 
 def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: int) -> str:

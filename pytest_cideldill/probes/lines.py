@@ -160,6 +160,12 @@ class LineProbes:
         """Let `passes` tell with the next event, for who looks at a stop."""
         self._tell_at = 0.0
 
+    def renew(self) -> None:
+        """Compile all expressions anew: which names are secrets has changed."""
+        for key, (code, file) in list(self._kept.items()):
+            self._watchers[key] = {}
+            self._arm(code, file)
+
     # --- on the threads of the program ------------------------------------------------------
 
     def seen(self, code: CodeType, frame: FrameType) -> None:

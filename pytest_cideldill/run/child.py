@@ -29,6 +29,7 @@ from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link import SocketLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
@@ -204,10 +205,11 @@ def _engine(
         decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
         # In this order: an object is written before the event that names it leaves.
-        collect=lambda: [*rows.take(), *manager.look_around()],
+        collect=lambda: [*map(observers.tell, rows.take()), *manager.look_around()],
         collects_every_s=lambda: manager.looks_around_s,
     )
     rows = RowLog(link.nudge)
+    observers = Observers(link.send)
     guard = EvaluationGuard()
     position = Position()
     overtime = Overtime(guard)
@@ -221,7 +223,7 @@ def _engine(
         position,
         lens,
         guard,
-        link.send,
+        observers.send,
         configure.lease_s,
         clock.paused,
         keeping,
@@ -230,17 +232,8 @@ def _engine(
     )
     recorded = () if passive else configure.record_calls
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
-    manager = BreakpointManager(
-        lens,
-        guard,
-        pauses,
-        recording,
-        overtime,
-        keeping,
-        link.send,
-        rows.add,
-        passive=passive,
-    )
+    shared = (lens, guard, pauses, recording, overtime, keeping, observers)
+    manager = BreakpointManager(*shared, rows.add, passive=passive)
     return _Engine(manager, link, keeping, clock, redactor, settings)
 
 

@@ -100,6 +100,7 @@ class Redaction:
         if any(found.values()):
             names, patterns = found["names"], found["patterns"]
             self._redactor.extend(names, patterns)
+            self.manager.lines.renew()
             self._link.send(RedactionChosen(names, patterns), urgent=True)
 
     def _warn(self, place: str, what: str) -> None:

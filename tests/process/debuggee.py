@@ -25,6 +25,7 @@ from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.link import DirectLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.position import Position
@@ -101,7 +102,7 @@ class Debuggee:
         )
         add = RowLog(lambda: None).add
         self.manager = BreakpointManager(
-            lens, guard, self.pauses, recording, overtime, keeping, send, add
+            lens, guard, self.pauses, recording, overtime, keeping, Observers(send), add
         )
 
     def _take(self, event: Event) -> None:

@@ -327,3 +327,30 @@ def test_the_server_knows_the_ini_file_before_a_process_connects(tmp_path: Path)
     assert end["kind"] == "startup_error"
     assert "customerId=<redacted:name#" in end["message"]
     assert "0815" not in end["message"]
+
+
+def test_a_name_that_a_hook_adds_late_is_hidden_in_messages(bench: Bench) -> None:
+    """Also of a tracepoint that was bound, and told something, before the hook was known."""
+    bench.write(
+        **{
+            "app.py": """
+                def use(loyalty_card):
+                    return loyalty_card
+            """,
+            "conftest.py": """
+                import app
+                app.use("nothing yet")
+                def pytest_cideldill_redact(config): return {"names": ["loyalty card"]}
+            """,
+            "test_it.py": """
+                import app
+                def test_it(): assert app.use("zq81-card-7751")
+            """,
+        }
+    )
+    added = bench.agent.call("tracepoint_set", file="app.py", line=3, log_message="{loyalty_card}")
+    assert bench.run()["exit_code"] == 0
+    hits = bench.agent.call("timeline_get", types=["hit"])["events"]
+    mine = [hit for hit in hits if hit["breakpoint_id"] == added["tracepoint"]["id"]]
+    assert len(mine) == 2
+    assert TAG.fullmatch(mine[1]["message"])

@@ -1,0 +1,52 @@
+"""Who is told of pauses, resumptions and calls inside this process, besides the front end.
+
+Observers are called after the event is on its way, on the thread it comes from (calls: the I/O
+thread), and under no lock: they may ask the manager anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Warned
+
+Observer = Callable[[Event], object]
+
+
+class Send(Protocol):
+    """Queues an event for the front end; never blocks, never raises."""
+
+    def __call__(self, event: Event, *, urgent: bool = False) -> None:
+        """`urgent`: don't wait for others to share the way."""
+
+
+class Observers:
+    """See the module. An observer that fails is told as a warning; the others still run."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._observers: tuple[Observer, ...] = ()
+
+    def add(self, observer: Observer) -> None:
+        """Call `observer` with every event from now on."""
+        self._observers = (*self._observers, observer)
+
+    def remove(self, observer: Observer) -> None:
+        """Call it no more; one that was never added is no error."""
+        self._observers = tuple(each for each in self._observers if each != observer)
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """Queue an event, then tell it; see `Send`."""
+        self._send(event, urgent=urgent)
+        self.tell(event)
+
+    def tell(self, event: Event) -> Event:
+        """Tell an event that is sent otherwise; gives it back."""
+        for observer in self._observers:
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - a border: one observer must not harm others
+                self._send(Warned(f"an observer failed: {type(error).__name__}"))
+        return event

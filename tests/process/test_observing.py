@@ -1,0 +1,67 @@
+"""Observers of the manager inside the process: plan, tests 101 to 111."""
+
+from __future__ import annotations
+
+from pytest_cideldill.observing import Observers
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Warned
+
+
+class Sent(list[Event]):
+    """What was queued for the front end."""
+
+    def __call__(self, event: Event, *, urgent: bool = False) -> None:
+        self.append(event)
+
+
+def test_without_observers_events_are_only_sent() -> None:
+    """Plan, 101."""
+    sent = Sent()
+    Observers(sent).send(Warned("a"))
+    assert sent == [Warned("a")]
+
+
+def test_all_observers_are_told_of_every_event_in_order() -> None:
+    """Plan, 102, 105; after the event is on its way."""
+    sent = Sent()
+    told: list[tuple[str, Event, int]] = []
+    observers = Observers(sent)
+    observers.add(lambda event: told.append(("first", event, len(sent))))
+    observers.add(lambda event: told.append(("second", event, len(sent))))
+    observers.send(Warned("a"), urgent=True)
+    assert observers.tell(Warned("b")) == Warned("b")
+    assert told == [
+        ("first", Warned("a"), 1),
+        ("second", Warned("a"), 1),
+        ("first", Warned("b"), 1),
+        ("second", Warned("b"), 1),
+    ]
+
+
+def test_one_that_fails_is_told_and_the_others_still_run() -> None:
+    """Plan, 103."""
+    sent = Sent()
+    told: list[Event] = []
+    observers = Observers(sent)
+    observers.add(lambda _event: 1 / 0)
+    observers.add(told.append)
+    observers.send(Warned("a"))
+    assert told == [Warned("a")]
+    assert sent == [Warned("a"), Warned("an observer failed: ZeroDivisionError")]
+
+
+def test_one_that_is_removed_is_told_nothing_more() -> None:
+    """Plan, 104, 106, 107: also while events are told; removing a stranger is no error."""
+    told: list[Event] = []
+    observers = Observers(Sent())
+
+    def once(event: Event) -> None:
+        told.append(event)
+        observers.remove(once)
+
+    observers.remove(once)
+    observers.add(once)
+    observers.send(Warned("a"))
+    observers.send(Warned("b"))
+    observers.remove(once)
+    assert told == [Warned("a")]
