@@ -24,9 +24,9 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.probes.begun import Begun
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
-from pytest_cideldill.probes.recording import Begun
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import find_replacement

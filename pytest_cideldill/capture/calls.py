@@ -6,6 +6,8 @@ Runs on the calling thread; values pass through `snapshot`, no user code runs he
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
 from itertools import chain
@@ -24,6 +26,7 @@ from pytest_cideldill.capture.lens import Lens
 _args_of = BaseException.__dict__["args"].__get__
 
 _T = TypeVar("_T")
+_NOTHING: dict[str, Any] = {}
 
 MAX_MESSAGE = 500
 """Characters of an exception's message."""
@@ -85,7 +88,7 @@ def describe_call(
 class Parameters:
     """The parameters of a code object, to show the arguments of its calls."""
 
-    __slots__ = ("_keyword_only", "_positional", "_show", "_star", "_stars")
+    __slots__ = ("_has_more", "_keyword_only", "_positional", "_show", "_star", "_stars")
 
     def __init__(self, code: CodeType, lens: Lens) -> None:
         names = iter(code.co_varnames)
@@ -94,31 +97,34 @@ class Parameters:
         self._star = next(names) if code.co_flags & CO_VARARGS else None
         self._stars = next(names) if code.co_flags & CO_VARKEYWORDS else None
         self._show = lens.show
+        self._has_more = bool(self._keyword_only or self._star or self._stars)
 
-    def shown(self, frame: FrameType) -> tuple[list[str], dict[str, str]]:
+    def shown(self, frame: FrameType) -> tuple[Sequence[str], Mapping[str, str]]:
         """Positional and keyword arguments of a call that has just begun; on the hot path."""
-        show, values = self._show, frame.f_locals
-        args = [show(values[name], name) for name in self._positional if name in values]
-        kwargs = {name: show(values[name], name) for name in self._keyword_only if name in values}
-        if self._star is not None:
-            args += [show(value) for value in islice(values[self._star], MAX_ARGUMENTS)]
-        if self._stars is not None:
-            more = islice(values[self._stars].items(), MAX_ARGUMENTS)
-            kwargs |= {name: show(value, name) for name, value in more}
-        return args, kwargs
+        return self._taken(frame, self._show)
 
     def frozen(
         self, frame: FrameType, freeze: Callable[[object, str], _T]
-    ) -> tuple[list[_T], dict[str, _T]]:
+    ) -> tuple[Sequence[_T], Mapping[str, _T]]:
         """The same arguments, for `Objects.identify`; on the hot path."""
+        return self._taken(frame, freeze)
+
+    def _taken(
+        self, frame: FrameType, take: Callable[[object, str], _T]
+    ) -> tuple[Sequence[_T], Mapping[str, _T]]:
         values = frame.f_locals
-        args = [freeze(values[name], name) for name in self._positional if name in values]
-        kwargs = {name: freeze(values[name], name) for name in self._keyword_only if name in values}
+        args: Sequence[_T] = tuple([take(values[name], name) for name in self._positional])
+        if not self._has_more:
+            return args, _NOTHING
+        kwargs = {name: take(values[name], name) for name in self._keyword_only}
         if self._star is not None:
-            args += [freeze(value, "") for value in islice(values[self._star], MAX_ARGUMENTS)]
+            args = (
+                *args,
+                *(take(value, "") for value in islice(values[self._star], MAX_ARGUMENTS)),
+            )
         if self._stars is not None:
             more = islice(values[self._stars].items(), MAX_ARGUMENTS)
-            kwargs |= {name: freeze(value, name) for name, value in more}
+            kwargs |= {name: take(value, name) for name, value in more}
         return args, kwargs
 
 

@@ -10,19 +10,20 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from itertools import count
 from types import CodeType
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.calls import Parameters
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Objects
+from pytest_cideldill.clock import wall
+from pytest_cideldill.probes.begun import Begun
+from pytest_cideldill.probes.begun import current
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
@@ -35,65 +36,6 @@ Row = tuple[Any, ...]
 _GENERATES = 0x20 | 0x200  # CO_GENERATOR, CO_ASYNC_GENERATOR
 
 _MOST_ANNOUNCED = 100
-
-_current: ContextVar[int | None] = ContextVar("cideldill_call", default=None)
-"""The number of the recorded call that runs: the parent of those that it makes."""
-
-
-class Begun:
-    """A call under way; written by its thread.
-
-    Attributes:
-        number: Tells it apart in this process.
-        name: Dotted path of the function.
-        args: Positional arguments, shown.
-        kwargs: Keyword arguments, shown.
-        parent: Number of the recorded call that made it.
-        caller: Code and instruction that called, None at the bottom of a thread.
-        altered: What a client changed: `args`, `result` or `exception`.
-        replaced_by: Dotted path of the function that was called instead.
-        is_told: Whether the log has it as running.
-        frozen: The arguments, as they were, for their content ids.
-    """
-
-    __slots__ = (
-        "altered",
-        "args",
-        "caller",
-        "frozen",
-        "is_told",
-        "kwargs",
-        "name",
-        "nodeid",
-        "number",
-        "parent",
-        "replaced_by",
-        "started_at",
-        "thread",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        args: list[str],
-        kwargs: dict[str, str],
-        caller: tuple[CodeType, int] | None,
-        nodeid: str | None,
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.args = args
-        self.kwargs = kwargs
-        self.caller = caller
-        self.nodeid = nodeid
-        self.parent = _current.get()
-        self.thread = get_ident()
-        self.started_at = clock.wall()
-        self.altered: str | None = None
-        self.replaced_by: str | None = None
-        self.is_told = False
-        self.frozen: tuple[list[Frozen], dict[str, Frozen]] = ([], {})
 
 
 class Recording:
@@ -125,6 +67,10 @@ class Recording:
         self._prefix = prefix
         self._chosen: set[int] = set()
         self._seen: set[int] = set()
+        # Bound once, for the hot path.
+        self._freeze = None if objects is None else objects.freeze
+        self._show = lens.show
+        self._tell = self.told
         self._next_number = count(1).__next__
         # All that run, by number. Single items are set and popped: atomic.
         self._running: dict[int, Begun] = {}
@@ -213,7 +159,7 @@ class Recording:
         for begun in list(self._running.values()):
             if not begun.is_told:
                 begun.is_told = True
-                self._add((self.told, begun, "running", None, None, None, None))
+                self._add((self._tell, begun, "running", None, None, None, None))
 
     def id_of(self, begun: Begun) -> str:
         """The contract's `call_id`."""
@@ -223,19 +169,19 @@ class Recording:
         parameters = Parameters(code, self._lens)
         generates = code.co_flags & _GENERATES
         next_number, running, announced = self._next_number, self._running, self._announced
-        freeze = None if self._objects is None else self._objects.freeze
+        freeze, position, caller_of = self._freeze, self._position, self._caller
 
         def on_start(frame: FrameType) -> object:
             begun = _expected(announced, code) if announced else None
             if begun is None:
                 args, kwargs = parameters.shown(frame)
-                nodeid = self._position.nodeid
-                begun = Begun(next_number(), name, args, kwargs, self._caller(frame), nodeid)
+                caller = caller_of(frame)
+                begun = Begun(next_number(), name, args, kwargs, caller, position.nodeid)
                 if freeze is not None:
                     begun.frozen = parameters.frozen(frame, freeze)
                 running[begun.number] = begun
             if not generates:  # a generator is left at a yield, and others run meanwhile
-                _current.set(begun.number)
+                current.set(begun.number)
             return begun
 
         return on_start
@@ -260,18 +206,22 @@ class Recording:
         assert type(token) is Begun
         self._running.pop(token.number, None)
         if not frame.f_code.co_flags & _GENERATES:
-            _current.set(token.parent)
-        self._finish(token, result, error)
+            current.set(token.parent)
+        if error is not None:
+            self._finish(token, result, error)
+            return
+        freeze = self._freeze
+        frozen = None if freeze is None else freeze(result)
+        self._add((self._tell, token, "success", wall(), self._show(result), None, frozen))
 
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
-        ended_at = clock.wall()
+        ended_at = wall()
         if error is None:
-            frozen = None if self._objects is None else self._objects.freeze(result)
-            shown = self._lens.show(result)
-            self._add((self.told, begun, "success", ended_at, shown, None, frozen))
+            frozen = None if self._freeze is None else self._freeze(result)
+            self._add((self._tell, begun, "success", ended_at, self._show(result), None, frozen))
         else:
             told = raised(error, self._lens)
-            self._add((self.told, begun, "exception", ended_at, None, told, None))
+            self._add((self._tell, begun, "exception", ended_at, None, told, None))
 
     # --- on the I/O thread ------------------------------------------------------------------
 
@@ -289,8 +239,8 @@ class Recording:
             "method_name": begun.name.rpartition(".")[2],
             "qualified_name": begun.name,
             "status": status,
-            "pretty_args": begun.args,
-            "pretty_kwargs": begun.kwargs,
+            "pretty_args": list(begun.args),
+            "pretty_kwargs": dict(begun.kwargs),
             "started_at": begun.started_at,
             "completed_at": completed_at,
             "parent_id": None if begun.parent is None else f"{self._prefix}.c{begun.parent}",
