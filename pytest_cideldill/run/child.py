@@ -65,8 +65,9 @@ from pytest_cideldill.wire import to_plain
 HANDSHAKE_S = 10.0
 """How long a process waits for the front end before it runs as without it."""
 
-GOODBYE_S = 1.0
-"""How long the last events may take to leave."""
+GOODBYE_S = 20.0
+"""How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
+them, and the goodbye behind them, the run would look like a crash."""
 
 RESUME_S = 0.2
 """How long a thread that goes on may wait until the front end can know it."""
