@@ -7,6 +7,7 @@ Expectations: contract, section 6; tests 93-100 of the plan. What no run is need
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from pydantic import ConfigDict
 
 from tests.together.conftest import MakeProject
+from tests.together.driver import DEADLINE_S
 from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.frontend import FrontEnd
@@ -87,11 +89,22 @@ class Session:
         """The reply of `breakpoint_continue`, which waited."""
         return self.end.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True, **options)
 
-    def news(self) -> list[tuple[str, dict[str, Any]]]:
-        """What was pushed before the last reply, in the order of the wire."""
-        told, start = pushed(self.end.written), self._seen
+    def news(self, count: int = 0) -> list[tuple[str, dict[str, Any]]]:
+        """What was pushed since the last look, at least `count`, in the order of the wire."""
+        deadline = time.monotonic() + DEADLINE_S
+        start = self._seen
+        while len(told := pushed(self.end.written)) - start < count:
+            assert time.monotonic() < deadline, told[start:]
+            self.end.call("debug_state")  # a push may come a moment after the reply
         self._seen = len(told)
         return told[start:]
+
+    def until(self, wanted: str) -> list[dict[str, Any]]:
+        """The parameters of those with a method, as soon as there is one."""
+        found: list[dict[str, Any]] = []
+        while not found:
+            found += [params for method, params in self.news(1) if method == wanted]
+        return found
 
 
 def pushed(written: bytes) -> list[tuple[str, dict[str, Any]]]:
@@ -131,13 +144,13 @@ def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> No
     """Plan, tests 93, 94 and 96-99; here the client chose an action."""
     session.end.call("breakpoint_add", function_name="test_it.rate")
     stop = session.run("test_rate")
-    (paused,) = session.news()
+    (paused,) = session.news(1)
     assert paused[0] == PAUSED
     same = ("pause_id", "pause_reason", "paused_at", "phase", "nodeid", "worker", "seq")
     assert paused[1] == {"method_name": "rate", **{name: stop[name] for name in same}}
     reply = session.go_on(stop, action="skip", fake_result=0.2)
     assert reply["outcomes"]["passed"] == 1
-    told = dict(session.news())
+    told = dict(session.news(2))
     assert told.keys() == {RESUMED, COMPLETED}
     resumed = {"pause_id": stop["pause_id"], "action": "skip", "by": "client"}
     assert told[RESUMED] == {**resumed, "method_name": "rate", "seq": told[RESUMED]["seq"]}
@@ -148,12 +161,12 @@ def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
     """Plan, tests 95 and 100; those before a stop come before it."""
     reply = session.end.call("test_run", nodeids=["test_it.py::test_prices"])
     assert reply["outcomes"]["passed"] == 1
-    told = session.news()
+    told = session.news(2)
     assert [method for method, _ in told] == [COMPLETED, COMPLETED]
     assert [params["status"] for _, params in told] == ["success", "exception"]
     assert {params["method_name"] for _, params in told} == {"price"}
     stop = session.run("test_failing")
-    (call, paused) = session.news()
+    (call, paused) = session.news(2)
     assert (call[0], paused[0]) == (COMPLETED, PAUSED)
     assert (paused[1]["method_name"], paused[1]["pause_reason"]) == ("test_failing", "test_failure")
     assert session.go_on(stop)["outcomes"]["failed"] == 1
@@ -163,7 +176,7 @@ def test_a_run_that_is_stopped_resumes_its_pauses(session: Session) -> None:
     """`by: stop`."""
     stop = session.run("test_failing")
     session.end.call("test_stop")
-    (told,) = (params for method, params in session.news() if method == RESUMED)
+    (told,) = session.until(RESUMED)
     assert (told["pause_id"], told["by"]) == (stop["pause_id"], "stop")
     assert (told["method_name"], told["action"]) == ("test_failing", "continue")
 
@@ -178,7 +191,7 @@ def test_a_process_that_dies_takes_its_pause_along(session: Session) -> None:
         pass
     while session.end.call("debug_state")["state"] != "crashed":
         pass
-    (told,) = (params for method, params in session.news() if method == RESUMED)
+    (told,) = session.until(RESUMED)
     assert (told["pause_id"], told["method_name"]) == (stop["pause_id"], "test_failing")
     assert (told["action"], told["by"]) == (None, "disconnect")
 
