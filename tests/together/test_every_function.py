@@ -57,11 +57,13 @@ class Difference:
         nodeid: A glob over the tests.
         reason: Why it can't be as without us.
         versions: The first Python version that has it, and the first one that has it no more.
+        is_sure: False: it depends on who is faster.
     """
 
     nodeid: str
     reason: str
     versions: tuple[tuple[int, int], tuple[int, int]] = ((3, 11), (4, 0))
+    is_sure: bool = True
 
     @property
     def is_due(self) -> bool:
@@ -93,6 +95,13 @@ class Package:
     recorded: tuple[Difference, ...] = ()
 
 
+RACE = Difference(
+    "tests/test_more.py::CallbackIterTests::test_exception",
+    "asks for the result of a thread that may not be done yet; it wins that race as long as calls "
+    "take no time",
+    is_sure=False,
+)
+
 OWN_SUMPROD = ("tests/test_more.py::DiscreteFourierTransformTests",) if BEFORE_3_12 else ()
 """Before 3.12 more-itertools has a math.sumprod of its own: ten million calls more."""
 
@@ -115,6 +124,8 @@ PACKAGES = (
         tests=680,
         calls=20_000,
         absent=("more_itertools.recipes.batched",),
+        swapped=(RACE,),
+        recorded=(RACE,),
     ),
     Package(
         CLICK,
@@ -270,7 +281,11 @@ def assert_same(plain: Record, run: Driven, named: Sequence[Difference]) -> None
         if not any(fnmatchcase(nodeid, each.nodeid) for each in due)
     }
     assert unnamed == {}
-    idle = [each for each in due if not any(fnmatchcase(one, each.nodeid) for one in different)]
+    idle = [
+        each
+        for each in due
+        if each.is_sure and not any(fnmatchcase(one, each.nodeid) for one in different)
+    ]
     assert idle == [], "these differ no more: take them out of the list"
     assert list(plain.reports) == list(seen.reports)
     assert seen.exit_code == (1 if seen.failed() else plain.exit_code)
