@@ -327,7 +327,6 @@ def test_a_program_recurses_as_deep_as_without_us(process: Debuggee) -> None:
     assert sys.getrecursionlimit() == limit
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="code that starts is not seen before")
 @pytest.mark.parametrize("age", [lambda: None, gc.collect], ids=["young", "old"])
 def test_a_nested_function_is_bound_when_it_starts(
     process: Debuggee, age: Callable[[], object]
