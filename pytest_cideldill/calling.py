@@ -24,7 +24,7 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.probes.begun import Begun
+from pytest_cideldill.probes.begun import Intercepted
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
 from pytest_cideldill.probes.recording import Recording
@@ -123,7 +123,7 @@ class Calls:
 
     # --- completion -------------------------------------------------------------------------
 
-    def _made(self, call: Call, data: dict[str, Any], begun: Begun, made: Any) -> Any:
+    def _made(self, call: Call, data: dict[str, Any], begun: Intercepted, made: Any) -> Any:
         """A generator or a coroutine: its call completes when it is exhausted."""
         if not call.completions() and self._recording.sees(call.code):
             return made
@@ -136,7 +136,7 @@ class Calls:
 
         return follow(call.code, made, returned, failed)
 
-    def _returned(self, call: Call, data: dict[str, Any], begun: Begun, result: Any) -> Any:
+    def _returned(self, call: Call, data: dict[str, Any], begun: Intercepted, result: Any) -> Any:
         __tracebackhide__ = True
         self._recording.end(begun, result, None)
         if "after" not in call.completions():
@@ -151,7 +151,7 @@ class Calls:
         return result
 
     def _raised(
-        self, call: Call, data: dict[str, Any], begun: Begun, error: BaseException
+        self, call: Call, data: dict[str, Any], begun: Intercepted, error: BaseException
     ) -> Resolution | None:
         """What the call gives instead of its exception; None: it is to be raised again."""
         __tracebackhide__ = True
@@ -174,7 +174,7 @@ class Calls:
         caller = frames[1] if len(frames) > 1 else None
         return describe_call(call.function, call.code, call.args, call.kwargs, caller, self._lens)
 
-    def _keep(self, call: Call, begun: Begun) -> Resolution:
+    def _keep(self, call: Call, begun: Intercepted) -> Resolution:
         """Take the arguments; at a pause everything is tried to pickle them."""
         names = call.code.co_varnames[: call.code.co_argcount]
         objects = self._keeping.objects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 # Libraries that freeze time replace module-level aliases of its functions, but don't look into
 # tuples.
@@ -13,6 +14,16 @@ _EPOCH = time.time() - time.monotonic()
 def monotonic() -> float:
     """Seconds on a clock that only goes forward."""
     return _MONOTONIC[0]()
+
+
+def ticking() -> Callable[[], float]:
+    """What `monotonic` calls, for hot paths; to be kept in no global (see above)."""
+    return _MONOTONIC[0]
+
+
+def wall_at(moment: float) -> float:
+    """Epoch seconds of a moment of `monotonic`."""
+    return _EPOCH + moment
 
 
 def wall() -> float:

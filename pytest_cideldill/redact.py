@@ -74,6 +74,9 @@ class Redactor:
         key: Of the run: where it is the same, equal secrets get equal tags. None: a random one.
         enabled: Whether anything is replaced at all.
 
+    Attributes:
+        edition: Another one since names became sensitive that were not.
+
     Raises:
         ValueError: A name or a pattern is malformed; the message names it.
     """
@@ -88,6 +91,7 @@ class Redactor:
         enabled: bool = True,
     ) -> None:
         self.enabled = enabled
+        self.edition = 0
         self._tags = Tags(key)
         # As it may be spelled in a text → the value. Read as a whole: other threads add to it.
         self._seen: dict[str, str] = {}
@@ -118,6 +122,7 @@ class Redactor:
         self._environment = re.compile("|".join(longest_first)) if longest_first else None
         self._hint = re.compile("|".join((SHAPE_HINT, *longest_first))).search
         self._margin = max(MARGIN, *map(len, values), 0)
+        self.edition += 1
 
     def name_is_sensitive(self, name: str) -> bool:
         """Whether what has this name is to be hidden, whatever its value looks like."""

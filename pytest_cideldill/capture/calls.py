@@ -21,12 +21,15 @@ from typing import Any
 from typing import TypeVar
 
 from pytest_cideldill.capture.layout import type_name
+from pytest_cideldill.capture.lens import NUMBERS
+from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.lens import Lens
 
 _args_of = BaseException.__dict__["args"].__get__
 
 _T = TypeVar("_T")
 _NOTHING: dict[str, Any] = {}
+_NONE: frozenset[int] = frozenset()
 
 MAX_MESSAGE = 500
 """Characters of an exception's message."""
@@ -86,46 +89,72 @@ def describe_call(
 
 
 class Parameters:
-    """The parameters of a code object, to show the arguments of its calls."""
+    """The parameters of a code object, to take the arguments of its calls."""
 
-    __slots__ = ("_has_more", "_keyword_only", "_positional", "_show", "_star", "_stars")
+    __slots__ = (
+        "_edition",
+        "_has_more",
+        "_keep",
+        "_keyword_only",
+        "_positional",
+        "_redactor",
+        "_show",
+        "_star",
+        "_stars",
+    )
 
     def __init__(self, code: CodeType, lens: Lens) -> None:
         names = iter(code.co_varnames)
-        self._positional = tuple(islice(names, code.co_argcount))
+        # With the types whose values may be kept as they are.
+        self._positional = tuple((name, NUMBERS) for name in islice(names, code.co_argcount))
         self._keyword_only = tuple(islice(names, code.co_kwonlyargcount))
         self._star = next(names) if code.co_flags & CO_VARARGS else None
         self._stars = next(names) if code.co_flags & CO_VARKEYWORDS else None
-        self._show = lens.show
         self._has_more = bool(self._keyword_only or self._star or self._stars)
+        self._show, self._keep, self._redactor = lens.show, lens.keep, lens.redactor
+        self._edition = -1
 
-    def shown(self, frame: FrameType) -> tuple[Sequence[str], Mapping[str, str]]:
+    def kept(self, values: Mapping[str, Any]) -> tuple[Sequence[Kept], Mapping[str, Kept]]:
         """Positional and keyword arguments of a call that has just begun; on the hot path."""
-        return self._taken(frame, self._show)
+        if self._edition != self._redactor.edition:
+            self._look_at_names()
+        show = self._show
+        args = tuple(
+            [
+                value if id(type(value := values[name])) in numbers else show(value, name)
+                for name, numbers in self._positional
+            ]
+        )
+        return self._with_more(args, values, self._keep) if self._has_more else (args, _NOTHING)
 
     def frozen(
-        self, frame: FrameType, freeze: Callable[[object, str], _T]
+        self, values: Mapping[str, Any], freeze: Callable[[object, str], _T]
     ) -> tuple[Sequence[_T], Mapping[str, _T]]:
         """The same arguments, for `Objects.identify`; on the hot path."""
-        return self._taken(frame, freeze)
+        args = tuple([freeze(values[name], name) for name, _ in self._positional])
+        return self._with_more(args, values, freeze) if self._has_more else (args, _NOTHING)
 
-    def _taken(
-        self, frame: FrameType, take: Callable[[object, str], _T]
+    def _with_more(
+        self,
+        args: tuple[_T, ...],
+        values: Mapping[str, Any],
+        take: Callable[[object, str], _T],
     ) -> tuple[Sequence[_T], Mapping[str, _T]]:
-        values = frame.f_locals
-        args: Sequence[_T] = tuple([take(values[name], name) for name in self._positional])
-        if not self._has_more:
-            return args, _NOTHING
         kwargs = {name: take(values[name], name) for name in self._keyword_only}
         if self._star is not None:
-            args = (
-                *args,
-                *(take(value, "") for value in islice(values[self._star], MAX_ARGUMENTS)),
-            )
+            args += tuple([take(value, "") for value in islice(values[self._star], MAX_ARGUMENTS)])
         if self._stars is not None:
             more = islice(values[self._stars].items(), MAX_ARGUMENTS)
             kwargs |= {name: take(value, name) for name, value in more}
         return args, kwargs
+
+    def _look_at_names(self) -> None:
+        """Numbers under sensitive names are hidden like all else."""
+        self._edition = self._redactor.edition
+        is_sensitive = self._redactor.name_is_sensitive
+        self._positional = tuple(
+            (name, _NONE if is_sensitive(name) else NUMBERS) for name, _ in self._positional
+        )
 
 
 def raised(error: BaseException, lens: Lens) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 from types import FrameType
+from typing import Final
 
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
@@ -25,6 +26,12 @@ NOTICED = Detail(depth=3, items=10, attributes=10, string=200, text=600, millise
 MAX_SOURCE = 200
 """Characters of a source line."""
 
+
+Kept = str | int | float | None
+"""A value that is told later: its text, or a number that nobody can change meanwhile."""
+
+NUMBERS: Final = frozenset(map(id, (int, bool, float, type(None))))
+"""By identity: equality and hashes of a class may run a metaclass's code."""
 
 _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
@@ -47,7 +54,7 @@ class Lens:
     def __init__(self, project: Project, redactor: Redactor, limits: Limits = DEFAULTS) -> None:
         self.project = project
         self.limits = limits
-        self._redactor = redactor
+        self.redactor = redactor
         self._short = Detail(
             depth=min(SHORT.depth, limits.max_depth),
             items=min(SHORT.items, limits.max_items),
@@ -59,33 +66,42 @@ class Lens:
 
     def show(self, value: object, name: str = "") -> str:
         """A short rendering of a value that is known under `name`."""
-        # By identity: equality and hashes of a class may run a metaclass's code.
         kind = type(value)
         if kind is int or kind is bool or value is None or kind is float:
             shown = repr(value) if kind is not int or _is_short(value) else ""
-            if shown and not (name and self._redactor.name_is_sensitive(name)):
+            if shown and not (name and self.redactor.name_is_sensitive(name)):
                 return shown
-        return render(value, self._short, self._redactor, name)
+        return render(value, self._short, self.redactor, name)
+
+    def keep(self, value: object, name: str = "") -> Kept:
+        """What `told` makes the text of `show` of, at any time and on any thread."""
+        if id(type(value)) in NUMBERS and not (name and self.redactor.name_is_sensitive(name)):
+            return value  # type: ignore[return-value]
+        return self.show(value, name)
+
+    def told(self, kept: Kept) -> str:
+        """The text of what was kept."""
+        return kept if type(kept) is str else self.show(kept)
 
     def notice(self, value: object, name: str) -> None:
         """Know the secrets in a value: others may tell them in texts without their names."""
         kind = type(value)
-        if value is None or kind is bool or not self._redactor.enabled:
+        if value is None or kind is bool or not self.redactor.enabled:
             return
-        if (kind is not int and kind is not float) or self._redactor.name_is_sensitive(name):
-            render(value, NOTICED, self._redactor, name)
+        if (kind is not int and kind is not float) or self.redactor.name_is_sensitive(name):
+            render(value, NOTICED, self.redactor, name)
 
     def is_sensitive(self, name: str) -> bool:
         """Whether what has this name is never shown."""
-        return self._redactor.name_is_sensitive(name)
+        return self.redactor.name_is_sensitive(name)
 
     def text(self, text: str, limit: int | None = None) -> str:
         """The start of a text that somebody else made (reports, output)."""
-        return self._redactor.redact_text(text, limit)
+        return self.redactor.redact_text(text, limit)
 
     def end_of(self, text: str, limit: int) -> str:
         """The end of a text, with a notice of what was left out."""
-        text = self._redactor.redact_text(text)
+        text = self.redactor.redact_text(text)
         if len(text) <= limit:
             return text
         return f"[{len(text) - limit} earlier characters]…{text[-limit:]}"
@@ -93,7 +109,7 @@ class Lens:
     def source_line(self, filename: str, line: int) -> str:
         """The stripped text of a line, empty when unknown."""
         text = linecache.getline(filename, line).strip()
-        return self._redactor.redact_source(text)[:MAX_SOURCE]
+        return self.redactor.redact_source(text)[:MAX_SOURCE]
 
     def place(self, frame: FrameType, line: int) -> dict[str, object]:
         """`{file, line}` of a place in a frame."""

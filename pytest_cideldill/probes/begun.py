@@ -1,74 +1,83 @@
-"""A recorded call from its start to its end, and which one a thread or a task is in."""
+"""A recorded call from its start to its end, and which one a thread or a task is in.
+
+On the hot path a call is a plain tuple of what is at hand, in the order of `Start`: one object that
+is made at once. What is told of it is made of it later, on another thread.
+"""
 
 from __future__ import annotations
 
-from _thread import get_ident
 from collections.abc import Mapping
 from collections.abc import Sequence
 from contextvars import ContextVar
 from types import CodeType
+from typing import Any
+from typing import NamedTuple
 
+from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.objects import Frozen
-from pytest_cideldill.clock import wall
 
 current: ContextVar[int | None] = ContextVar("cideldill_call", default=None)
 """The number of the recorded call that runs: the parent of those that it makes."""
 
-_NOT_FROZEN: tuple[Sequence[Frozen], Mapping[str, Frozen]] = ((), {})
+NOT_FROZEN: tuple[Sequence[Frozen], Mapping[str, Frozen]] = ((), {})
 """Shared: an object that is made for each call costs the garbage collector too."""
 
+NUMBER = 0
+PARENT = 6
+"""Where they are in the tuple of a `Start`."""
 
-class Begun:
-    """A call under way; written by its thread.
+
+class Start(NamedTuple):
+    """What is known of a call when it begins.
 
     Attributes:
         number: Tells it apart in this process.
         name: Dotted path of the function.
-        args: Positional arguments, shown.
-        kwargs: Keyword arguments, shown.
-        parent: Number of the recorded call that made it.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
         caller: Code and instruction that called, None at the bottom of a thread.
-        altered: What a client changed: `args`, `result` or `exception`.
-        replaced_by: Dotted path of the function that was called instead.
-        is_told: Whether the log has it as running.
+        nodeid: The test.
+        parent: Number of the recorded call that made it.
+        thread: Its ident.
+        began: Moment of `clock.monotonic`.
         frozen: The arguments, as they were, for their content ids.
     """
 
-    __slots__ = (
-        "altered",
-        "args",
-        "caller",
-        "frozen",
-        "is_told",
-        "kwargs",
-        "name",
-        "nodeid",
-        "number",
-        "parent",
-        "replaced_by",
-        "started_at",
-        "thread",
-    )
+    number: int
+    name: str
+    args: Sequence[Kept]
+    kwargs: Mapping[str, Kept]
+    caller: tuple[CodeType, int] | None
+    nodeid: str | None
+    parent: int | None
+    thread: int
+    began: float
+    frozen: tuple[Sequence[Frozen], Mapping[str, Frozen]]
 
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        args: Sequence[str],
-        kwargs: Mapping[str, str],
-        caller: tuple[CodeType, int] | None,
-        nodeid: str | None,
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.args = args
-        self.kwargs = kwargs
-        self.caller = caller
-        self.nodeid = nodeid
-        self.parent = current.get()
-        self.thread = get_ident()
-        self.started_at = wall()
+
+class Intercepted:
+    """A call under way that we make; written by its thread.
+
+    Attributes:
+        start: As it was when it began.
+        frozen: Instead of those of `start`.
+        altered: What a client changed: `args`, `result` or `exception`.
+        replaced_by: Dotted path of the function that was called instead.
+    """
+
+    __slots__ = ("altered", "frozen", "replaced_by", "start")
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.frozen = NOT_FROZEN
         self.altered: str | None = None
         self.replaced_by: str | None = None
-        self.is_told = False
-        self.frozen = _NOT_FROZEN
+
+
+Begun = tuple[Any, ...] | Intercepted
+"""A call under way: the tuple of its `Start` if nobody intercepts it."""
+
+
+def start_of(begun: Begun) -> Start:
+    """What is known of a call since it began."""
+    return begun.start if type(begun) is Intercepted else Start._make(begun)  # type: ignore[arg-type]

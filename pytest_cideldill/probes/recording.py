@@ -1,7 +1,7 @@
 """Records of calls: when, by whom, with what, to what end. Nothing of the program is changed.
 
 Recorded are the functions chosen by glob and those that have a breakpoint. Runs on the calling
-threads, through the event source; rows go to the log. The hot path is `_on_start` and `_on_end`.
+threads, through the event source; rows go to the log. The hot path is `_starting` and `_ending`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import count
 from types import CodeType
@@ -21,10 +23,19 @@ from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.clock import wall
+from pytest_cideldill.clock import monotonic
+from pytest_cideldill.clock import ticking
+from pytest_cideldill.clock import wall_at
+from pytest_cideldill.probes.begun import NOT_FROZEN
+from pytest_cideldill.probes.begun import NUMBER
+from pytest_cideldill.probes.begun import PARENT
 from pytest_cideldill.probes.begun import Begun
+from pytest_cideldill.probes.begun import Intercepted
+from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.begun import current
+from pytest_cideldill.probes.begun import start_of
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
@@ -69,13 +80,14 @@ class Recording:
         self._seen: set[int] = set()
         # Bound once, for the hot path.
         self._freeze = None if objects is None else objects.freeze
-        self._show = lens.show
+        self._keep = lens.keep
         self._tell = self.told
         self._next_number = count(1).__next__
         # All that run, by number. Single items are set and popped: atomic.
         self._running: dict[int, Begun] = {}
+        self._told_running: set[int] = set()
         # Thread → the calls that it is about to make, which have a number already.
-        self._announced: dict[int, list[tuple[CodeType, Begun]]] = {}
+        self._announced: dict[int, list[tuple[CodeType, Intercepted]]] = {}
         self._ours: dict[str, bool] = {}  # file → whether it is one of ours
 
     @property
@@ -104,14 +116,14 @@ class Recording:
     def record(self, source: Source, code: CodeType, name: str) -> None:
         """Record the calls of one function from now on."""
         try:
-            source.record_calls(code, self._starting(code, name), self._on_end)
+            source.record_calls(code, self._starting(code, name), self._ending(code))
             self._seen.add(id(code))  # the source keeps the code object
         except SourceUnavailable:
             return  # made by C: it has no Python calls to tell
 
     # --- on the calling threads -------------------------------------------------------------
 
-    def begin(self, name: str, call_data: dict[str, Any], frame: FrameType) -> Begun:
+    def begin(self, name: str, call_data: dict[str, Any], frame: FrameType) -> Intercepted:
         """A call that is intercepted, before it begins; then `announce` or `end` it.
 
         Args:
@@ -119,36 +131,42 @@ class Recording:
             call_data: What a pause tells of it.
             frame: The trampoline's.
         """
-        begun = Begun(
-            self._next_number(),
-            name,
-            call_data["pretty_args"],
-            call_data["pretty_kwargs"],
-            self._caller(frame),
-            self._position.nodeid,
+        begun = Intercepted(
+            Start(
+                number=self._next_number(),
+                name=name,
+                args=call_data["pretty_args"],
+                kwargs=call_data["pretty_kwargs"],
+                caller=self._caller(frame),
+                nodeid=self._position.nodeid,
+                parent=current.get(),
+                thread=get_ident(),
+                began=monotonic(),
+                frozen=NOT_FROZEN,
+            )
         )
-        self._running[begun.number] = begun
+        self._running[begun.start.number] = begun
         return begun
 
     def sees(self, code: CodeType) -> bool:
         """Whether the event source tells the calls of a function."""
         return id(code) in self._seen
 
-    def announce(self, begun: Begun, code: CodeType) -> None:
+    def announce(self, begun: Intercepted, code: CodeType) -> None:
         """The next call of `code` on this thread is `begun`, if the event source tells it."""
         expected = self._announced.setdefault(get_ident(), [])
         expected.append((code, begun))
         del expected[:-_MOST_ANNOUNCED]  # of generators that never start
 
-    def end(self, begun: Begun, result: object, error: BaseException | None) -> None:
+    def end(self, begun: Intercepted, result: object, error: BaseException | None) -> None:
         """An intercepted call ended; unless the event source has told it already."""
-        if self._running.pop(begun.number, None) is not None:
+        if self._running.pop(begun.start.number, None) is not None:
             announced = self._announced.get(get_ident(), [])
             announced[:] = [each for each in announced if each[1] is not begun]
             self._finish(begun, result, error)
 
     def amend(
-        self, begun: Begun, altered: str, result: object, error: BaseException | None
+        self, begun: Intercepted, altered: str, result: object, error: BaseException | None
     ) -> None:
         """A client changed how a call ended: `altered` is `result` or `exception`."""
         begun.altered = altered
@@ -156,35 +174,69 @@ class Recording:
 
     def tell_running(self) -> None:
         """Have the log know the calls under way; before something stops."""
-        for begun in list(self._running.values()):
-            if not begun.is_told:
-                begun.is_told = True
+        running = self._running.copy()
+        told = self._told_running.intersection(running)
+        for number, begun in running.items():
+            if number not in told:
                 self._add((self._tell, begun, "running", None, None, None, None))
+        self._told_running = told.union(running)
 
-    def id_of(self, begun: Begun) -> str:
+    def id_of(self, begun: Intercepted) -> str:
         """The contract's `call_id`."""
-        return f"{self._prefix}.c{begun.number}"
+        return f"{self._prefix}.c{begun.start.number}"
 
     def _starting(self, code: CodeType, name: str) -> OnStart:
         parameters = Parameters(code, self._lens)
+        kept, frozen_of = parameters.kept, parameters.frozen
         generates = code.co_flags & _GENERATES
         next_number, running, announced = self._next_number, self._running, self._announced
         freeze, position, caller_of = self._freeze, self._position, self._caller
+        get_current, set_current, now = current.get, current.set, ticking()
 
-        def on_start(frame: FrameType) -> object:
-            begun = _expected(announced, code) if announced else None
-            if begun is None:
-                args, kwargs = parameters.shown(frame)
-                caller = caller_of(frame)
-                begun = Begun(next_number(), name, args, kwargs, caller, position.nodeid)
-                if freeze is not None:
-                    begun.frozen = parameters.frozen(frame, freeze)
-                running[begun.number] = begun
+        def on_start(frame: FrameType, values: Mapping[str, Any]) -> object:
+            begun: Begun
+            if announced and (expected := _expected(announced, code)) is not None:
+                begun, number = expected, expected.start.number
+            else:
+                number = next_number()
+                args, kwargs = kept(values)
+                begun = running[number] = (
+                    number,
+                    name,
+                    args,
+                    kwargs,
+                    caller_of(frame),
+                    position.nodeid,
+                    get_current(),
+                    get_ident(),
+                    now(),
+                    NOT_FROZEN if freeze is None else frozen_of(values, freeze),
+                )
             if not generates:  # a generator is left at a yield, and others run meanwhile
-                current.set(begun.number)
+                set_current(number)
             return begun
 
         return on_start
+
+    def _ending(self, code: CodeType) -> OnEnd:
+        generates = code.co_flags & _GENERATES
+        running, finish, set_current = self._running, self._finish, current.set
+        add, tell, keep, freeze, now = self._add, self._tell, self._keep, self._freeze, ticking()
+
+        def on_end(
+            begun: Any, _frame: FrameType, result: object, error: BaseException | None
+        ) -> None:
+            start = begun if type(begun) is tuple else begun.start
+            running.pop(start[NUMBER], None)
+            if not generates:
+                set_current(start[PARENT])
+            if error is not None:
+                finish(begun, result, error)
+            else:
+                frozen = None if freeze is None else freeze(result)
+                add((tell, begun, "success", now(), keep(result), None, frozen))
+
+        return on_end
 
     def _caller(self, frame: FrameType) -> tuple[CodeType, int] | None:
         """Where a call came from, our own frames left out."""
@@ -200,87 +252,83 @@ class Recording:
             caller = caller.f_back
         return None
 
-    def _on_end(
-        self, token: object, frame: FrameType, result: object, error: BaseException | None
-    ) -> None:
-        assert type(token) is Begun
-        self._running.pop(token.number, None)
-        if not frame.f_code.co_flags & _GENERATES:
-            current.set(token.parent)
-        if error is not None:
-            self._finish(token, result, error)
-            return
-        freeze = self._freeze
-        frozen = None if freeze is None else freeze(result)
-        self._add((self._tell, token, "success", wall(), self._show(result), None, frozen))
-
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
-        ended_at = wall()
+        ended = monotonic()
         if error is None:
             frozen = None if self._freeze is None else self._freeze(result)
-            self._add((self._tell, begun, "success", ended_at, self._show(result), None, frozen))
+            self._add((self._tell, begun, "success", ended, self._keep(result), None, frozen))
         else:
             told = raised(error, self._lens)
-            self._add((self._tell, begun, "exception", ended_at, None, told, None))
+            self._add((self._tell, begun, "exception", ended, None, told, None))
 
     # --- on the I/O thread ------------------------------------------------------------------
 
     def told(self, row: Row) -> dict[str, Any]:
         """An event of type `call` (contract, section 2, Records) from a row.
 
-        A row is `(told, Begun, status, completed at, result, exception, frozen result)`. A call
-        that was told as running is told again, under its id, when it ended.
+        A row is `(told, begun, status, moment of its end, kept result, exception, frozen result)`.
+        A call that was told as running is told again, under its id, when it ended.
         """
-        _, begun, status, completed_at, result, exception, frozen = row
+        _, begun, status, ended, result, exception, frozen = row
+        start, show = start_of(begun), self._lens.told
+        began_at = wall_at(start.began)
         values: dict[str, Any] = {
             "type": "call",
-            "ts": begun.started_at,
-            "call_id": self.id_of(begun),
-            "method_name": begun.name.rpartition(".")[2],
-            "qualified_name": begun.name,
+            "ts": began_at,
+            "call_id": f"{self._prefix}.c{start.number}",
+            "method_name": start.name.rpartition(".")[2],
+            "qualified_name": start.name,
             "status": status,
-            "pretty_args": list(begun.args),
-            "pretty_kwargs": dict(begun.kwargs),
-            "started_at": begun.started_at,
-            "completed_at": completed_at,
-            "parent_id": None if begun.parent is None else f"{self._prefix}.c{begun.parent}",
-            "nodeid": begun.nodeid,
-            "thread": begun.thread,
-            "call_site": self._site(begun),
-            "cids": self._cids(begun, frozen),
+            "pretty_args": list(map(show, start.args)),
+            "pretty_kwargs": {name: show(value) for name, value in start.kwargs.items()},
+            "started_at": began_at,
+            "completed_at": None if ended is None else wall_at(ended),
+            "parent_id": None if start.parent is None else f"{self._prefix}.c{start.parent}",
+            "nodeid": start.nodeid,
+            "thread": start.thread,
+            "call_site": self._site(start),
         }
-        if result is not None:
-            values["pretty_result"] = result
+        arguments = start.frozen
+        if type(begun) is Intercepted:
+            arguments = begun.frozen
+            altered = {"altered": begun.altered, "replaced_by": begun.replaced_by}
+            values |= {name: value for name, value in altered.items() if value is not None}
+        values["cids"] = self._cids(arguments, frozen)
+        if status == "success":
+            values["pretty_result"] = show(result)
         if exception is not None:
             message = self._lens.text(exception["message"])
             values["exception"] = {**exception, "message": message}
-        for name in ("altered", "replaced_by"):
-            if getattr(begun, name) is not None:
-                values[name] = getattr(begun, name)
         return values
 
-    def _cids(self, begun: Begun, result: Frozen | None) -> dict[str, Any] | None:
+    def _cids(
+        self,
+        arguments: tuple[Sequence[Frozen], Mapping[str, Frozen]],
+        result: Frozen | None,
+    ) -> dict[str, Any] | None:
         if self._objects is None:
             return None
         identify = self._objects.identify
-        args, kwargs = begun.frozen
+        args, kwargs = arguments
         return {
             "args": [identify(each).cid for each in args],
             "kwargs": {name: identify(each).cid for name, each in kwargs.items()},
             "result": None if result is None else identify(result).cid,
         }
 
-    def _site(self, begun: Begun) -> dict[str, Any] | None:
-        if begun.caller is None:
+    def _site(self, start: Start) -> dict[str, Any] | None:
+        if start.caller is None:
             return None
-        code, place = begun.caller
-        for start, end, line in code.co_lines():
-            if start <= place < end:
+        code, place = start.caller
+        for first, end, line in code.co_lines():
+            if first <= place < end:
                 return {"file": self._lens.project.relative(code.co_filename), "line": line}
         return None
 
 
-def _expected(announced: dict[int, list[tuple[CodeType, Begun]]], code: CodeType) -> Begun | None:
+def _expected(
+    announced: dict[int, list[tuple[CodeType, Intercepted]]], code: CodeType
+) -> Intercepted | None:
     """The oldest announced call of `code` on this thread."""
     mine = announced.get(get_ident(), [])
     for index, (expected, begun) in enumerate(mine):

@@ -52,8 +52,10 @@ class Calls:
         __tracebackhide__ = True
         if self._is_quiet():
             return
+        values = None
         try:
-            token = recorder.on_start(frame)
+            values = frame.f_locals
+            token = recorder.on_start(frame, values)
         except Deliberate as wanted:
             error = wanted.error
         except BaseException as failure:
@@ -65,8 +67,8 @@ class Calls:
                 self._open[id(frame)] = (recorder, token)
             return
         finally:
-            if recorder.releases:
-                release(frame)
+            if values is not None and recorder.releases:
+                release(frame, values)
         raise error
 
     def end(self, frame: FrameType, result: object, error: BaseException | None) -> None:

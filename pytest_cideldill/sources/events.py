@@ -12,6 +12,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import AsyncGeneratorType
@@ -49,8 +50,10 @@ class Watch(Enum):
     """Each time it returns: for `<module>` code, whose functions exist then."""
 
 
-OnStart = Callable[[FrameType], object]
-"""`on_start(frame) -> token`; None: this call is not recorded, and its end not told."""
+OnStart = Callable[[FrameType, Mapping[str, Any]], object]
+"""`on_start(frame, locals) -> token`; the locals are good until it returns.
+
+None: this call is not recorded, and its end not told."""
 
 OnEnd = Callable[[object, FrameType, object, BaseException | None], None]
 """`on_end(token, frame, result, error)`; `error` is what leaves the call, None when it returned."""

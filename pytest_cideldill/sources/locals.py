@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Mapping
 from types import CodeType
 from types import FrameType
 from typing import Any
@@ -50,9 +51,14 @@ def keeps_snapshot(code: CodeType) -> bool:
     return _FLAG_AT is not None and bool(code.co_flags & _OPTIMIZED)
 
 
-def release(frame: FrameType) -> None:
-    """Empty the snapshot of a function that has just begun, which cannot have asked for it yet."""
-    values = frame.f_locals
+def release(frame: FrameType, values: Mapping[str, Any]) -> None:
+    """Empty the snapshot of a function that has just begun, which cannot have asked for it yet.
+
+    Args:
+        frame: Of the function.
+        values: Its `f_locals`, as they were read; not to be used any more.
+    """
+    assert type(values) is dict
     if _FLAG_AT is None:
         return
     try:

@@ -39,7 +39,7 @@ class Log:
         self.ended: list[tuple[int, str, Any]] = []
         self._numbers = itertools.count()
 
-    def start(self, frame: FrameType) -> object:
+    def start(self, frame: FrameType, _locals: object) -> object:
         number = next(self._numbers)
         self.started[number] = (frame.f_code.co_name, dict(frame.f_locals))
         return number
@@ -165,7 +165,7 @@ def check_a_returned_exception_is_a_result() -> None:
     with opened(Consumer()) as source:
         source.record_calls(
             code_of(returning),
-            lambda frame: 1,
+            lambda *_: 1,
             lambda token, frame, result, error: told.append((result, error)),
         )
         result = returning()
@@ -307,7 +307,7 @@ def check_a_generator_may_end_in_another_thread() -> None:
 def check_a_call_whose_start_is_not_wanted_has_no_end() -> None:
     ends: list[object] = []
     with opened(Consumer()) as source:
-        source.record_calls(code_of(factorial), lambda frame: None, lambda *end: ends.append(end))
+        source.record_calls(code_of(factorial), lambda *_: None, lambda *end: ends.append(end))
         factorial(3)
     assert ends == []
 
@@ -362,7 +362,7 @@ def check_no_frame_outlives_its_call() -> None:
     gc.disable()
     try:
         with opened(Consumer()) as source:
-            source.record_calls(code_of(holding), lambda frame: 1, lambda *end: None)
+            source.record_calls(code_of(holding), lambda *_: 1, lambda *end: None)
             holding()
             assert references[0]() is None
     finally:
@@ -396,7 +396,7 @@ def check_an_argument_that_is_deleted_is_gone_although_it_was_looked_at() -> Non
         del local
         yield reference()
 
-    def start(frame: FrameType) -> None:
+    def start(frame: FrameType, _locals: object) -> None:
         names.append(list(frame.f_locals))
 
     gc.disable()
@@ -428,7 +428,7 @@ def check_what_others_write_while_a_call_starts_or_ends_is_kept() -> None:
         assert frame.f_locals["shared"] == shared
         in_thread(lambda: write(value))
 
-    def start(frame: FrameType) -> object:
+    def start(frame: FrameType, _locals: object) -> object:
         look(frame, shared + 1)
         return 1
 
@@ -631,7 +631,7 @@ def check_a_handler_may_raise_instead_of_a_call_and_its_result() -> None:
         with pytest.raises(PermissionError) as raised:
             function()
         assert raised.value.__context__ is None
-        source.record_calls(code_of(function), lambda frame: 1, refuse)
+        source.record_calls(code_of(function), lambda *_: 1, refuse)
         source.refresh()
         with pytest.raises(PermissionError):
             function()

@@ -164,7 +164,7 @@ def check_a_raised_line_ends_its_recorded_call_with_that_error() -> None:
     with opened(consumer) as source:
         code = code_of(function)
         source.watch_lines(code, lines(code, "raised"))
-        source.record_calls(code, lambda frame: 1, lambda token, frame, *end: told.append(end))
+        source.record_calls(code, lambda *_: 1, lambda token, frame, *end: told.append(end))
         for _ in range(3):
             with pytest.raises(KeyError):
                 function()
@@ -232,7 +232,7 @@ def check_a_bug_in_a_recorder_removes_it() -> None:
         calls.append(1)
         raise ZeroDivisionError
 
-    for start, end in ((failing, print), (lambda frame: 1, failing)):
+    for start, end in ((failing, print), (lambda *_: 1, failing)):
         consumer, calls = Consumer(), list[int]()
         consumer.ours = (*consumer.ours, __file__)
         with opened(consumer) as source:
@@ -297,7 +297,7 @@ def check_disarming_leaves_nothing_before_the_source_is_closed() -> None:
     with opened(consumer) as source:
         code = code_of(watched)
         source.watch_lines(code, lines(code, "first"))
-        source.record_calls(code, lambda frame: 1, lambda *end: None)
+        source.record_calls(code, lambda *_: 1, lambda *end: None)
         source.watch_lines(code, frozenset())
         source.stop_recording(code)
         if sys.version_info >= (3, 12):
@@ -322,7 +322,7 @@ def check_everything_armed_is_zeroed() -> None:
     def bind(code: CodeType, frame: FrameType) -> Watch:
         if code.co_filename == "module.py":
             source.watch_lines(code, frozenset(range(5)))
-            source.record_calls(code, lambda frame: 1, lambda *end: None)
+            source.record_calls(code, lambda *_: 1, lambda *end: None)
         return Watch.END
 
     with opened(consumer) as source:
@@ -418,7 +418,7 @@ def check_closing_from_inside_a_hit_is_fine() -> None:
     consumer = Consumer()
     with opened(consumer) as source:
         source.watch_lines(code_of(watched), lines(code_of(watched), "first", "second"))
-        source.record_calls(code_of(watched), lambda frame: 1, lambda *end: None)
+        source.record_calls(code_of(watched), lambda *_: 1, lambda *end: None)
         consumer.on_hit = lambda frame, line: source.close()
         assert watched() == "1 2"
         assert watched() == "1 2"
@@ -548,7 +548,7 @@ def check_one_tool_id_does_everything_that_two_do() -> None:
             watched()
             source.watch_lines(code_of(one_line), lines(code_of(one_line), "one line"))
             source.watch_lines(code_of(watched), lines(code_of(watched), "second"))
-            source.record_calls(code_of(watched), lambda frame: 1, lambda *end: ends.append(end))
+            source.record_calls(code_of(watched), lambda *_: 1, lambda *end: ends.append(end))
             one_line(1)
             watched()
             source.stop_recording(code_of(watched))
@@ -623,7 +623,7 @@ def check_a_forked_child_has_nothing_armed_and_the_parent_goes_on() -> None:
     with opened(consumer) as source:
         source.discover(True)
         source.watch_lines(code, lines(code, "first"))
-        source.record_calls(code, lambda frame: 1, lambda *end: None)
+        source.record_calls(code, lambda *_: 1, lambda *end: None)
         watched()
         assert forked(child_state(consumer, code)) == CLEAN
         watched()

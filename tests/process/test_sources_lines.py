@@ -58,13 +58,13 @@ def check_nothing_is_told_after_closing() -> None:
     consumer = Consumer()
     with opened(consumer) as source:
         source.watch_lines(code_of(total), lines(code_of(total), "body"))
-        source.record_calls(code_of(total), lambda frame: 1, lambda *end: None)
+        source.record_calls(code_of(total), lambda *_: 1, lambda *end: None)
         source.discover(True)
     found = len(consumer.codes)
     total([1])
     assert source.watch_lines(code_of(total), lines(code_of(total), "body")) == frozenset()
     source.discover(True)
-    source.record_calls(code_of(total), lambda frame: 1, lambda *end: None)
+    source.record_calls(code_of(total), lambda *_: 1, lambda *end: None)
     total([1])
     assert consumer.hits == []
     assert len(consumer.codes) == found
@@ -182,7 +182,7 @@ def check_a_definition_on_one_line_hits() -> None:
         for code, name in ((code_of(one), "one line"), (code_of(many[0]), "lambda on one line")):
             assert source.watch_lines(code, lines(code, name))
         assert calls() == (1, 2, 2)
-        source.record_calls(code_of(one), lambda frame: None, lambda *end: None)
+        source.record_calls(code_of(one), lambda *_: None, lambda *end: None)
         assert calls() == (1, 2, 2)
         source.stop_recording(code_of(one))
         assert calls() == (1, 2, 2)
@@ -279,7 +279,7 @@ def check_quiet_threads_hit_nothing() -> None:
     consumer = Consumer()
     with opened(consumer) as source:
         source.watch_lines(code_of(total), lines(code_of(total), "after"))
-        source.record_calls(code_of(total), lambda frame: consumer.hits.append("call"), print)
+        source.record_calls(code_of(total), lambda *_: consumer.hits.append("call"), print)
         consumer.quiet.add(threading.get_ident())
         total([])
         in_thread(lambda: total([]))

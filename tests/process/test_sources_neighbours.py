@@ -132,7 +132,7 @@ class Beside:
             namespace["main"](between)
         assert (sys.gettrace(), threading.gettrace()) == found
 
-    def _start(self, frame: FrameType) -> object:
+    def _start(self, frame: FrameType, _locals: object) -> object:
         self.calls.append(frame.f_code.co_name)
         return 1
 
@@ -268,7 +268,7 @@ def check_coverage_comes_back_with_us_after_the_recursion_limit() -> None:
             exec(compile(text, str(path), "exec"), names)
             calls: list[str] = []
 
-            def start(frame: FrameType, calls: list[str] = calls) -> object:
+            def start(frame: FrameType, _: object, calls: list[str] = calls) -> object:
                 calls.append(frame.f_code.co_name)
                 return 1
 
@@ -342,7 +342,7 @@ def check_another_tool_keeps_its_events() -> None:
                 told.clear()
                 source.discover(True)
                 source.watch_lines(code, lines(code, "worker"))
-                source.record_calls(code, lambda frame: 1, lambda *end: None)
+                source.record_calls(code, lambda *_: 1, lambda *end: None)
                 worker(3)
                 assert told == expected
                 assert consumer.hits == ["worker"] * 3
@@ -374,7 +374,7 @@ def check_hits_are_exact_while_other_threads_arm_and_disarm() -> None:
         code = code_of(other)
         while not stop.is_set():
             source.watch_lines(code, lines(code, "other"))
-            source.record_calls(code, lambda frame: None, lambda *end: None)
+            source.record_calls(code, lambda *_: None, lambda *end: None)
             other(1)
             source.watch_lines(code, frozenset())
             source.stop_recording(code)

@@ -108,7 +108,7 @@ def check_every_end_is_told_as_it_came() -> None:
     consumer = Consumer()
     told: list[Outcome] = []
 
-    def start(frame: FrameType) -> object:
+    def start(frame: FrameType, _locals: object) -> object:
         return len(frame.f_locals)
 
     def ended(token: object, frame: FrameType, result: object, error: object) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,10 +18,6 @@ from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
-
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 12), reason="recording needs sys.monitoring for now"
-)
 
 TOOL = "breakpoint_get_call_records"
 ROOM = 200_000

@@ -5,7 +5,6 @@ Expectations: contract, section 3 (`breakpoint_wait`) and section 4 (`timeline_g
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,7 +105,6 @@ def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="recording needs sys.monitoring for now")
 def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
     """Told or counted, every one; the stop behind them is there."""
     with workbench(tmp_path / "project", "--cideldill-record-calls=test_it.helper") as bench:
