@@ -158,6 +158,7 @@ def test_a_result_is_seen_and_replaced(bank: Bench) -> None:
     assert got(bank) == "[2, 200, \"Refused('no',)\"]"
 
 
+@pytest.mark.full
 def test_an_exception_is_seen_swallowed_and_replaced(bank: Bench) -> None:
     """Phase `exception`: continue raises it again, skip swallows it, raise chains another."""
     bank.agent.call("breakpoint_set_default_behavior", behavior="exception")
@@ -174,6 +175,7 @@ def test_an_exception_is_seen_swallowed_and_replaced(bank: Bench) -> None:
     assert got(bank) == "['Refused(-1,)', 7, \"KeyError('k',)\"]"
 
 
+@pytest.mark.full
 def test_the_after_decision_uses_the_behavior_at_completion(bank: Bench) -> None:
     """Contract, section 2: changed while the call is paused before it begins."""
     bank.breakpoint("bank.fee")
@@ -198,6 +200,7 @@ def test_a_standing_replacement_applies_to_every_call(bank: Bench) -> None:
     assert [call.get("replaced_by") for call in calls[-2:]] == ["bank.free", "bank.free"]
 
 
+@pytest.mark.full
 def test_one_call_is_replaced(bank: Bench) -> None:
     """`replacement_function` of breakpoint_continue wins over `action`."""
     bank.breakpoint("bank.fee", condition="amount > 0")
@@ -207,6 +210,7 @@ def test_one_call_is_replaced(bank: Bench) -> None:
     assert got(bank) == "[0, 'Refused(-3,)']"
 
 
+@pytest.mark.full
 def test_what_can_t_replace_is_refused(bank: Bench) -> None:
     """Unknown names, other signatures, functions without one, no breakpoint, no process."""
 

@@ -76,6 +76,7 @@ NAMES = {
 }
 
 
+@pytest.mark.full
 def test_a_name_in_any_form_is_bound_to_the_functions_it_means(shapes: Bench) -> None:
     """Contract, section 2, function names; only exact names reach beyond user code."""
     shapes.stop_of("import json, geo.shapes\ndef test_method(): assert 0\n")

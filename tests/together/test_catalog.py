@@ -74,6 +74,7 @@ def test_a_pattern_is_a_glob_or_a_part_of_the_name(
     assert reply["total_count"] == len(names)
 
 
+@pytest.mark.full
 def test_pages_join_without_gaps_and_maps_are_cut_in_step(bench: Bench) -> None:
     """Contract, rule 6."""
     body = "".join(f"def function_{number:03}(a, b=2, *rest): pass\n" for number in range(150))
@@ -104,6 +105,7 @@ def test_edits_between_two_calls_are_seen_and_broken_files_are_told(shapes: Benc
     assert "new.py (line 1: " in reply["message"]
 
 
+@pytest.mark.full
 def test_functions_are_listed_while_a_test_is_paused_or_busy(shapes: Bench) -> None:
     """Contract, rule 11: list tools work always; a busy test process need not answer."""
     stop = shapes.stop_of("import geo.shapes\ndef test_it(): assert 0\n")
@@ -168,6 +170,7 @@ def test_names_without_a_run_mean_what_they_mean_in_one(shapes: Bench) -> None:
     shapes.go_on(stop)
 
 
+@pytest.mark.full
 def test_an_absolute_path_is_told_relative_and_stops(shapes: Bench) -> None:
     """Contract, rule 5."""
     added = shapes.breakpoint(f"{shapes.root / 'geo' / 'shapes.py'}::Box.volume")
@@ -202,6 +205,7 @@ def test_a_name_of_nothing_is_accepted_and_close_names_are_told(
     assert (known["state"], known["message"]) == ("pending", added["message"])
 
 
+@pytest.mark.full
 def test_a_name_that_appears_later_is_found_when_it_is_added_again(shapes: Bench) -> None:
     """And one that is gone is not: the sources are asked anew."""
     first = shapes.breakpoint("tax")

@@ -58,6 +58,7 @@ def test_the_demo_proves_the_cause_and_confirms_the_fix_on_a_copy(tmp_path: Path
     assert sources() == before
 
 
+@pytest.mark.full
 def test_a_demo_without_a_failing_test_says_so(
     make_shop: MakeShop, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_bad_option_is_a_startup_error_with_the_words_of_pytest(bench: Bench) 
     assert any("end.message" in step for step in reply["next"])
 
 
+@pytest.mark.full
 def test_a_broken_conftest_is_a_startup_error(bench: Bench) -> None:
     """pytest's exit code 4."""
     bench.write(conftest="raise LookupError('of the conftest')\n")
@@ -69,6 +70,7 @@ def test_a_run_without_tests_says_so(bench: Bench) -> None:
     assert reply["outcomes"] == {"passed": 0, "failed": 0}
 
 
+@pytest.mark.full
 def test_pytest_exit_ends_the_run_with_its_own_code(bench: Bench) -> None:
     """Codes above 5 are no crash."""
     reply = bench.test(
@@ -84,6 +86,7 @@ def test_pytest_exit_ends_the_run_with_its_own_code(bench: Bench) -> None:
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
 
 
+@pytest.mark.full
 def test_a_keyboard_interrupt_in_a_test_interrupts_the_run(bench: Bench) -> None:
     """pytest's exit code 2; that test has no report."""
     reply = bench.test("def test_a(): pass\ndef test_b(): raise KeyboardInterrupt\n")
@@ -92,6 +95,7 @@ def test_a_keyboard_interrupt_in_a_test_interrupts_the_run(bench: Bench) -> None
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
 
 
+@pytest.mark.full
 def test_an_error_in_a_hook_is_an_internal_error_with_its_text(bench: Bench) -> None:
     """pytest's exit code 3."""
     bench.write(conftest="def pytest_runtest_logreport(report): {}['of the hook']\n")
@@ -143,6 +147,7 @@ def test_a_crash_tells_the_signal_the_last_test_and_the_stacks(bench: Bench, how
     assert (state["state"], state["running"]) == ("crashed", [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("phase", ["setup", pytest.param("teardown", marks=full)])
 def test_a_crash_outside_the_call_tells_the_phase(bench: Bench, phase: str) -> None:
     """The position is written before each phase, so the first instruction counts as well."""
@@ -198,6 +203,7 @@ def test_a_process_that_hangs_after_its_verdict_is_gone_some_time_later(bench: B
         os.close(process)
 
 
+@pytest.mark.full
 def test_the_verdict_does_not_wait_for_a_thread_that_never_ends(bench: Bench) -> None:
     """pytest facts, section 2: the process hangs in `threading._shutdown` after its `finish`."""
     reply = bench.test(STUCK)

@@ -64,6 +64,7 @@ def test_a_call_goes_on_as_the_client_chose(shapes: Bench) -> None:
     assert areas == [printed for _, printed in CHOICES]
 
 
+@pytest.mark.full
 def test_arguments_assigned_at_the_pause_change_the_call(shapes: Bench) -> None:
     """Contract, section 2: frame 0 is the callee with its parameters bound, frame 1 its caller."""
     shapes.breakpoint("area")
@@ -88,6 +89,7 @@ RAISING = """
 """
 
 
+@pytest.mark.full
 def test_a_call_can_be_made_to_raise_what_the_project_knows(shapes: Bench) -> None:
     """Contract, section 2: a builtin, a dotted path, or a name visible in the frame."""
     shapes.breakpoint("area")
@@ -170,6 +172,7 @@ def test_a_condition_that_raises_stops_once_and_then_never(shapes: Bench) -> Non
     assert "ZeroDivisionError" in warning
 
 
+@pytest.mark.full
 def test_breakpoints_added_and_removed_during_a_pause_count_from_then_on(shapes: Bench) -> None:
     """Contract, section 2: present pauses stay; functions are matched when they exist."""
     first = shapes.breakpoint("area", condition="width == 1")

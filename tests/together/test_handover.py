@@ -98,6 +98,7 @@ def outcomes(server: FrontEnd) -> dict[str, str]:
     return {test["nodeid"].partition("::")[2]: test["outcome"] for test in tests}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("command", "environment"),
     [
@@ -110,22 +111,17 @@ def outcomes(server: FrontEnd) -> dict[str, str]:
             module_command("-I", "-X", "utf8"),
             {"PYTHONPATH": "lib", "PYTHONHOME": "nowhere"},
             id="python -I -m pytest",
-            marks=pytest.mark.full,
         ),
         pytest.param(
             [str(SCRIPTS / "pytest")],
             {"PYTHONPATH": f"lib{os.pathsep}{os.pathsep}"},
             id="pytest",
-            marks=pytest.mark.full,
         ),
         pytest.param(
             [sys.executable, "-m", "coverage", "run", "-m", "pytest"],
             {"PYTHONPATH": "lib"},
             id="coverage run -m pytest",
-            marks=[
-                pytest.mark.full,
-                pytest.mark.skipif(not find_spec("coverage"), reason="coverage is not installed"),
-            ],
+            marks=pytest.mark.skipif(not find_spec("coverage"), reason="coverage is not installed"),
         ),
     ],
 )

@@ -84,6 +84,7 @@ def test_a_value_of_the_repl_has_a_cid_and_can_be_passed_on(cart: Bench) -> None
     assert cart.go_on(reply["stops"][0])["exit_code"] == 0
 
 
+@pytest.mark.full
 def test_a_pause_looks_deeper_than_the_snapshot(cart: Bench) -> None:
     """On a paused thread of the process that made the object; else the reply says so."""
     cart.breakpoint("cart.total")
@@ -104,6 +105,7 @@ def test_a_pause_looks_deeper_than_the_snapshot(cart: Bench) -> None:
     assert "only the snapshot" in inspect(cart, cid, depth=8)["message"]
 
 
+@pytest.mark.full
 def test_unknown_objects_and_malformed_paths_are_refused(cart: Bench) -> None:
     """`cid_not_found`, `invalid_path`."""
     refused = cart.agent.refused("breakpoint_inspect_object", cid="abc")

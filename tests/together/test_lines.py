@@ -70,6 +70,7 @@ def test_a_local_assigned_at_a_line_is_what_the_program_goes_on_with(till: Bench
     assert "'40 euro' == '12 euro'" in failed["autopsy"]["exception"]["message"]
 
 
+@pytest.mark.full
 def test_a_line_can_raise(till: Bench) -> None:
     """Contract, section 2: `line` allows continue and raise."""
     till.agent.call("breakpoint_set", file="till.py", line=6)
@@ -118,6 +119,7 @@ def test_a_tracepoint_tells_every_pass_and_stops_nowhere(till: Bench) -> None:
     assert (listed["hit_count"], listed["notificationsSent"]) == (3, 3)
 
 
+@pytest.mark.full
 def test_multiples_and_limits_thin_out_what_is_told(till: Bench) -> None:
     """Order: count → condition → multiple → max; the count is of passes."""
     till.agent.call(
@@ -133,6 +135,7 @@ def test_multiples_and_limits_thin_out_what_is_told(till: Bench) -> None:
     assert [each["message"] for each in hits(till)] == ["once 1", "second 2", "big 3"]
 
 
+@pytest.mark.full
 def test_a_condition_that_raises_is_told_once(till: Bench) -> None:
     """A breakpoint stops once with `condition_error`, a tracepoint publishes one hit."""
     till.agent.call("breakpoint_set", file="till.py", line=4, condition="nope > 1")
@@ -148,6 +151,7 @@ def test_a_condition_that_raises_is_told_once(till: Bench) -> None:
     assert errors == [4, 3]
 
 
+@pytest.mark.full
 def test_a_slow_expression_times_out_and_the_others_still_render(till: Bench) -> None:
     """1 s per expression; on the main thread also inside of a blocking call."""
     slow = "__import__('time').sleep(60)"
@@ -172,6 +176,7 @@ def test_a_breakpoint_set_in_the_paused_frame_takes_effect_there(till: Bench) ->
     assert till.go_on(stop)["exit_code"] == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("where", "place"),
     [

@@ -58,6 +58,7 @@ def test_a_pattern_is_a_glob_or_a_part_of_the_node_id(
     assert reply["total_count"] == len(names)
 
 
+@pytest.mark.full
 def test_collection_errors_are_listed_beside_the_tests(bench: Bench) -> None:
     """Contract, section 5: `errors` (collection errors, bounded)."""
     bench.write(test_a="import nowhere_at_all\n", test_b="def test_b(): pass\n")
@@ -68,6 +69,7 @@ def test_collection_errors_are_listed_beside_the_tests(bench: Bench) -> None:
     assert "No module named 'nowhere_at_all'" in error["message"]
 
 
+@pytest.mark.full
 def test_tests_can_be_listed_while_one_is_paused(bench: Bench) -> None:
     """Contract, section 5: `test_list` works while a run is active; the run stays the newest."""
     stop = bench.stop_of("def test_bad(): assert 0")
@@ -165,6 +167,7 @@ def test_results_can_be_asked_for_by_outcome_test_and_run(bench: Bench) -> None:
     assert (no_run["error"], no_run["run_id"]) == ("run_not_found", "r99999")
 
 
+@pytest.mark.full
 def test_long_results_are_cut_to_the_size_that_was_asked_for(bench: Bench) -> None:
     """Contract, rule 6: 8,000 characters, up to `max_chars`; a `limit` never lifts the cap."""
     bench.test(

@@ -20,6 +20,7 @@ def shop(tmp_path: Path) -> Path:
     return shutil.copytree(SHOP, tmp_path / "shop", ignore=shutil.ignore_patterns("__pycache__"))
 
 
+@pytest.mark.full
 def test_an_agent_finds_and_proves_the_cause_of_a_failure_and_confirms_the_fix(shop: Path) -> None:
     """`ideal_session.md`, call by call."""
     nodeid = "tests/test_cart.py::test_total[bulk]"

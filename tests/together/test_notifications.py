@@ -157,6 +157,7 @@ def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> No
     assert (told[COMPLETED]["method_name"], told[COMPLETED]["status"]) == ("rate", "success")
 
 
+@pytest.mark.full
 def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
     """Plan, tests 95 and 100; those before a stop come before it."""
     reply = session.end.call("test_run", nodeids=["test_it.py::test_prices"])
@@ -172,6 +173,7 @@ def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
     assert session.go_on(stop)["outcomes"]["failed"] == 1
 
 
+@pytest.mark.full
 def test_a_run_that_is_stopped_resumes_its_pauses(session: Session) -> None:
     """`by: stop`."""
     stop = session.run("test_failing")
@@ -181,6 +183,7 @@ def test_a_run_that_is_stopped_resumes_its_pauses(session: Session) -> None:
     assert (told["method_name"], told["action"]) == ("test_failing", "continue")
 
 
+@pytest.mark.full
 def test_a_process_that_dies_takes_its_pause_along(session: Session) -> None:
     """`by: disconnect`; nobody took an action."""
     stop = session.run("test_failing")

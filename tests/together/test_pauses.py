@@ -63,6 +63,7 @@ def test_a_failure_of_any_phase_pauses_with_the_fixtures_alive_and_is_torn_down_
     assert reply["exit_code"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("pause_on", "phases"),
     [pytest.param("never", [], marks=full), ("error", ["setup", "teardown"])],
@@ -175,6 +176,7 @@ def test_a_pause_goes_on_once_and_only_as_its_phase_allows(bench: Bench) -> None
     assert (unknown["error"], unknown["reason"]) == ("pause_not_found", "unknown")
 
 
+@pytest.mark.full
 def test_of_two_who_continue_a_pause_at_once_one_wins(bench: Bench) -> None:
     """Contract, section 2: resolution is atomic."""
     stop = bench.stop_of("def test_bad(): assert 0\n")
@@ -237,6 +239,7 @@ def test_time_stands_still_for_a_paused_test(bench: Bench) -> None:
     assert times["test_timeout"] < 0.4
 
 
+@pytest.mark.full
 def test_repl_sessions_end_with_their_pause(bench: Bench) -> None:
     """Contract, section 2: `session_not_found`, `session_closed`; `repl_sessions` of a pause."""
     stop = bench.stop_of("def test_a(): assert 0\ndef test_b(): assert 0\n")

@@ -71,6 +71,7 @@ TRACED = """
 """
 
 
+@pytest.mark.full
 def test_another_tracer_is_left_alone_and_told_once(make_project: MakeProject) -> None:
     """Before 3.12 there is room for one: a warning, no calls meanwhile, and the tests go on."""
     project = make_project(shop=SHOP, test_it=TRACED)
@@ -114,6 +115,7 @@ def test_with_a_tracer_from_the_start_calls_are_recorded_once_it_is_gone(
         assert told(agent) == [("test_it.py::test_free", "shop.price", "main")]
 
 
+@pytest.mark.full
 def test_calls_in_workers_are_recorded(make_project: MakeProject) -> None:
     """Each worker has its own engine; a module that is imported late counts there too."""
     tests = """

@@ -50,16 +50,13 @@ def measured(project: Path, *, branch: bool) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("core", "branch", "where"),
     [
         ("ctrace", True, "conftest"),
-        pytest.param("ctrace", False, "startup", marks=pytest.mark.full),
-        pytest.param(
-            *(("sysmon", False) if sys.version_info >= (3, 12) else ("pytrace", True)),
-            "session",
-            marks=pytest.mark.full,
-        ),
+        ("ctrace", False, "startup"),
+        (*(("sysmon", False) if sys.version_info >= (3, 12) else ("pytrace", True)), "session"),
     ],
 )
 def test_a_nasty_project_comes_out_the_same_when_all_of_it_is_recorded(

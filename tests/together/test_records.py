@@ -197,6 +197,7 @@ def test_one_pages_back_through_all_records(shop: Bench) -> None:
     assert seen == [str(amount) for amount in range(150)]
 
 
+@pytest.mark.full
 def test_a_call_that_is_paused_is_running_and_ends_in_place(
     make_project: MakeProject,
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
     ]
 
 
+@pytest.mark.full
 def test_a_call_that_never_ends_stays_running(make_project: MakeProject) -> None:
     """Its process is gone; nobody will tell its end."""
     project = make_project(
@@ -254,6 +256,7 @@ def test_a_call_that_never_ends_stays_running(make_project: MakeProject) -> None
     assert [call["status"] for call in calls] == ["running"]
 
 
+@pytest.mark.full
 def test_secrets_are_in_no_record(make_project: MakeProject) -> None:
     """Contract, section 8: redaction comes before anything is sent."""
     project = make_project(

@@ -164,6 +164,7 @@ OPEN = """
 CRASHING = OPEN.replace("assert not password", "os._exit(3)")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("where", ["command line", pytest.param("ini file", marks=full)])
 def test_redaction_can_be_switched_off(tmp_path: Path, where: str) -> None:
     """Contract, section 9: `--cideldill-no-redact`; in the processes and in the server."""
@@ -272,6 +273,7 @@ def test_limits_of_the_ini_file_hold_in_locals_and_weaken_no_redaction(bench: Be
     assert "Zk3" not in told(bench, {"stop": stop})
 
 
+@pytest.mark.full
 def test_a_malformed_ini_option_ends_a_run_at_its_start_by_name(bench: Bench) -> None:
     """Contract, section 9: a usage error, here of a file that was edited after the server began."""
     bench.write(**{"pytest.ini": "[pytest]\ncideldill_redact_patterns = (\n"})
@@ -329,6 +331,7 @@ def test_the_server_knows_the_ini_file_before_a_process_connects(tmp_path: Path)
     assert "0815" not in end["message"]
 
 
+@pytest.mark.full
 def test_a_name_that_a_hook_adds_late_is_hidden_in_messages(bench: Bench) -> None:
     """Also of a tracepoint that was bound, and told something, before the hook was known."""
     bench.write(

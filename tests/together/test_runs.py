@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.together.workbench import Bench
 
 EVERY_OUTCOME = '''
@@ -174,6 +176,7 @@ WAITS_FOR_GO = """
 """Ends when a file appears: a test that runs for as long as its observer likes."""
 
 
+@pytest.mark.full
 def test_a_second_run_is_refused_until_the_first_is_replaced(bench: Bench) -> None:
     """Contract, section 5: `run_active` unless `replace: true`."""
     first = bench.test("def test_bad(): assert 0")
@@ -187,6 +190,7 @@ def test_a_second_run_is_refused_until_the_first_is_replaced(bench: Bench) -> No
     assert (gone["error"], gone["reason"]) == ("pause_not_found", "already_resumed")
 
 
+@pytest.mark.full
 def test_the_time_bounds_the_wait_and_not_the_run(bench: Bench) -> None:
     """Contract, section 5: `timeout_s` … the reply then says `running`."""
     reply = bench.test(WAITS_FOR_GO, timeout_s=0)

@@ -205,6 +205,7 @@ RAISING = """
 """
 
 
+@pytest.mark.full
 def test_no_exception_message_or_report_tells_a_secret(confidant: Confidant) -> None:
     """Messages, assertion details, notes of compared values, chained exceptions, skip reasons."""
     reply = confidant.run(RAISING, pause_on="never")
@@ -242,6 +243,7 @@ CALLING = """
 """
 
 
+@pytest.mark.full
 def test_arguments_and_parameters_tell_no_secret(confidant: Confidant) -> None:
     """A pause before a call, its caller, wrong arguments, a failing parametrized test."""
     confidant.call("breakpoint_add", function_name="charge")
@@ -286,6 +288,7 @@ COLLECTING = """
 """
 
 
+@pytest.mark.full
 def test_a_collection_error_tells_no_secret(confidant: Confidant) -> None:
     """`errors` of `test_run` and `test_list`; what a module holds when its import fails."""
     confidant.run(COLLECTING)
@@ -301,9 +304,10 @@ ENDINGS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "ending",
-    ["startup", "internal", *(pytest.param(each, marks=full) for each in ("usage", "exit"))],
+    ["startup", "internal", "usage", "exit"],
 )
 def test_the_end_of_a_run_tells_no_secret(confidant: Confidant, ending: str) -> None:
     """`end.message`: the process's own words, or what was found on its stderr."""

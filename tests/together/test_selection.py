@@ -125,6 +125,7 @@ def test_unknown_node_ids_are_told_while_the_others_run(odd: Bench) -> None:
     assert reply["exit_code"] == 0
 
 
+@pytest.mark.full
 def test_a_run_of_nothing_but_unknown_node_ids_ran_no_tests(odd: Bench) -> None:
     """Contract, section 5: `end.kind` `no_tests`; 5 is pytest's code for that."""
     reply = odd.run(["nowhere.py", "test_it.py::test_nowhere"])

@@ -129,7 +129,9 @@ def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
 # --- waiting ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("legacy", marks=pytest.mark.full), "2026-07-28"]
+)
 def any_bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
@@ -176,6 +178,7 @@ def test_a_stop_that_another_reply_told_is_no_news(bench: Bench) -> None:
     assert (again["pause_id"], again["seq"]) == (stop["pause_id"], stop["seq"])
 
 
+@pytest.mark.full
 def test_a_wait_that_times_out_says_what_goes_on(bench: Bench) -> None:
     """Contract, rule 9: a normal reply."""
     bench.write(

@@ -163,6 +163,7 @@ def test_a_test_that_looks_for_us_finds_nothing(bench: Bench) -> None:
     assert "warnings" not in reply
 
 
+@pytest.mark.full
 def test_a_test_that_breaks_what_we_stand_on_ends_as_in_a_plain_run(bench: Bench) -> None:
     """pytest facts, section 7: everything is bound at import; forks find no second thread."""
     bench.write(test_it=ROUGH)
