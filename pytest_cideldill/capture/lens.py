@@ -37,11 +37,6 @@ _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
 
 
-def _is_short(value: object) -> bool:
-    assert type(value) is int
-    return -_LARGE < value < _LARGE
-
-
 class Lens:
     """See the module.
 
@@ -66,12 +61,22 @@ class Lens:
 
     def show(self, value: object, name: str = "") -> str:
         """A short rendering of a value that is known under `name`."""
+        # What is most frequent first, as `render` would show it.
         kind = type(value)
-        if kind is int or kind is bool or value is None or kind is float:
-            shown = repr(value) if kind is not int or _is_short(value) else ""
+        if kind is str or id(kind) in NUMBERS:
+            shown = self._plain(value)
             if shown and not (name and self.redactor.name_is_sensitive(name)):
                 return shown
         return render(value, self._short, self.redactor, name)
+
+    def _plain(self, value: object) -> str:
+        """Of a number or a string that nothing is to be left out of; empty for others."""
+        if type(value) is str:
+            if len(value) > self._short.string:
+                return ""
+            shown = repr(self.redactor.redact_text(value))
+            return shown if shown.isascii() and len(shown) <= self._short.text else ""
+        return repr(value) if type(value) is not int or -_LARGE < value < _LARGE else ""
 
     def keep(self, value: object, name: str = "") -> Kept:
         """What `told` makes the text of `show` of, at any time and on any thread."""

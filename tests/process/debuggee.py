@@ -82,16 +82,25 @@ class Running:
 
 
 class Debuggee:
-    """See the module. `events` holds what was sent and not yet taken by `next`."""
+    """See the module.
 
-    def __init__(self, lease_s: float = 600.0) -> None:
+    Args:
+        lease_s: How long a pause lasts.
+        keeps_objects: Whether recorded calls have content ids.
+
+    Attributes:
+        events: What was sent and not yet taken by `next`.
+        rows: What recorded calls and hits left behind.
+    """
+
+    def __init__(self, lease_s: float = 600.0, *, keeps_objects: bool = False) -> None:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self._replies: dict[int, SimpleQueue[Replied]] = {}
         self._requests = itertools.count(1)
         redactor = Redactor(environ={})
         lens = Lens(Project(str(ROOT)), redactor)
         position = Position()
-        recording = Recording((), lens, RowLog(lambda: None).add, position)
+        self.rows = RowLog(lambda: None)
         guard, send = EvaluationGuard(), DirectLink(self._take).send
         self.pauses = Pauses(
             Identity("r1", "main"), position, lens, guard, send, lease_s, contextlib.nullcontext
@@ -100,9 +109,11 @@ class Debuggee:
         keeping = Keeping(
             os.devnull, redactor, b"key", guard, DEFAULTS, lambda work: work(), lambda: None
         )
-        add = RowLog(lambda: None).add
+        objects = keeping.objects if keeps_objects else None
+        recording = Recording((), lens, self.rows.add, position, objects=objects)
+        observers = Observers(send)
         self.manager = BreakpointManager(
-            lens, guard, self.pauses, recording, overtime, keeping, Observers(send), add
+            lens, guard, self.pauses, recording, overtime, keeping, observers, self.rows.add
         )
 
     def _take(self, event: Event) -> None:
