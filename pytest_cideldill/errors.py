@@ -43,6 +43,9 @@ class ErrorCode(StrEnum):
     SESSION_CLOSED = "session_closed"
     EVAL_TIMEOUT = "eval_timeout"
     INVALID_FRAME = "invalid_frame"
+    NO_EXCEPTION = "no_exception"
+    THREAD_NOT_FOUND = "thread_not_found"
+    WORKER_NOT_FOUND = "worker_not_found"
     PROCESS_BUSY = "process_busy"
     INTERNAL_ERROR = "internal_error"
 

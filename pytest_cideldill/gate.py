@@ -10,7 +10,9 @@ from __future__ import annotations
 from _queue import Empty
 from _queue import SimpleQueue
 from _thread import allocate_lock
+from _thread import get_ident
 from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from dataclasses import field
@@ -50,6 +52,7 @@ class Pause:
         report: The pause of the contract, plain data.
         resolve: From a resume command to a resolution, on the parked thread; raises refusals.
         names: What REPL sessions begin with.
+        lines: The current line of each frame where it is not the frame's own (tracebacks).
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
     """
@@ -60,6 +63,7 @@ class Pause:
     report: dict[str, Any]
     resolve: Callable[[Resume, Pause], Resolution]
     names: dict[str, Any] = field(default_factory=dict)
+    lines: Sequence[int] | None = None
     namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: bool = False
 
@@ -122,6 +126,8 @@ class Gate:
         self._on_resumed = on_resumed
         # Pause id → queue. Single dict operations are atomic; iteration copies first.
         self._parked: dict[str, _Parked] = {}
+        # Pause id → thread, the same way.
+        self._threads: dict[str, int] = {}
         self._released_by: str | None = None
 
     @property
@@ -134,6 +140,11 @@ class Gate:
         """Whether a thread is parked."""
         return bool(self._parked)
 
+    @property
+    def threads(self) -> dict[int, str]:
+        """Thread → id of its pause, the newest pause last."""
+        return {ident: pause_id for pause_id, ident in self._threads.copy().items()}
+
     def park(self, pause: Pause) -> Resolution:
         """Hold the calling thread until it is resumed, its lease ends or everything is released.
 
@@ -145,6 +156,7 @@ class Gate:
             return Resolution(by=self._released_by)
         pause.report["lease_expires_at"] = clock.wall() + self._lease_s
         resolution = Resolution(by="stop")
+        self._threads[pause.id] = get_ident()
         try:
             with self._around():
                 self._on_stopped(pause)
@@ -152,6 +164,7 @@ class Gate:
             return resolution
         finally:
             self._parked.pop(pause.id, None)
+            self._threads.pop(pause.id, None)
             for job in parked.close():
                 job.reject()
             self._on_resumed(pause, resolution)

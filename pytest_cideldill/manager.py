@@ -12,34 +12,30 @@ import sys
 from _thread import allocate_lock
 from collections.abc import Callable
 from types import CodeType
-from types import FrameType
 from typing import Any
 
-from pytest_cideldill.actions import resolve_line
 from pytest_cideldill.calling import Calls
-from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.gate import Resolution
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.looking import Looking
 from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.pausing import internal_error
 from pytest_cideldill.probes.discovery import IS_FREE
 from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.functions import FunctionProbes
-from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import line_breakpoint
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement
-from pytest_cideldill.sources.events import Deliberate
+from pytest_cideldill.stopping import Stops
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Bound
@@ -48,6 +44,10 @@ from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.wire import PauseOn
+from pytest_cideldill.wire import ReadStack
+from pytest_cideldill.wire import ReadThreads
+from pytest_cideldill.wire import ReadVariables
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import RemoveBreakpoint
@@ -91,7 +91,8 @@ class BreakpointManager:
         self.add_observer, self.remove_observer = observers.add, observers.remove
         self._passive = passive
         self._lock = allocate_lock()
-        calls = Calls(lens, pauses, recording, keeping, self._guest, self.warn)
+        stops = Stops(lens, pauses, self.warn, lambda: self.lines.tell_passes_now())
+        calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
         record = self._record if IS_FREE else None
         handlers = (calls.handle, self.warn, record, self._unrecord)
         self._probes = FunctionProbes(lens.project, guard, *handlers)
@@ -99,9 +100,7 @@ class BreakpointManager:
         self._guard = guard
         self._overtime = overtime
         self._keeping = keeping
-        surroundings = Surroundings(
-            lens, self._overtime, pauses.position, add_row, self._on_line_stop
-        )
+        surroundings = Surroundings(lens, self._overtime, pauses.position, add_row, stops.at_line)
         self.lines = LineProbes(
             lens.project, surroundings, lambda: self._discovery.source, self._on_line_bound
         )
@@ -114,6 +113,7 @@ class BreakpointManager:
             lambda: self.bind(wait=False),
             self.warn,
         )
+        self._looking = Looking(lens, pauses, keeping)
         self._is_stale = False
         # Breakpoint id → what was told last of it.
         self._told: dict[str, Bound] = {}
@@ -151,6 +151,10 @@ class BreakpointManager:
                 self.pauses.evaluate(command)
             case Inspect():
                 self.pauses.inspect(command)
+            case ReadStack() | ReadVariables() | ReadThreads():
+                self._looking.answer(command)
+            case PauseOn():
+                self.pauses.pause_on = command.pause_on
             case Interrupt():
                 self.pauses.interrupt(command.request)
             case ReleaseAll():
@@ -307,42 +311,5 @@ class BreakpointManager:
         self._probes.disarm()
         self.lines.disarm()
 
-    # --- hits, on the threads of the test ---------------------------------------------------
-
-    def _on_line_stop(self, probe: Probe, frame: FrameType, number: int, reason: str) -> None:
-        """A line at which a breakpoint stops."""
-        __tracebackhide__ = True
-        resolution = self._guest(lambda: self._pause_at_line(probe, frame, number, reason))
-        if resolution.action == "raise":
-            raise Deliberate(resolution.value)
-
-    def _pause_at_line(
-        self, probe: Probe, frame: FrameType, number: int, reason: str
-    ) -> Resolution:
-        details = {"breakpoint_id": probe.asked.id, "hit_count": number}
-        if probe.last_condition_error is not None:
-            details["condition_error"] = self.lens.text(probe.last_condition_error)
-        frames = visible_stack(frame, self.lens.project)
-        self.lines.tell_passes_now()
-        return self.pauses.pause(
-            "line", reason, frames, details, lambda command, _pause: resolve_line(command, frame)
-        )
-
     def _on_line_bound(self, id: str) -> None:
         self._tell([self.lines.bound(id)])
-
-    def _guest(self, stop: Callable[[], Resolution]) -> Resolution:
-        """Run our side of a hit: a failure of our own is told once, and the test goes on.
-
-        Exceptions that did not start in our files (Ctrl-C, alarms) belong to the test.
-        """
-        try:
-            return stop()
-        except Exception as error:
-            place = error.__traceback__
-            while place is not None and place.tb_next is not None:
-                place = place.tb_next
-            if place is None or not self.lens.project.is_ours(place.tb_frame.f_code.co_filename):
-                raise
-            self.warn(f"the debugger failed at a hit, and the test went on: {error!r}")
-            return Resolution(by="stop")

@@ -80,6 +80,9 @@ class Pauses:
         keeping: The objects that clients can inspect.
         before_stop: Called on a thread before it is told that it stops.
         flush: Waits, for a moment, until what was sent has left: the program may end at once.
+
+    Attributes:
+        pause_on: Which failures pause: `never | failure | error`.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Pauses:
         before_stop: Callable[[], None] = lambda: None,
         flush: Callable[[], object] = lambda: None,
     ) -> None:
+        self.pause_on = "failure"
         self.position = position
         self._identity = identity
         self._lens = lens
@@ -121,6 +125,11 @@ class Pauses:
     def are_waiting(self) -> bool:
         """Whether a thread is parked: commands must reach it."""
         return self._gate.holds_any
+
+    @property
+    def parked(self) -> dict[int, str]:
+        """Thread → id of its pause, the newest pause last."""
+        return self._gate.threads
 
     def pause(
         self,
@@ -149,7 +158,9 @@ class Pauses:
         pause_id = f"{self._identity.prefix}.{next(self._numbers)}"
         report = self._report(pause_id, phase, reason, frames, lines) | details
         return self._gate.park(
-            Pause(pause_id, phase, list(frames), report, resolve or _only_continue, names or {})
+            Pause(
+                pause_id, phase, list(frames), report, resolve or _only_continue, names or {}, lines
+            )
         )
 
     def _report(
@@ -202,7 +213,7 @@ class Pauses:
             self.reply(command.request, result={"action": resolution.action})
             return resolution
 
-        self._submit(command, work)
+        self._submit(command.request, command.pause_id, work)
 
     def evaluate(self, command: Evaluate) -> None:
         """Have an expression evaluated by the parked thread."""
@@ -213,17 +224,29 @@ class Pauses:
                 raise Refusal(ErrorCode.EVAL_TIMEOUT, "an evaluation before this one took the time")
             self.reply(command.request, result=self._evaluated(command, pause, interruptor))
 
-        self._submit(command, work)
+        self._submit(command.request, command.pause_id, work)
 
     def inspect(self, command: Inspect) -> None:
         """Have a kept object described by the parked thread."""
+        assert self._keeping is not None
+        inspect = self._keeping.inspect
+        self.ask(
+            command.request,
+            command.pause_id,
+            lambda _pause: inspect(command.cid, command.path, command.depth),
+        )
 
-        def work(_pause: Pause) -> None:
-            assert self._keeping is not None
-            found = self._keeping.inspect(command.cid, command.path, command.depth)
-            self.reply(command.request, result=found)
+    def ask(self, request: int, pause_id: str, answer: Callable[[Pause], dict[str, Any]]) -> None:
+        """Have a question answered by the parked thread.
 
-        self._submit(command, work)
+        Raises:
+            Refusal: `pause_not_found`.
+        """
+
+        def work(pause: Pause) -> None:
+            self.reply(request, result=answer(pause))
+
+        self._submit(request, pause_id, work)
 
     def interrupt(self, request: int) -> None:
         """End an evaluation that takes too long; unknown requests are over already."""
@@ -254,7 +277,7 @@ class Pauses:
             error = {**error, "message": self._lens.text(error["message"])}
         self._send(Replied(request, result, error), urgent=True)
 
-    def _submit(self, command: Resume | Evaluate | Inspect, work: Work) -> None:
+    def _submit(self, request: int, pause_id: str, work: Work) -> None:
         """Hand work to the parked thread; a failure there is answered, and it stays parked.
 
         Raises:
@@ -265,19 +288,19 @@ class Pauses:
             try:
                 return work(pause)
             except Refusal as refusal:
-                self.reply(command.request, error=refusal.to_plain())
+                self.reply(request, error=refusal.to_plain())
             except Exception as error:  # noqa: BLE001 - a border: every request is answered
-                self.reply(command.request, error=internal_error(error).to_plain())
+                self.reply(request, error=internal_error(error).to_plain())
             except BaseException:  # Ctrl-C while it ran: the pause ends, the client is told
                 reject()
                 raise
             return None
 
         def reject() -> None:
-            refusal = pause_not_found(command.pause_id)
-            self.reply(command.request, error=refusal.to_plain())
+            refusal = pause_not_found(pause_id)
+            self.reply(request, error=refusal.to_plain())
 
-        self._gate.submit(command.pause_id, Job(guarded, reject))
+        self._gate.submit(pause_id, Job(guarded, reject))
 
     # --- on the parked thread ---------------------------------------------------------------
 

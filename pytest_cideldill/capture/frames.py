@@ -40,7 +40,7 @@ _traceback_of, _cause_of, _context_of = (
     BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__", "__context__")
 )
 
-_HIDDEN = frozenset({"__tracebackhide__", "__class__"})
+_HIDDEN = frozenset({"__tracebackhide__", "__class__", "__builtins__"})
 
 
 def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
@@ -143,8 +143,13 @@ def locals_of(frame: FrameType, lens: Lens, deadline: float | None = None) -> li
 def _named_locals(frame: FrameType) -> Iterator[tuple[str, object]]:
     if frame.f_code.co_name != "<module>":  # a module's globals are not news
         for name, value in list(frame.f_locals.items()):
-            if not name.startswith("@") and name not in _HIDDEN:
+            if is_shown(name):
                 yield name, value
+
+
+def is_shown(name: str) -> bool:
+    """Whether a variable is the user's: not made by the interpreter or by assertion rewriting."""
+    return type(name) is str and not name.startswith("@") and name not in _HIDDEN
 
 
 def short_locals(frame: FrameType, lens: Lens) -> dict[str, str]:

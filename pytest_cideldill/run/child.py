@@ -166,7 +166,7 @@ def _switch_on(
     else:
         plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
         plugins.append(Reporting(manager, link, engine.clock, position))
-        plugins.append(PostMortem(manager, configure.pause_on))
+        plugins.append(PostMortem(manager))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
     config.add_cleanup(lambda: _leave(engine, position))
@@ -231,6 +231,7 @@ def _engine(
         before_stop=lambda: recording.tell_running(),
         flush=flush,
     )
+    pauses.pause_on = configure.pause_on
     recorded = () if passive else configure.record_calls
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)

@@ -31,13 +31,11 @@ class PostMortem:
     """See the module.
 
     Args:
-        manager: Parks the thread.
-        pause_on: A key of `PHASES`.
+        manager: Parks the thread; knows which failures pause.
     """
 
-    def __init__(self, manager: BreakpointManager, pause_on: str) -> None:
+    def __init__(self, manager: BreakpointManager) -> None:
         self.manager = manager
-        self._phases = PHASES[pause_on]
 
     @guest
     def pytest_exception_interact(
@@ -47,7 +45,8 @@ class PostMortem:
         report: pytest.CollectReport | pytest.TestReport,
     ) -> None:
         """Pause with the autopsy of the failure."""
-        if not isinstance(report, pytest.TestReport) or report.when not in self._phases:
+        phases = PHASES[self.manager.pauses.pause_on]
+        if not isinstance(report, pytest.TestReport) or report.when not in phases:
             return
         if call.excinfo is None or not isinstance(node, pytest.Item):
             return

@@ -19,6 +19,10 @@ from pytest_cideldill.wire.commands import Configure
 from pytest_cideldill.wire.commands import Evaluate
 from pytest_cideldill.wire.commands import Inspect
 from pytest_cideldill.wire.commands import Interrupt
+from pytest_cideldill.wire.commands import PauseOn
+from pytest_cideldill.wire.commands import ReadStack
+from pytest_cideldill.wire.commands import ReadThreads
+from pytest_cideldill.wire.commands import ReadVariables
 from pytest_cideldill.wire.commands import ReleaseAll
 from pytest_cideldill.wire.commands import RemoveBreakpoint
 from pytest_cideldill.wire.commands import Resume
@@ -70,7 +74,11 @@ __all__ = [
     "Message",
     "NodeFinished",
     "NodeStarted",
+    "PauseOn",
     "PhaseReported",
+    "ReadStack",
+    "ReadThreads",
+    "ReadVariables",
     "Recorded",
     "RedactionChosen",
     "Refused",

@@ -103,6 +103,13 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseOn:
+    """Which failures pause from now on: `never | failure | error`. Not answered."""
+
+    pause_on: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluate:
     """Run source text on a parked thread, in the frame `frame_index`."""
 
@@ -122,6 +129,38 @@ class Inspect:
     cid: str
     path: str
     depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStack:
+    """Tell the frames of a pause, or of the thread `thread_id` while it runs."""
+
+    request: int
+    pause_id: str | None = None
+    thread_id: int | None = None
+    start: int = 0
+    most: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVariables:
+    """Tell the variables of a frame of a pause: their names, or the values of `names`.
+
+    `scope`: `locals | globals | closure`.
+    """
+
+    request: int
+    pause_id: str
+    frame_index: int = 0
+    scope: str = "locals"
+    names: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadThreads:
+    """Tell all threads and asyncio tasks."""
+
+    request: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +185,12 @@ Command = (
     | AddLine
     | RemoveBreakpoint
     | Resume
+    | PauseOn
     | Evaluate
     | Inspect
+    | ReadStack
+    | ReadVariables
+    | ReadThreads
     | Interrupt
     | ReleaseAll
     | Refused

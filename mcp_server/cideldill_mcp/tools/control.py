@@ -1,18 +1,24 @@
-"""Section 4 of the contract: what is going on."""
+"""Section 4 of the contract: what is going on, and letting it go on."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from functools import partial
 
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import report
+from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.tests import PAUSE_ON
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.wire import PauseOn
+from pytest_cideldill.wire import Resume
 
 
 async def state(request: Request) -> Reply:
@@ -54,6 +60,33 @@ def _running(run: Run) -> list[dict[str, object]]:
         }
         for test in run.results.running()
     ]
+
+
+async def go_on(request: Request) -> Reply:
+    """`debug_continue`: one pause, or all that there are."""
+    pause_id, pause_on = request["pause_id"], request["pause_on"]
+    run = request.runs.newest
+    if pause_id is not None:
+        run, _ = request.runs.owner_of(pause_id)
+    elif run is None:
+        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
+    if pause_on is not None:
+        run.order = replace(run.order, pause_on=pause_on)
+        for target in run.targets.values():
+            target.tell(PauseOn(pause_on))
+    wanted = [pause_id] if pause_id is not None else list(run.pauses)
+    resumed = []
+    for id in wanted:
+        try:
+            _, target = request.runs.owner_of(id)
+            await target.ask(partial(Resume, pause_id=id, action="continue"), RESUME_S)
+        except Refusal as refusal:
+            if pause_id is not None or refusal.code is not ErrorCode.PAUSE_NOT_FOUND:
+                raise
+            continue  # another client was faster
+        run.released(id)
+        resumed.append(id)
+    return Reply({"status": "ok", "resumed": resumed, "state": run.state}, lists=["resumed"])
 
 
 EVENT_TYPES = (
@@ -122,6 +155,18 @@ TOOLS = (
         "Where things stand: the run, running and paused tests, outcomes, what to do next.",
         state,
         reads_only=True,
+    ),
+    Tool(
+        "debug_continue",
+        "Continue everything",
+        "Let a pause, or all of them, go on unchanged. pause_on changes which failures pause for "
+        "the rest of the run. breakpoint_continue can change a call and wait.",
+        go_on,
+        (
+            Param("pause_id", "string", "Default: every pause"),
+            Param("pause_on", "string", "For the rest of the run", choices=PAUSE_ON),
+        ),
+        destroys=True,
     ),
     Tool(
         "timeline_get",

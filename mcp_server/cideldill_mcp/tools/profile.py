@@ -7,6 +7,7 @@ from cideldill_mcp.tools import catalog
 from cideldill_mcp.tools import control
 from cideldill_mcp.tools import functions
 from cideldill_mcp.tools import lines
+from cideldill_mcp.tools import looking
 from cideldill_mcp.tools import objects
 from cideldill_mcp.tools import records
 from cideldill_mcp.tools import stops
@@ -23,6 +24,7 @@ ALL = (
     *lines.TOOLS,
     *stops.TOOLS,
     *control.TOOLS,
+    *looking.TOOLS,
 )
 
 _PLAN = frozenset({"tracepoint_set", "exception_get_context", "test_run", "debug_state"})

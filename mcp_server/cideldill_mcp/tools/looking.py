@@ -1,0 +1,182 @@
+"""Section 4 of the contract: stacks, variables and threads of the processes under test."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from cideldill_mcp.run import Run
+from cideldill_mcp.targets import Target
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.wire import ReadStack
+from pytest_cideldill.wire import ReadThreads
+from pytest_cideldill.wire import ReadVariables
+
+LOOK_S = 5.0
+"""How long a process may take to answer; its parked threads answer at once."""
+
+
+async def stack(request: Request) -> Reply:
+    """Of a pause, or of a thread while it runs; by default of the newest pause."""
+    pause_id, thread_id = request["pause_id"], request["thread_id"]
+    if pause_id is None and thread_id is None:
+        pause_id = _newest_pause(request)
+    start, most = request["start_frame"], request["max_frames"]
+    if pause_id is not None:
+        _, target = request.runs.owner_of(pause_id)
+        targets = [target]
+    else:
+        targets = _targets(request)
+    refused: Refusal | None = None
+    for target in targets:
+        try:
+            told = await target.ask(
+                lambda number: ReadStack(number, pause_id, thread_id, start, most), LOOK_S
+            )
+        except Refusal as refusal:
+            if refusal.code is not ErrorCode.THREAD_NOT_FOUND:
+                raise
+            refused = refusal
+        else:
+            return Reply(told | {"worker": target.worker}, lists=["frames"])
+    assert refused is not None
+    raise refused
+
+
+async def variables(request: Request) -> Reply:
+    """Names and types first; the values of those that are asked for."""
+    pause_id, names = request["pause_id"], request["names"]
+    _, target = request.runs.owner_of(pause_id)
+    told = await target.ask(
+        lambda number: ReadVariables(
+            number, pause_id, request["frame_index"], request["scope"], names
+        ),
+        LOOK_S,
+    )
+    if not told.get("missing"):
+        told.pop("missing", None)
+    return Reply(told, lists=["names" if names is None else "variables"])
+
+
+async def threads(request: Request) -> Reply:
+    """All threads and asyncio tasks of all processes of the newest run."""
+    run = request.runs.newest
+    if run is None:
+        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
+    targets = list(run.targets.values())
+    asked = await asyncio.gather(
+        *(target.ask(ReadThreads, LOOK_S) for target in targets), return_exceptions=True
+    )
+    body: dict[str, Any] = {"threads": [], "tasks": [], "stale": False, "capturedAt": _now()}
+    for target, told in zip(targets, asked, strict=True):
+        if isinstance(told, Refusal):  # busy in C code, or just gone
+            body.setdefault("messages", []).append(told.message)
+            continue
+        if isinstance(told, BaseException):
+            raise told
+        for kind in ("threads", "tasks"):
+            body[kind] += [each | {"worker": target.worker} for each in told[kind]]
+    body["stale"] = len(asked) == 0 or "messages" in body
+    return Reply(body, lists=["threads", "tasks"])
+
+
+def _now() -> float:
+    return round(time.time(), 3)
+
+
+def _newest_pause(request: Request) -> str:
+    paused = [id for run in request.runs for id in run.pauses]
+    if not paused:
+        raise Refusal(
+            ErrorCode.MISSING_PARAMETER,
+            "nothing is paused: give thread_id, from threads_list",
+            parameter="thread_id",
+        )
+    return paused[-1]
+
+
+def _targets(request: Request) -> list[Target]:
+    """The processes that are meant by `worker`; all of them when it is not given.
+
+    Raises:
+        Refusal: `no_run`, `not_live`, `worker_not_found`.
+    """
+    run, worker = request.runs.newest, request["worker"]
+    if run is None:
+        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
+    if not run.targets:
+        raise Refusal(
+            ErrorCode.NOT_LIVE, f"run {run.id} is over; test_run starts another", run_id=run.id
+        )
+    if worker is None:
+        return list(run.targets.values())
+    return [target_of(run, worker)]
+
+
+def target_of(run: Run, worker: str) -> Target:
+    """The process of a worker.
+
+    Raises:
+        Refusal: `worker_not_found`.
+    """
+    if worker not in run.targets:
+        known = ", ".join(run.targets)
+        raise Refusal(
+            ErrorCode.WORKER_NOT_FOUND, f"no worker {worker!r}; there are: {known}", worker=worker
+        )
+    return run.targets[worker]
+
+
+TOOLS = (
+    Tool(
+        "stacktrace_get",
+        "Stack of a pause or a thread",
+        "Where a paused test is, call by call, with source lines; or where any thread is now.",
+        stack,
+        (
+            Param("pause_id", "string", "Default: the newest pause"),
+            Param("thread_id", "integer", "Instead of a pause, from threads_list"),
+            Param("worker", "string", "Of the thread: main, gw0, …"),
+            Param("start_frame", "integer", "0 is innermost", default=0, minimum=0),
+            Param("max_frames", "integer", default=20, minimum=1, maximum=200),
+        ),
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "variables_get",
+        "Variables of a paused frame",
+        "Without names: what there is, with types. With names: values, and a cid for each to look "
+        "deeper with breakpoint_inspect_object.",
+        variables,
+        (
+            Param("pause_id", "string", "Of a pause, as r1.main.1", required=True),
+            Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
+            Param("names", "array", "Whose values to tell", items="string"),
+            Param(
+                "scope",
+                "string",
+                "closure: variables of enclosing functions",
+                default="locals",
+                choices=("locals", "globals", "closure"),
+            ),
+        ),
+        reads_only=True,
+        is_list=True,
+    ),
+    Tool(
+        "threads_list",
+        "Threads and tasks",
+        "Every thread and asyncio task of the tests: paused or running, and where. A test that "
+        "hangs shows here what it waits for.",
+        threads,
+        reads_only=True,
+        is_list=True,
+    ),
+)

@@ -1,0 +1,115 @@
+"""Answers questions about this process: its threads, their stacks, the variables of a pause.
+
+Questions come on the I/O thread. What concerns a pause is answered by its parked thread, so that
+its frames are read where they are; the rest is what the interpreter tells of others at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from pytest_cideldill.capture.frames import describe_frame
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.threads import describe_tasks
+from pytest_cideldill.capture.threads import describe_threads
+from pytest_cideldill.capture.threads import stack_of
+from pytest_cideldill.capture.variables import names_in
+from pytest_cideldill.capture.variables import variables_in
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.gate import Pause
+from pytest_cideldill.gate import frame_of
+from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.wire import ReadStack
+from pytest_cideldill.wire import ReadThreads
+from pytest_cideldill.wire import ReadVariables
+
+
+class Looking:
+    """See the module.
+
+    Args:
+        lens: Shows values.
+        pauses: The parked threads.
+        keeping: Gives values their content ids.
+    """
+
+    def __init__(self, lens: Lens, pauses: Pauses, keeping: Keeping) -> None:
+        self._lens = lens
+        self._pauses = pauses
+        self._keeping = keeping
+
+    def answer(self, command: ReadStack | ReadVariables | ReadThreads) -> None:
+        """Have a question answered.
+
+        Raises:
+            Refusal: `pause_not_found`, `thread_not_found`.
+        """
+        match command:
+            case ReadThreads():
+                self._pauses.reply(command.request, self._threads())
+            case ReadVariables():
+                self._pauses.ask(
+                    command.request,
+                    command.pause_id,
+                    lambda pause: self._variables(command, pause),
+                )
+            case ReadStack(pause_id=str(pause_id)):
+                self._pauses.ask(
+                    command.request,
+                    pause_id,
+                    lambda pause: self._stack(
+                        command, pause.frames, pause.lines, pause.report["thread"]["id"]
+                    ),
+                )
+            case _:
+                self._pauses.reply(command.request, self._running_stack(command))
+
+    def _threads(self) -> dict[str, Any]:
+        return {
+            "threads": describe_threads(self._lens, self._pauses.parked),
+            "tasks": describe_tasks(self._lens),
+        }
+
+    def _running_stack(self, command: ReadStack) -> dict[str, Any]:
+        thread_id = command.thread_id
+        frames = None if thread_id is None else stack_of(thread_id, self._lens)
+        if thread_id is None or frames is None:
+            raise Refusal(
+                ErrorCode.THREAD_NOT_FOUND,
+                f"no thread {thread_id} in this process; threads_list shows them",
+                thread_id=thread_id,
+            )
+        return self._stack(command, frames, None, thread_id)
+
+    def _stack(
+        self,
+        command: ReadStack,
+        frames: Sequence[FrameType],
+        lines: Sequence[int] | None,
+        thread_id: int,
+    ) -> dict[str, Any]:
+        end = command.start + command.most
+        told = [
+            describe_frame(
+                frame,
+                lines[index] if lines else frame.f_lineno,
+                index,
+                self._lens,
+                with_locals=False,
+            )
+            for index, frame in enumerate(frames[:end])
+            if index >= command.start
+        ]
+        return {"thread_id": thread_id, "frames": told, "total_frames": len(frames)}
+
+    def _variables(self, command: ReadVariables, pause: Pause) -> dict[str, Any]:
+        frame = frame_of(pause, command.frame_index)
+        if command.names is None:
+            return {"names": names_in(frame, command.scope)}
+        identify = self._keeping.objects.capture
+        variables, missing = variables_in(frame, command.scope, command.names, self._lens, identify)
+        return {"variables": variables, "missing": missing}
