@@ -1,4 +1,4 @@
-"""Which stops each client has been told of, so that none is told twice or missed.
+"""Which stops and hits each client has been told of, so that none is told twice or missed.
 
 Lives on the event loop. A client is a connection; on stdio there is one.
 """
@@ -14,10 +14,25 @@ STDIO = "stdio"
 
 
 class Deliveries:
-    """The pauses that were part of a reply, by client."""
+    """The pauses that were part of a reply, by client, and how far its replies told of hits."""
 
     def __init__(self) -> None:
         self._told: dict[str, set[str]] = {}
+        # How many hits there were, and the number of the newest.
+        self._hits = (0, 0)
+        self._hits_told: dict[str, tuple[int, int]] = {}
+
+    def note_hit(self, seq: int) -> None:
+        """A tracepoint told something; not yet to a client."""
+        self._hits = (self._hits[0] + 1, seq)
+
+    def hits_told(self, client: str) -> int:
+        """The number of the newest hit that this client was told of."""
+        return self._hits_told.get(client, (0, 0))[1]
+
+    def note_hits_told(self, client: str) -> None:
+        """A reply to this client contained the newest hits."""
+        self._hits_told[client] = self._hits
 
     def note(self, client: str, pause_ids: Iterable[str]) -> None:
         """A reply to this client contained these pauses."""
@@ -28,20 +43,28 @@ class Deliveries:
         return pause_id not in self._told.get(client, ())
 
     def pending(
-        self, client: str, pauses: Mapping[str, Mapping[str, Any]], told: Iterable[str] = ()
+        self,
+        client: str,
+        pauses: Mapping[str, Mapping[str, Any]],
+        told: Iterable[str] = (),
+        *,
+        tells_hits: bool = False,
     ) -> dict[str, int] | None:
         """The contract's `pending` (rule 7) over the present pauses; None when there is no news.
 
-        `told`: what the reply at hand is going to tell.
+        `told`, `tells_hits`: what the reply at hand is going to tell.
         """
         new = [
             pause["seq"]
             for id, pause in pauses.items()
             if id not in told and self.is_new(client, id)
         ]
-        if not new:
+        count, newest = self._hits_told.get(client, (0, 0))
+        hits = 0 if tells_hits else self._hits[0] - count
+        if not new and not hits:
             return None
-        return {"stops": len(new), "hits": 0, "after": min(new) - 1}
+        after = min([*(seq - 1 for seq in new), *([newest] if hits else [])])
+        return {"stops": len(new), "hits": hits, "after": after}
 
 
 def told_in(body: Mapping[str, Any]) -> list[str]:
@@ -49,3 +72,8 @@ def told_in(body: Mapping[str, Any]) -> list[str]:
     pauses = [*body.get("stops", ()), *body.get("paused", ())]
     ids = [pause["id"] for pause in pauses if isinstance(pause, dict)]
     return ids + ([body["pause_id"]] if "pause_id" in body else [])
+
+
+def tells_hits(body: Mapping[str, Any]) -> bool:
+    """Whether a reply tells the newest hits; an empty list tells that there are none."""
+    return "hits" in body

@@ -17,16 +17,23 @@ from dataclasses import dataclass
 from dataclasses import replace
 from typing import Any
 
+from cideldill_mcp import breakpointhit
+from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
 from cideldill_mcp.eventlog import Event
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.render import dumps
 
 MAX_WAITING = 10_000
-"""Messages that wait for one client before calls are told as one."""
+"""Messages that wait for one client before calls and hits are told as one."""
+
+_METHODS_THAT_MERGE = 2
 
 EXECUTION_PAUSED = "notifications/breakpoint/execution_paused"
 EXECUTION_RESUMED = "notifications/breakpoint/execution_resumed"
 CALL_COMPLETED = "notifications/breakpoint/call_completed"
+
+_FREQUENT = ("call", "hit")
+"""Types of events that nothing is made of when nobody listens."""
 
 Params = dict[str, Any]
 Send = Callable[[str, Params], Awaitable[None]]
@@ -35,17 +42,19 @@ Send = Callable[[str, Params], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One notification."""
+    """One notification; `may_merge`: others of its method may take its place."""
 
     method: str
     params: Params
+    may_merge: bool = False
 
 
 class Mailbox:
     """What waits for one client, oldest first.
 
-    Stops and resumes are never dropped. Once `MAX_WAITING` messages wait, a completed call takes
-    the place of one right before it, and says in `coalesced` how many it stands for besides itself.
+    Stops and resumes are never dropped. Once `MAX_WAITING` messages wait, a completed call or a hit
+    takes the place of the one before it, unless a stop lies between them, and says in `coalesced`
+    how many it stands for besides itself.
     """
 
     def __init__(self) -> None:
@@ -54,12 +63,21 @@ class Mailbox:
 
     def put(self, message: Message) -> None:
         """Have it sent; never waits."""
-        waiting = self._messages
-        if len(waiting) >= MAX_WAITING and message.method == waiting[-1].method == CALL_COMPLETED:
-            count = waiting.pop().params.get("coalesced", 0) + 1
-            message = replace(message, params={**message.params, "coalesced": count})
-        waiting.append(message)
+        if len(self._messages) >= MAX_WAITING and message.may_merge:
+            message = self._merged(message)
+        self._messages.append(message)
         self._news.set()
+
+    def _merged(self, message: Message) -> Message:
+        waiting = self._messages
+        for back in range(1, _METHODS_THAT_MERGE + 1):
+            if not waiting[-back].may_merge:
+                break
+            if waiting[-back].method == message.method:
+                count = waiting[-back].params.get("coalesced", 0) + 1
+                del waiting[-back]
+                return replace(message, params={**message.params, "coalesced": count})
+        return message
 
     async def deliver(self, send: Send) -> None:
         """Send what waits and what comes, until cancelled."""
@@ -87,10 +105,11 @@ class Notifier:
         self._mailboxes: dict[str, Mailbox] = {}
         # Pause id → method name: when it is told that a thread goes on, its pause is gone.
         self._names: dict[str, str | None] = {}
-        self._messages: dict[str, Callable[[Event], Message | None]] = {
+        self._messages: dict[str, Callable[[Event], list[Message]]] = {
             "stop": self._paused,
             "resumed": self._resumed,
             "call": _completed,
+            "hit": _hit,
         }
         log.observe(self._on_event)
 
@@ -112,14 +131,13 @@ class Notifier:
 
     def _on_event(self, event: Event) -> None:
         make = self._messages.get(event["type"])
-        if make is None or (event["type"] == "call" and not self._mailboxes):
+        if make is None or (event["type"] in _FREQUENT and not self._mailboxes):
             return
-        message = make(event)
-        if message is not None:
+        for message in make(event):
             for mailbox in self._mailboxes.values():
                 mailbox.put(message)
 
-    def _paused(self, event: Event) -> Message:
+    def _paused(self, event: Event) -> list[Message]:
         id = event["pause_id"]
         pause = self._pause_of(event["run_id"], id) or {}
         name = self._names[id] = _method_name(pause)
@@ -133,9 +151,10 @@ class Notifier:
             "worker": event.get("worker"),
             "seq": event["seq"],
         }
-        return Message(EXECUTION_PAUSED, params)
+        hit = breakpointhit.of_stop(event, pause)
+        return [Message(BREAKPOINT_HIT, hit), Message(EXECUTION_PAUSED, params)]
 
-    def _resumed(self, event: Event) -> Message:
+    def _resumed(self, event: Event) -> list[Message]:
         id = event["pause_id"]
         params = {
             "pause_id": id,
@@ -144,12 +163,16 @@ class Notifier:
             "by": event.get("by"),
             "seq": event["seq"],
         }
-        return Message(EXECUTION_RESUMED, params)
+        return [Message(EXECUTION_RESUMED, params)]
 
 
-def _completed(event: Event) -> Message | None:
+def _hit(event: Event) -> list[Message]:
+    return [Message(BREAKPOINT_HIT, breakpointhit.of_hit(event), may_merge=True)]
+
+
+def _completed(event: Event) -> list[Message]:
     if event.get("status") == "running":
-        return None
+        return []
     name = event.get("method_name") or (event.get("function") or "").rpartition(".")[2]
     params = {
         "call_id": event.get("call_id"),
@@ -157,7 +180,7 @@ def _completed(event: Event) -> Message | None:
         "status": event.get("status"),
         "seq": event["seq"],
     }
-    return Message(CALL_COMPLETED, params)
+    return [Message(CALL_COMPLETED, params, may_merge=True)]
 
 
 def _method_name(pause: dict[str, Any]) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from cideldill_mcp import notify
+from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.notify import CALL_COMPLETED
 from cideldill_mcp.notify import EXECUTION_PAUSED
@@ -35,10 +36,11 @@ AT_A_LINE: dict[str, Any] = {
 
 
 class Client:
-    """Takes what is pushed; `blocked` stands for one that doesn't read."""
+    """Takes what is pushed: `received` is what the plan knows, `hits` the rest."""
 
     def __init__(self) -> None:
         self.received: list[tuple[str, dict[str, Any]]] = []
+        self.hits: list[tuple[str, dict[str, Any]]] = []
         self.reads = asyncio.Event()
         self.reads.set()
         self.error: Exception | None = None
@@ -49,7 +51,7 @@ class Client:
             raise self.error
         await self.reads.wait()
         async with self._news:
-            self.received.append((method, params))
+            (self.hits if method == BREAKPOINT_HIT else self.received).append((method, params))
             self._news.notify_all()
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
@@ -201,10 +203,11 @@ async def test_a_completed_call_is_told_and_one_that_runs_is_not() -> None:
 async def test_other_events_are_not_pushed() -> None:
     async with serving() as desk:
         client = await desk.client()
-        for type in ("run_started", "collected", "test_outcome", "failure", "hit", "worker_up"):
+        for type in ("run_started", "collected", "test_outcome", "failure", "worker_up"):
             desk.log.append(type, run_id="r1")
         desk.call()
-        assert seqs(await client.until(1)) == [7]
+        assert seqs(await client.until(1)) == [6]
+        assert client.hits == []
 
 
 @in_loop
@@ -220,11 +223,8 @@ async def test_what_no_client_can_read_is_made_readable() -> None:
 def test_the_page_names_what_is_told() -> None:
     """`docs/resources.md`, against the messages themselves."""
     page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z_]+)` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
-    shown = {
-        f"notifications/breakpoint/{name}": re.findall(r"`(\w+)`", re.sub(r" \([^)]*\)", "", told))
-        for name, told in rows
-    }
+    rows = re.findall(r"^\| `(\w+/[\w/]+)` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
+    shown = {name: re.findall(r"`(\w+)`", re.sub(r" \([^)]*\)", "", told)) for name, told in rows}
 
     @in_loop
     async def run() -> None:
@@ -232,8 +232,100 @@ def test_the_page_names_what_is_told() -> None:
             client = await desk.client()
             desk.resume(desk.stop(), action="continue", by="client")
             desk.call()
-            told = await client.until(3)
+            told = [*await client.until(3), *client.hits]
         assert {method: list(params) for method, params in told} == shown
+
+    run()
+
+
+# --- hits ---------------------------------------------------------------------------------------
+
+
+def hit(desk: Desk, number: int) -> None:
+    """A tracepoint told something."""
+    desk.log.append(
+        "hit",
+        ts=1_700_000_000.25,
+        run_id="r1",
+        worker="gw0",
+        nodeid="test_it.py::test",
+        thread=7,
+        breakpoint_id="tp-2",
+        location={"file": "till.py", "line": 5, "function": "Cart.total"},
+        hit_count=number,
+        message=f"total={number}",
+    )
+
+
+@in_loop
+async def test_a_hit_is_told_with_its_message() -> None:
+    """Contract, section 6."""
+    async with serving() as desk:
+        client = await desk.client()
+        hit(desk, 3)
+        desk.call()
+        await client.until(1)
+        assert client.hits == [
+            (
+                "debugger/breakpointHit",
+                {
+                    "breakpointId": "tp-2",
+                    "type": "tracepoint",
+                    "location": {
+                        "file": "till.py",
+                        "line": 5,
+                        "column": None,
+                        "functionName": "Cart.total",
+                        "moduleName": None,
+                    },
+                    "threadId": 7,
+                    "timestamp": "2023-11-14T22:13:20.250Z",
+                    "hitCount": 3,
+                    "logMessage": "total=3",
+                    "exceptionInfo": None,
+                    "pauseId": None,
+                    "nodeid": "test_it.py::test",
+                    "worker": "gw0",
+                    "seq": 1,
+                },
+            )
+        ]
+
+
+@in_loop
+async def test_a_stop_at_an_exception_is_told_with_it() -> None:
+    """`exceptionInfo`; the stack is text, innermost first."""
+    frames = [{"location": {"file": "a.py", "line": 3}, "function": "f"}]
+    async with serving() as desk:
+        client = await desk.client()
+        exception = {"type": "KeyError", "message": "'x'"}
+        desk.stop(exception=exception, phase="post_mortem", autopsy={"frames": frames})
+        await client.until(1)
+        ((_, told),) = client.hits
+        assert (told["type"], told["pauseId"]) == ("blocking", "r1.gw0.1")
+        assert told["exceptionInfo"] == {
+            **exception,
+            "isFirstChance": False,
+            "stackTrace": "a.py:3 in f",
+        }
+
+
+def test_hits_and_calls_in_turn_are_coalesced_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they are mixed, no more wait than is allowed, and none is left out uncounted."""
+    monkeypatch.setattr(notify, "MAX_WAITING", 4)
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as desk:
+            client = await desk.client()
+            for number in range(1, 51):
+                hit(desk, number)
+                desk.call()
+            await client.until(2)
+            told = [params for _, params in client.hits]
+            assert len(told) == 2
+            assert sum(1 + params.get("coalesced", 0) for params in told) == 50
+            assert told[-1]["hitCount"] == 50
 
     run()
 

@@ -11,6 +11,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
+from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import MAX_CHARS
@@ -220,9 +221,15 @@ async def nobody(_done: float, _total: float | None, _text: str) -> None:
     return None
 
 
+class NoRuns(list[Any]):
+    """No runs; no handler looks at more."""
+
+    log = EventLog()
+
+
 def toolbox(handler: Any, *params: Param) -> Toolbox:
     tool = Tool("probe", "Probe", "For tests.", handler, params, is_list=True)
-    return Toolbox([tool], [], None)  # type: ignore[arg-type]  # no runs; no handler looks
+    return Toolbox([tool], NoRuns(), None)  # type: ignore[arg-type]
 
 
 async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:

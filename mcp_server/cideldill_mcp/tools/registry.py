@@ -21,8 +21,10 @@ import mcp_types as types
 
 from cideldill_mcp.deliveries import STDIO
 from cideldill_mcp.deliveries import Deliveries
+from cideldill_mcp.deliveries import tells_hits
 from cideldill_mcp.deliveries import told_in
 from cideldill_mcp.desired import Desired
+from cideldill_mcp.eventlog import Event
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import error_result
@@ -135,6 +137,7 @@ class Request:
         given: Names of the parameters that the client sent.
         progress: Reports `(done, total, message)` to a client that asked for it.
         is_news: Whether this client was not told of a pause yet.
+        hits_told: The number of the newest hit that this client was told of.
     """
 
     arguments: dict[str, Any]
@@ -144,6 +147,7 @@ class Request:
     max_chars: int
     progress: Progress
     is_news: Callable[[str], bool] = lambda _: True
+    hits_told: int = 0
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
@@ -239,6 +243,7 @@ class Toolbox:
         self._runs = runs
         self._desired = desired
         self._deliveries = Deliveries()
+        runs.log.observe(self._note_hit)
 
     def definitions(self) -> list[types.Tool]:
         """For `tools/list`."""
@@ -292,6 +297,7 @@ class Toolbox:
             max_chars,
             progress,
             lambda pause_id: self._deliveries.is_new(client, pause_id),
+            self._deliveries.hits_told(client),
         )
 
     def _with_news(self, client: str, reply: Reply, max_chars: int) -> str:
@@ -301,15 +307,22 @@ class Toolbox:
         }
         # What was cut off to fit was not told; and saying so may cut off one more.
         text, told, pending = "", [""], None
+        has_hits = tells_hits(reply.body)
         for _ in range(3):
             text = reply.text(max_chars, **({} if pending is None else {"pending": pending}))
             told = told_in(json.loads(text)) if present else []
-            news = self._deliveries.pending(client, present, told)
+            news = self._deliveries.pending(client, present, told, tells_hits=has_hits)
             if news == pending:
                 break
             pending = news
         self._deliveries.note(client, told)
+        if has_hits:
+            self._deliveries.note_hits_told(client)
         return text
+
+    def _note_hit(self, event: Event) -> None:
+        if event["type"] == "hit":
+            self._deliveries.note_hit(event["seq"])
 
 
 async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:

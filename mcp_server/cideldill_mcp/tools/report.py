@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
@@ -18,6 +19,11 @@ AUTOPSY_CHARS = 6_000
 SHORT_MESSAGE = 500
 PROGRESS_S = 0.5
 """Seconds between progress notifications."""
+
+MAX_HITS = 20
+"""Hits in one reply; `timeline_get` has them all."""
+
+_OF_HIT = ("seq", "breakpoint_id", "nodeid", "worker", "location", "hit_count", "message")
 
 MAX_CHANGES = 3
 """How many of a client's changes the hint at a cause names."""
@@ -51,6 +57,15 @@ def told(pause: dict[str, Any]) -> dict[str, Any]:
         "pause_id": pause["id"],
         **{key: value for key, value in pause.items() if key not in ("autopsy", "seq")},
     }
+
+
+def hits(request: Request, run: Run | None, after: int) -> list[dict[str, Any]]:
+    """The newest hits of tracepoints behind a cursor, oldest first: items of `hits`."""
+    wanted = Filter(frozenset({"hit"}), run_id=run.id if run is not None else None)
+    return [
+        {key: event.get(key) for key in _OF_HIT}
+        for event in request.runs.log.newest(MAX_HITS, wanted, after)
+    ]
 
 
 def failure(event: PhaseReported) -> dict[str, Any]:

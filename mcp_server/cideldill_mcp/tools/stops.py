@@ -1,10 +1,16 @@
-"""`breakpoint_wait` (contract, section 3): the next stop that this client was not told of."""
+"""`breakpoint_wait` (contract, section 3): the next stop that this client was not told of.
+
+A hit of a tracepoint ends a wait for that tracepoint only; others are told along.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+from cideldill_mcp.desired import LineBreakpoint
+from cideldill_mcp.eventlog import Event
+from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.registry import Param
@@ -17,6 +23,9 @@ from pytest_cideldill.errors import Refusal
 DEFAULT_MS = 25_000
 MAX_MS = 300_000
 
+_MOST = 1_000
+"""Hits among which those of one tracepoint are looked for."""
+
 PROGRESS_S = 5.0
 """Seconds between progress notifications of a wait."""
 
@@ -28,16 +37,19 @@ async def wait(request: Request) -> Reply:
     deadline = time.monotonic() + request["timeout_ms"] / 1000
 
     def is_decided() -> bool:
-        return _find(request) is not None or _why_none(request) is not None
+        return _find(request) is not None or bool(_hits(request)) or _why_none(request) is not None
 
     started = time.monotonic()
     while not is_decided() and (left := deadline - time.monotonic()) > 0:
         if not await log.until(is_decided, min(left, PROGRESS_S)):
             waited = time.monotonic() - started
             await request.progress(waited, request["timeout_ms"] / 1000, "no stop yet")
+    hits = report.hits(request, None, _after(request))
     found = _find(request)
     if found is not None:
-        return Reply(_told(request, *found))
+        return Reply(_told(request, *found) | {"hits": hits}, lists=["hits"])
+    if own := _hits(request):
+        return Reply(_told_hit(request, own[0]) | {"hits": hits}, lists=["hits"])
     reason = _why_none(request) or "timeout"
     run = request.runs.newest
     body = {
@@ -46,11 +58,12 @@ async def wait(request: Request) -> Reply:
         "timeout": reason == "timeout",
         "message": _MESSAGES[reason],
         "state": run.state if run is not None else "idle",
+        "hits": hits,
         "next": report.next_steps(run, request.runs)
         if run is not None
         else ['test_run {"nodeids": […]}: start a run'],
     }
-    return Reply(body)
+    return Reply(body, lists=["hits"])
 
 
 _MESSAGES = {
@@ -89,6 +102,40 @@ def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:
     return None
 
 
+def _after(request: Request) -> int:
+    """Behind which number hits are news."""
+    after = request["after"]
+    return request.hits_told if after is None else int(after)
+
+
+def _hits(request: Request) -> list[Event]:
+    """The hits of the tracepoint that is waited for, oldest first."""
+    wanted = request["breakpoint_id"]
+    known = None if wanted is None else request.desired.get(wanted)
+    if not isinstance(known, LineBreakpoint) or known.type != "tracepoint":
+        return []
+    events = request.runs.log.newest(_MOST, Filter(frozenset({"hit"})), _after(request))
+    return [event for event in events if event["breakpoint_id"] == wanted]
+
+
+def _told_hit(request: Request, event: Event) -> dict[str, Any]:
+    run = request.runs.newest
+    return {
+        "hit": True,
+        "breakpoint_id": event["breakpoint_id"],
+        "pause_id": None,
+        "thread_id": event["thread"],
+        "location": {"column": None, "module": None, **event["location"]},
+        "hit_count": event["hit_count"],
+        "seq": event["seq"],
+        "reason": "tracepoint",
+        "message": event["message"],
+        "nodeid": event["nodeid"],
+        "worker": event["worker"],
+        "next": report.next_steps(run, request.runs) if run is not None else [],
+    }
+
+
 def _why_none(request: Request) -> str | None:
     """Why no stop can come; None: one can."""
     run = request.runs.newest
@@ -106,7 +153,7 @@ def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
         "pause_id": pause["id"],
         "thread_id": pause["thread"]["id"],
         "location": {"column": None, "module": None, **pause["location"]},
-        "hit_count": None,
+        "hit_count": pause.get("hit_count"),
         "seq": pause["seq"],
         "reason": pause["pause_reason"],
         "phase": pause["phase"],
@@ -129,7 +176,7 @@ TOOLS = (
         wait,
         (
             Param("timeout_ms", "integer", default=DEFAULT_MS, minimum=1, maximum=MAX_MS),
-            Param("breakpoint_id", "string", "Only stops of this breakpoint"),
+            Param("breakpoint_id", "string", "Only its stops, or hits if it is a tracepoint"),
             Param("after", "integer", "Stops behind this seq, told before or not", minimum=0),
             Param("include_autopsy", "boolean", default=True),
         ),

@@ -47,7 +47,7 @@ async def run(request: Request) -> Reply:
         **report.verdict(started),
         "stops": report.pauses(started, request.max_chars),
         "failures": [report.failure(each) for each in results.failures],
-        "hits": [],
+        "hits": report.hits(request, started, 0),
         "next": report.next_steps(started, runs),
     }
     if results.missing:
@@ -58,7 +58,7 @@ async def run(request: Request) -> Reply:
         body["warnings"] = started.warnings
     if message:
         body["message"] = message
-    return Reply(body, lists=["stops", "failures", "errors"])
+    return Reply(body, lists=["stops", "failures", "errors", "hits"])
 
 
 async def _order(request: Request) -> tuple[Order, str | None]:

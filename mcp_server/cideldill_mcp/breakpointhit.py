@@ -1,0 +1,102 @@
+"""What `debugger/breakpointHit` tells of a stop or of a tracepoint's hit (contract, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from datetime import UTC
+from datetime import datetime
+from typing import Any
+
+BREAKPOINT_HIT = "debugger/breakpointHit"
+
+MAX_STACK = 10
+"""Frames in `stackTrace`."""
+
+
+def of_stop(event: Mapping[str, Any], pause: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an event `stop`; `pause` is empty when it is over already."""
+    return _params(
+        event,
+        type="blocking",
+        breakpoint_id=pause.get("breakpoint_id"),
+        place=pause.get("location") or {},
+        ts=pause.get("paused_at", event["ts"]),
+        hit_count=pause.get("hit_count"),
+        exception=_exception(pause),
+        pause_id=event["pause_id"],
+    )
+
+
+def of_hit(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an event `hit`."""
+    return _params(
+        event,
+        type="tracepoint",
+        breakpoint_id=event.get("breakpoint_id"),
+        place=event.get("location") or {},
+        ts=event["ts"],
+        hit_count=event.get("hit_count"),
+        message=event.get("message"),
+    )
+
+
+def _params(
+    event: Mapping[str, Any],
+    *,
+    type: str,
+    breakpoint_id: str | None,
+    place: Mapping[str, Any],
+    ts: float,
+    hit_count: int | None,
+    message: str | None = None,
+    exception: dict[str, Any] | None = None,
+    pause_id: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "breakpointId": breakpoint_id,
+        "type": type,
+        "location": {
+            "file": place.get("file"),
+            "line": place.get("line"),
+            "column": place.get("column"),
+            "functionName": place.get("function"),
+            "moduleName": place.get("module"),
+        },
+        "threadId": event.get("thread"),
+        "timestamp": _iso(ts),
+        "hitCount": hit_count,
+        "logMessage": message,
+        "exceptionInfo": exception,
+        "pauseId": pause_id,
+        "nodeid": event.get("nodeid"),
+        "worker": event.get("worker"),
+        "seq": event["seq"],
+    }
+
+
+def _iso(ts: float) -> str:
+    """ISO 8601 in UTC with milliseconds: `2026-03-01T12:00:00.250Z`."""
+    return datetime.fromtimestamp(ts, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _exception(pause: Mapping[str, Any]) -> dict[str, Any] | None:
+    exception = pause.get("exception") or (pause.get("call_data") or {}).get("exception")
+    if exception is None:
+        return None
+    frames = (pause.get("autopsy") or {}).get("frames") or pause.get("frames") or ()
+    return {
+        "type": exception["type"],
+        "message": exception["message"],
+        "isFirstChance": pause.get("phase") == "raise",
+        "stackTrace": _stack(frames),
+    }
+
+
+def _stack(frames: Sequence[Mapping[str, Any]]) -> str:
+    """`file:line in function`, innermost first."""
+    lines = []
+    for frame in frames[:MAX_STACK]:
+        place = frame.get("location") or frame
+        lines.append(f"{place['file']}:{place['line']} in {frame['function']}")
+    return "\n".join(lines)
