@@ -32,7 +32,7 @@ class FunctionName:
     """A parsed `function_name`.
 
     Attributes:
-        text: As the user wrote it.
+        text: The name in one spelling, by which breakpoints are known.
         precision: Which of the forms it is.
         module: Dotted module, for `module:qualname`.
         path: File path with forward slashes, for `path/to/file.py::qualname`.
@@ -117,7 +117,8 @@ def parse_function_name(text: str) -> FunctionName:
                 f"{text!r} is no function name: a path names one file, {path!r} is a glob; globs "
                 "are over dotted paths (shop.cart.*)"
             )
-        return FunctionName(text, Precision.EXACT, qualname.replace("::", "."), path=clean)
+        target = qualname.replace("::", ".")
+        return FunctionName(f"{clean}::{target}", Precision.EXACT, target, path=clean)
     module, colon, qualname = text.partition(":")
     if colon and _IDENTIFIER_PATH.fullmatch(module) and _IDENTIFIER_PATH.fullmatch(qualname):
         return FunctionName(text, Precision.EXACT, qualname, module=module)

@@ -182,6 +182,30 @@ def test_an_absolute_path_is_told_relative_and_stops(shapes: Bench) -> None:
 
 
 @pytest.mark.parametrize(
+    "spelling",
+    ["{root}/geo/shapes.py::Box.volume", "./geo/shapes.py::Box::volume"],
+)
+def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
+    shapes: Bench, spelling: str
+) -> None:
+    """Also the one in which it was added; what is told is always the same."""
+    name, call = "geo/shapes.py::Box.volume", shapes.agent.call
+    other = spelling.format(root=shapes.root)
+    assert shapes.breakpoint(name)["id"] == shapes.breakpoint(other)["id"]
+    for tool, chosen in {
+        "breakpoint_set_behavior": {"behavior": "go"},
+        "breakpoint_set_after_behavior": {"behavior": "stop"},
+        "breakpoint_set_replacement": {"replacement_function": ""},
+    }.items():
+        assert call(tool, function_name=other, **chosen)["function_name"] == name
+    told = call("breakpoint_list_breakpoints")
+    assert (told["behaviors"], told["after_behaviors"]) == ({name: "go"}, {name: "stop"})
+    assert call("breakpoint_remove", function_name=other)["function_name"] == name
+    assert call("breakpoint_list_breakpoints")["breakpoints"] == []
+    assert call("breakpoint_remove", function_name="no name at all")["success"] is True
+
+
+@pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("geo.shapes.aera", "did you mean geo.shapes.area?"),

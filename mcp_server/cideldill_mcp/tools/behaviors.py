@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cideldill_mcp.desired import FunctionBreakpoint
 from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.tools.catalog import stored
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
@@ -78,7 +79,7 @@ async def set_default(request: Request) -> Reply:
 
 def _known(request: Request) -> FunctionBreakpoint:
     name = request["function_name"].strip()
-    known = request.desired.named(name)
+    known = stored(request, name)
     if known is None:
         names = ", ".join(each.function_name for each in request.desired.functions) or "none"
         raise Refusal(

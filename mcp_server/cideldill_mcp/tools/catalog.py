@@ -85,6 +85,14 @@ def parsed(request: Request, text: str, parameter: str = "function_name") -> Fun
     return name.within(sources_of(request.runs.recipe).root.as_posix())
 
 
+def stored(request: Request, text: str) -> FunctionBreakpoint | None:
+    """The breakpoint of a name, in any spelling that `breakpoint_add` takes for the same name."""
+    try:
+        return request.desired.named(parsed(request, text).text)
+    except Refusal:  # nothing can have such a name
+        return None
+
+
 async def foreseen(request: Request, added: FunctionBreakpoint) -> Bound | None:
     """What a breakpoint will be bound to; None if a process tells, or the last run told more.
 

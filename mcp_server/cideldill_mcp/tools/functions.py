@@ -10,6 +10,7 @@ from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.catalog import foreseen
 from cideldill_mcp.tools.catalog import parsed
+from cideldill_mcp.tools.catalog import stored
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
 from cideldill_mcp.tools.registry import Param
@@ -83,13 +84,14 @@ async def remove(request: Request) -> Reply:
             "give function_name or id; breakpoint_list_breakpoints shows the names",
             parameter="function_name",
         )
-    known = request.desired.get(id) if id else request.desired.named(name)
+    known = request.desired.get(id) if id else stored(request, name)
     if known is None and id:
         ids = ", ".join(each.id for each in request.desired) or "none"
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
         )
     if known is not None:
+        name = getattr(known, "function_name", name)
         request.desired.remove(known.id)
         await remove_everywhere(request.runs.active, known.id)
     removed = {"id": id} if id else {"function_name": name}

@@ -195,7 +195,12 @@ TOOLS = (
         (
             _FILE,
             Param("line", "integer", "1-based", minimum=1),
-            Param("function", "string", "Instead of line: its first body line, path.py::qualname"),
+            Param(
+                "function",
+                "string",
+                "Instead of line, its first body line: a name as for breakpoint_add, but no glob; "
+                "with file, the qualname in it",
+            ),
             _COLUMN,
             _CONDITION,
             Param("hit_count", "integer", "Pause from this pass on", default=1, minimum=1),
