@@ -11,6 +11,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+from typing import Literal
 
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Recorded
@@ -23,6 +24,10 @@ MAX_BATCH = 1_000
 """Rows of one event."""
 
 
+Loss = Literal["hit", "call", "record"]
+"""What a dropped row was: a message of a tracepoint, a call that has a record by another row, or
+all that would have told of a call."""
+
 Row = tuple[Any, ...]
 """Its first item makes the event's values of the row, on the I/O thread: `row[0](row)` gives
 `{"type": …, "ts": …, …}`, plain and redacted."""
@@ -33,16 +38,17 @@ class RowLog:
 
     Args:
         nudge: Tells the link that something lies ready; called for the first row of a batch only.
+        loses: Asked on the hot path about a row that is dropped.
     """
 
-    def __init__(self, nudge: Callable[[], None]) -> None:
+    def __init__(
+        self, nudge: Callable[[], None], loses: Callable[[Row], Loss] = lambda _row: "record"
+    ) -> None:
         self._nudge = nudge
+        self._loses = loses
         self._rows: deque[Row] = deque()
         self._is_nudged = False
-        # Counts without a lock: one C call per dropped row, and one per look (see `_new_drops`).
-        self._drops = itertools.count()
-        self._next_drop = 0
-        self._untold_drops = 0
+        self._drops: dict[Loss, _Drops] = {"hit": _Drops(), "call": _Drops(), "record": _Drops()}
 
     def add(self, row: Row) -> None:
         """On the hot path."""
@@ -58,16 +64,21 @@ class RowLog:
         self._is_nudged = False  # before the rows are read: a later one nudges again
         events: list[Event] = []
         left = len(self._rows)  # those that come meanwhile must not hold up a stop behind them
-        self._untold_drops += self._new_drops()
+        drops = self._drops
+        hits, calls, records = (drops[each].untold() for each in ("hit", "call", "record"))
         while left and (rows := self._batch(min(left, MAX_BATCH))):
             left -= len(rows)
-            if not events and self._untold_drops:
-                rows[0]["dropped"] = self._untold_drops
+            if not events and (dropped := hits + calls + records):
+                rows[0]["dropped"] = dropped
+            if not events and records:
+                rows[0]["lost"] = records
             events.append(Recorded(rows))
-        if events and self._untold_drops:
-            told = f"{self._untold_drops} recorded calls or hits were dropped: too many at once"
-            events.append(Warned(told))
-            self._untold_drops = 0
+        if events and hits + calls + records:
+            counts = {"recorded calls": calls + records, "hits": hits}
+            shown = [f"{count} {name}" for name, count in counts.items() if count]
+            events.append(Warned(f"{' and '.join(shown)} were dropped: too many at once"))
+            for each in drops.values():
+                each.told()
         return events
 
     def _batch(self, count: int) -> list[dict[str, Any]]:
@@ -82,14 +93,33 @@ class RowLog:
 
     def _drop_oldest(self) -> None:
         try:
-            self._rows.popleft()
+            row = self._rows.popleft()
         except IndexError:  # taken meanwhile
             return
-        next(self._drops)
+        self._drops[self._loses(row)].count()
 
-    def _new_drops(self) -> int:
-        """Rows dropped since the last look. A row follows behind each, and can tell of it."""
-        number = next(self._drops)
-        new = number - self._next_drop
-        self._next_drop = number + 1
-        return new
+
+class _Drops:
+    """Counts rows that were dropped without a lock: one C call for each, and one per look.
+
+    Attributes:
+        count: `count()`: one more.
+    """
+
+    __slots__ = ("_next", "_untold", "count")
+
+    def __init__(self) -> None:
+        self.count = itertools.count().__next__
+        self._next = 0
+        self._untold = 0
+
+    def untold(self) -> int:
+        """Those not told yet. A row follows behind each, and can tell of it."""
+        number = self.count()
+        self._untold += number - self._next
+        self._next = number + 1
+        return self._untold
+
+    def told(self) -> None:
+        """Those that the last look found have been told."""
+        self._untold = 0

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import NamedTuple
 
 from cideldill_mcp.recordstore import Choice
 from cideldill_mcp.recordstore import Entry
@@ -49,8 +50,31 @@ _BLANK: dict[str, Any] = dict.fromkeys(_KEYS)
 _NUMBER = re.compile(r"\d{1,18}$")  # SQLite's integers end at 19 digits
 
 Row = dict[str, Any]
-IsMeant = Callable[[str, str], bool]
-"""Method name and qualified name → whether that function is asked for."""
+
+
+class Function(NamedTuple):
+    """A function whose calls are recorded.
+
+    Attributes:
+        module: Where the module ends in its qualified name; None if its process can't tell.
+        file: Where it is defined, relative to the rootdir; None as for `module`.
+    """
+
+    method_name: str
+    qualified_name: str
+    module: str | None = None
+    file: str | None = None
+
+    @property
+    def qualname(self) -> str | None:
+        """The part behind the module, as sources tell it."""
+        if self.module is None:
+            return None
+        return self.qualified_name[len(self.module) + 1 :].replace(".<locals>", "")
+
+
+IsMeant = Callable[[Function], bool]
+"""Whether a function is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +113,9 @@ class Records:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._store: Store | None = None
-        self._functions: dict[tuple[str, str], int] = {}
+        self._functions: dict[Function, int] = {}
+        # File and qualified name there → the numbers of the functions.
+        self._defined: dict[tuple[str | None, str | None], list[int]] = {}
         self._nodes: dict[str | None, int] = {}
         self._running: dict[str, Kind] = {}
         self._lost = 0
@@ -112,9 +138,9 @@ class Records:
         new: dict[str, Entry] = {}
         changed: dict[str, tuple[Kind, Entry]] = {}  # with the kind that is kept
         for row in rows:
+            self._lost += row.get("lost", 0)
             if row["type"] != "call":
                 continue
-            self._lost += row.get("dropped", 0)
             try:
                 entry = self._entry(run_id, worker, row)
             except (AttributeError, KeyError, TypeError, ValueError):
@@ -147,6 +173,13 @@ class Records:
         calls = [marshal.loads(body) for body in reversed(bodies[:limit])]
         return Page(calls, total, is_first=len(bodies) <= limit)
 
+    def count(self, file: str, qualname: str) -> int:
+        """How many calls of the functions of that name in a file were recorded."""
+        numbers = self._defined.get((file, qualname))
+        if numbers is None or self._store is None:
+            return 0
+        return self._store.total(Choice(frozenset(numbers)))
+
     def close(self) -> None:
         """Forget everything."""
         if self._store is not None:
@@ -174,15 +207,15 @@ class Records:
 
     def _entry(self, run_id: str, worker: str, row: Row) -> Entry:
         record = {**_BLANK, **row, "run_id": run_id, "worker": worker}
-        for of_the_event in ("type", "ts", "dropped"):
+        for of_the_event in ("type", "ts", "dropped", "lost"):
             record.pop(of_the_event, None)
+        module, file = record.pop("defined_in", (None, None))
         call_id: str = record["call_id"]
         call_id.encode()  # ValueError: no text that SQLite takes
         if row["status"] not in STATUSES:
             raise ValueError(row["status"])
-        function = row["method_name"], row["qualified_name"]
         kind = Kind(
-            self._functions.setdefault(function, len(self._functions)),
+            self._number_of(Function(row["method_name"], row["qualified_name"], module, file)),
             self._nodes.setdefault(row["nodeid"], len(self._nodes)),
             row["status"],
         )
@@ -191,10 +224,17 @@ class Records:
         number = int(found[0]) if found else 0
         return Entry(call_id, float(row["started_at"]), number, kind, marshal.dumps(record))
 
+    def _number_of(self, function: Function) -> int:
+        number = self._functions.get(function)
+        if number is None:
+            number = self._functions[function] = len(self._functions)
+            self._defined.setdefault((function.file, function.qualname), []).append(number)
+        return number
+
     def _choice(self, wanted: Wanted) -> Choice:
         is_meant = wanted.function
         functions = None
         if is_meant is not None:
-            functions = {n for names, n in self._functions.items() if is_meant(*names)}
+            functions = {n for function, n in self._functions.items() if is_meant(function)}
         node = None if wanted.nodeid is None else self._nodes.get(wanted.nodeid, -1)
         return Choice(functions, node, wanted.status)

@@ -269,6 +269,8 @@ class Runs:
             if not run.order.listing:
                 self.records.add(run.id, target.worker, event.rows)
             for row in event.rows:
+                for of_the_records in ("defined_in", "lost"):
+                    row.pop(of_the_records, None)
                 self.log.append(run_id=run.id, worker=target.worker, **row)
             return
         logged = run.apply(target, event)

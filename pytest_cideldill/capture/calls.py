@@ -38,9 +38,30 @@ MAX_ARGUMENTS = 100
 """Arguments told of each kind (contract, section 8: items per collection)."""
 
 
-def dotted_path(function: FunctionType, code: CodeType) -> str:
-    """`module.Class.method`: where a function is defined, whatever it was renamed to."""
-    return f"{module_name(function)}.{code.co_qualname}"
+class DottedPath(str):
+    """`module.Class.method`: where a function is defined, whatever it was renamed to.
+
+    Attributes:
+        module: Where the module ends in it.
+        file: The `co_filename`.
+    """
+
+    __slots__ = ("file", "module")
+
+    file: str
+    module: str
+
+    @classmethod
+    def of(cls, module: str, code: CodeType) -> DottedPath:
+        """That of a function of a module."""
+        path = cls(f"{module}.{code.co_qualname}")
+        path.module, path.file = module, code.co_filename
+        return path
+
+
+def dotted_path(function: FunctionType, code: CodeType) -> DottedPath:
+    """The same, of a function that exists."""
+    return DottedPath.of(module_name(function), code)
 
 
 def module_name(function: FunctionType) -> str:

@@ -17,7 +17,9 @@ from itertools import count
 from types import CodeType
 from types import FrameType
 from typing import Any
+from typing import Literal
 
+from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import Parameters
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
@@ -85,7 +87,7 @@ class Recording:
         self._next_number = count(1).__next__
         # All that run, by number. Single items are set and popped: atomic.
         self._running: dict[int, Begun] = {}
-        self._told_running: set[int] = set()
+        self._told_running: set[int] = set()  # or told and changed
         # Thread → the calls that it is about to make, which have a number already.
         self._announced: dict[int, list[tuple[CodeType, Intercepted]]] = {}
         self._ours: dict[str, bool] = {}  # file → whether it is one of ours
@@ -105,7 +107,7 @@ class Recording:
             name = f"{module}.{code.co_qualname.replace('.<locals>', '')}"
             if any(fnmatchcase(name, pattern) for pattern in self._patterns):
                 self._chosen.add(id(code))
-                self.record(source, code, f"{module}.{code.co_qualname}")
+                self.record(source, code, DottedPath.of(module, code))
 
     def unrecord(self, source: Source, code: CodeType) -> None:
         """Record no more calls of a function that was not chosen by glob."""
@@ -170,6 +172,7 @@ class Recording:
     ) -> None:
         """A client changed how a call ended: `altered` is `result` or `exception`."""
         begun.altered = altered
+        self._told_running.add(begun.start.number)
         self._finish(begun, result, error)
 
     def tell_running(self) -> None:
@@ -180,6 +183,17 @@ class Recording:
             if number not in told:
                 self._add((self._tell, begun, "running", None, None, None, None))
         self._told_running = told.union(running)
+
+    def loses(self, row: Row) -> Literal["hit", "call", "record"]:
+        """What is lost with a row that the log drops; see `log.Loss`."""
+        begun, status = row[1], row[2]
+        if type(begun) is not tuple and type(begun) is not Intercepted:
+            return "hit"
+        number = start_of(begun).number
+        if status == "running":
+            self._told_running.discard(number)  # its end tells it, or the next stop
+            return "call"
+        return "call" if number in self._told_running else "record"
 
     def id_of(self, begun: Intercepted) -> str:
         """The contract's `call_id`."""
@@ -296,6 +310,8 @@ class Recording:
         values["cids"] = self._cids(arguments, frozen)
         if status == "success":
             values["pretty_result"] = show(result)
+        if isinstance(path := start.name, DottedPath):
+            values["defined_in"] = [path.module, self._lens.project.relative(path.file)]
         if exception is not None:
             message = self._lens.text(exception["message"])
             values["exception"] = {**exception, "message": message}

@@ -209,7 +209,7 @@ def _engine(
         collect=lambda: [*map(observers.tell, rows.take()), *manager.look_around()],
         collects_every_s=lambda: manager.looks_around_s,
     )
-    rows = RowLog(link.nudge)
+    rows = RowLog(link.nudge, lambda row: recording.loses(row))
     observers = Observers(link.send)
     guard = EvaluationGuard()
     position = Position()

@@ -93,7 +93,8 @@ class Bound:
 class Recorded:
     """What ended on the hot path, in order: calls and hits, `{type, ts, nodeid, thread, …}` each.
 
-    A row may carry `dropped`: how many before it were lost.
+    A row may carry `dropped`: how many before it were lost; and `lost`: how many calls have no
+    record by that. A call tells the module and the file that its function is `defined_in`.
     """
 
     rows: list[dict[str, Any]]

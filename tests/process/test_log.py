@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from pytest_cideldill import log as log_module
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.log import Row
 from pytest_cideldill.log import RowLog
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.recording import Recording
+from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Warned
@@ -68,10 +74,46 @@ def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
     events = log.take()
     assert [call["ts"] for call in told(events)] == [2.0, 3.0, 4.0]
     assert [each for each in events if isinstance(each, Warned)] == [
-        Warned("2 recorded calls or hits were dropped: too many at once")
+        Warned("2 recorded calls were dropped: too many at once")
     ]
     log.add(row(5))
     assert len(log.take()) == 1
+
+
+def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that another row tells of is missing in the log, and has a record all the same."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 1)
+    losses: list[log_module.Loss] = ["hit", "record", "call", "record"]
+    log = RowLog(lambda: None, lambda row: losses[int(row[1])])
+    for number in range(5):
+        log.add(row(number))
+    first, warned = log.take()
+    assert first == Recorded([{"type": "call", "ts": 4.0, "dropped": 4, "lost": 2}])
+    assert warned == Warned("3 recorded calls and 1 hits were dropped: too many at once")
+    for number in range(2):
+        log.add(row(number))
+    first, warned = log.take()
+    assert first == Recorded([{"type": "call", "ts": 1.0, "dropped": 1}])
+    assert warned == Warned("1 hits were dropped: too many at once")
+
+
+def test_a_call_is_lost_when_no_other_row_tells_it() -> None:
+    """One that was told as running keeps that record; one that was not told is told again."""
+    lens = Lens(Project("/"), Redactor(environ={}))
+    rows: list[Row] = []
+    recording = Recording((), lens, rows.append, Position())
+    data: dict[str, Any] = {"pretty_args": [], "pretty_kwargs": {}}
+    begun = recording.begin("shop.total", data, sys._getframe())
+    recording.tell_running()
+    ended = (tell, begun, "success")
+    assert recording.loses(ended) == "call"
+    assert recording.loses(rows[0]) == "call"
+    assert recording.loses(ended) == "record"
+    recording.tell_running()
+    assert rows[0] == rows[1]
+    recording.amend(begun, "result", 1, None)
+    assert recording.loses(ended) == "call"
+    assert recording.loses((tell, 1.5, "t::x")) == "hit"
 
 
 def test_taking_ends_although_rows_keep_coming() -> None:

@@ -107,6 +107,8 @@ def test_without_calls_there_is_nothing(records: Records) -> None:
     records.add("r1", "main", [])
     records.add("r1", "main", [{"type": "hit", "ts": 1.0, "dropped": 3}])
     assert page(records) == Page([], 0, is_first=True)
+    records.add("r1", "main", [{"type": "hit", "ts": 1.0, "dropped": 3, "lost": 2}])
+    assert page(records) == Page([], 2, is_first=True)
 
 
 def test_a_record_has_every_key_and_its_run_and_worker(records: Records) -> None:
@@ -168,7 +170,8 @@ def test_a_row_that_is_no_record_is_counted_and_harms_nothing(
         ("total.shop", []),
         ("cart.Cart.total", []),
         ("shop.cart:Cart.total", [1]),
-        ("shop:cart.Cart.total", [1]),
+        ("shop:cart.Cart.total", []),
+        ("shop:cart.price", [4]),
         ("cart:Cart.total", []),
         ("shop/cart.py::Cart.total", [1]),
         ("./shop/cart.py::Cart::total", [1]),
@@ -176,6 +179,8 @@ def test_a_row_that_is_no_record_is_counted_and_harms_nothing(
         ("src/shop/cart.py::Cart.total", [1]),
         ("shop/__init__.py::total", [2]),
         ("shop/till.py::Cart.total", []),
+        ("elsewhere/src/shop/cart.py::Cart.total", []),
+        ("shop/cart.py::price", []),
         ("shop.cart.*", [1, 3, 4]),
         ("shop.*", [1, 2, 3, 4]),
         ("*", [1, 2, 3, 4, 5]),
@@ -194,15 +199,27 @@ def test_a_name_means_functions_as_it_does_elsewhere(
 ) -> None:
     """Contract, section 2 (Function names); a bare one is also the method name of a record."""
     functions = [
-        row(1, "shop.cart.Cart.total"),
-        row(2, "shop.total"),
-        row(3, "shop.cart.outer.<locals>.inner"),
+        row(1, "shop.cart.Cart.total", defined_in=["shop.cart", "src/shop/cart.py"]),
+        row(2, "shop.total", defined_in=["shop", "src/shop/__init__.py"]),
+        row(3, "shop.cart.outer.<locals>.inner", defined_in=["shop.cart", "src/shop/cart.py"]),
         row(4, "shop.cart.price", method_name="renamed"),
         row(5, "tests.total"),
     ]
     records.add("r1", "main", functions)
     found = page(records, meant(name))
     assert (numbers(found), found.total) == (expected, len(expected))
+
+
+def test_a_file_is_told_apart_from_another_of_the_same_module_name(records: Records) -> None:
+    """Two conftests, say; and calls are counted by the place of their function, for a list."""
+    for number, folder in enumerate(("a", "b", "b"), 1):
+        place = ["conftest", f"{folder}/conftest.py"]
+        records.add("r1", "main", [row(number, "conftest.outer.<locals>.f", defined_in=place)])
+    assert numbers(page(records, meant("a/conftest.py::outer.f"))) == [1]
+    assert numbers(page(records, meant("conftest.outer.f"))) == [1, 2, 3]
+    assert "defined_in" not in page(records).calls[0]
+    counted = [records.count(f"{folder}/conftest.py", "outer.f") for folder in "abc"]
+    assert counted == [1, 2, 0]
 
 
 def test_filters_hold_together(records: Records) -> None:
@@ -360,10 +377,10 @@ def test_an_end_that_a_client_changed_takes_the_place_of_the_one_before(
 
 def test_what_a_process_dropped_counts_when_everything_is_wanted(records: Records) -> None:
     """Contract: `total_count` includes dropped records; nobody knows which functions they were."""
-    records.add("r1", "main", [row(1, dropped=40), row(2)])
+    records.add("r1", "main", [row(1, dropped=50, lost=40), row(2)])
     assert (page(records).total, records.total, records.dropped) == (42, 42, 40)
     assert page(records, meant("total")).total == 2
-    assert "dropped" not in page(records).calls[0]
+    assert {"dropped", "lost"}.isdisjoint(page(records).calls[0])
 
 
 def test_the_oldest_go_and_still_count(filed: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -668,7 +685,7 @@ async def test_what_is_dropped_is_told() -> None:
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, row(1, dropped=7))
+        await told(front, process, row(1, dropped=9, lost=7))
         reply = await front.call(TOOL)
     assert (reply["total_count"], reply["dropped"], reply["truncated"]) == (8, 7, False)
 

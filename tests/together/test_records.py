@@ -124,6 +124,8 @@ def test_get_call_records_all(shop: Bench) -> None:
         ("shop.Cart.total", 2),
         ("shop:Cart.total", 2),
         ("shop.py::Cart.total", 2),
+        ("./shop.py::Cart::total", 2),
+        ("elsewhere/shop.py::Cart.total", 0),
         ("shop.Cart.*", 4),
         ("price", 150),
         ("untouched", 0),
@@ -136,6 +138,21 @@ def test_get_call_records_filtered(shop: Bench, name: str, number: int) -> None:
     assert reply["total_count"] == number
     names = {call["method_name"] for call in reply["calls"]}
     assert names <= {"total", "__init__", "price"}
+
+
+def test_a_list_of_functions_counts_their_calls(shop: Bench) -> None:
+    """`metadata` of `breakpoint_list_functions`."""
+    told = shop.agent.call("breakpoint_list_functions", pattern="shop.*")["metadata"]
+    counts = {name: each["calls"] for name, each in told.items() if name.startswith("shop.")}
+    assert counts == {
+        "shop.Cart.__init__": 2,
+        "shop.Cart.total": 2,
+        "shop.add": 1,
+        "shop.price": 150,
+        "shop.untouched": 0,
+    }
+    path = shop.root / "shop.py"
+    assert records(shop, function_name=f"{path}::price")["total_count"] == 150
 
 
 def test_get_call_records_with_limit(shop: Bench) -> None:

@@ -110,20 +110,25 @@ def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
     with workbench(tmp_path / "project", "--cideldill-record-calls=test_it.helper") as bench:
         # Far fewer rows than usual may wait.
         bench.write(conftest="import pytest_cideldill.log as log\nlog.MAX_WAITING = 5\n")
-        stop = bench.stop_of(
-            """
+        text = """
             def helper(n): return n
             def test_many():
-                for n in range(3000): helper(n)
+                for n in range(3000):
+                    helper(n)
                 assert False
-            """
-        )
+        """
+        bench.write(test_it=text)
+        bench.agent.call("tracepoint_set", file="test_it.py", line=5, log_message="{n}")
+        stop = bench.stop_of(text)
         told = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
         assert len(told["events"]) == 1
-        calls = timeline(bench, types=["call"])
-        assert told["dropped"] == 3000 - len(calls) > 0
+        calls, hits = (timeline(bench, types=[each]) for each in ("call", "hit"))
+        assert told["dropped"] == 6000 - len(calls) - len(hits) > 0
+        records = bench.agent.call("breakpoint_get_call_records")
+        assert (records["total_count"], records["dropped"]) == (3000, 3000 - len(calls))
         assert bench.agent.call("debug_state")["counts"]["dropped"] == told["dropped"]
-        assert not any("dropped" in call for call in calls)
+        hidden = {"dropped", "lost", "defined_in"}
+        assert all(hidden.isdisjoint(event) for event in (*calls, *hits))
 
 
 # --- waiting ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from cideldill_mcp.inspection import find_places
 from cideldill_mcp.inspection import real_path
 from cideldill_mcp.inspection import sources_of
 from cideldill_mcp.launch import Recipe
+from cideldill_mcp.records import Records
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
 from cideldill_mcp.tools.registry import Param
@@ -45,7 +46,7 @@ async def list_functions(request: Request) -> Reply:
     body: dict[str, Any] = {
         "functions": list(page),
         "signatures": {name: known[name].signature for name in page},
-        "metadata": {name: _metadata(known[name]) for name in page},
+        "metadata": {name: _metadata(known[name], request.runs.records) for name in page},
         "total_count": len(names),
         "truncated": len(page) < len(left),
         "skipped": len(survey.skipped),
@@ -58,12 +59,12 @@ async def list_functions(request: Request) -> Reply:
     return Reply(body, lists=["functions"], cursor=str, in_step=in_step)
 
 
-def _metadata(function: Function) -> dict[str, Any]:
+def _metadata(function: Function, records: Records) -> dict[str, Any]:
     return {
         "file": function.file,
         "line": function.line,
         "kind": function.kind,
-        "calls": 0,
+        "calls": records.count(function.file, function.qualname),
     }
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from cideldill_mcp.records import STATUSES
+from cideldill_mcp.records import Function
 from cideldill_mcp.records import IsMeant
 from cideldill_mcp.records import Wanted
 from cideldill_mcp.render import dumps
+from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
@@ -18,7 +20,6 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
-from pytest_cideldill.syntax.names import parse_function_name
 
 MAX_PAGE = 2_000
 """Records of one reply; more never fit into the largest one."""
@@ -31,7 +32,9 @@ async def call_records(request: Request) -> Reply:
     """
     name, before, records = request["function_name"], request["before"], request.runs.records
     wanted = Wanted(
-        None if name is None else is_meant_by(_parsed(name)), request["nodeid"], request["status"]
+        None if name is None else is_meant_by(parsed(request, name)),
+        request["nodeid"],
+        request["status"],
     )
     try:
         page = await records.page(wanted, min(request["limit"], MAX_PAGE), before)
@@ -62,33 +65,18 @@ def _id_of(call: dict[str, Any]) -> str:
     return id
 
 
-def _parsed(name: str) -> FunctionName:
-    try:
-        return parse_function_name(name.strip())
-    except ValueError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER, str(error), parameter="function_name", expected="name"
-        ) from error
-
-
 def is_meant_by(name: FunctionName) -> IsMeant:
-    """Whether a name means the function of a record.
-
-    A record tells one dotted path: where in it the module ends is tried out, and its file is the
-    one that such a module usually has.
-    """
+    """Whether a name means the function of a record."""
     if name.precision is not Precision.GLOB:
         name = replace(name, target=name.target.replace(".<locals>", ""))
 
-    def is_meant(method_name: str, qualified_name: str) -> bool:
-        dotted = qualified_name.replace(".<locals>", "")
+    def is_meant(function: Function) -> bool:
+        dotted = function.qualified_name.replace(".<locals>", "")
         if name.precision is Precision.BARE:
-            return name.target in (method_name, dotted.rpartition(".")[2])
-        return any(
-            name.matches(module, qualname, file)
-            for module, qualname in _splits(dotted)
-            for file in _files(module, name.path)
-        )
+            return name.target in (function.method_name, dotted.rpartition(".")[2])
+        if function.module is None or function.file is None:  # where the module ends is tried out
+            return any(name.matches(*each, "") for each in _splits(dotted))
+        return name.matches(function.module, function.qualname or "", function.file)
 
     return is_meant
 
@@ -98,15 +86,6 @@ def _splits(dotted: str) -> Iterator[tuple[str, str]]:
     parts = dotted.split(".")
     for end in range(1, len(parts)):
         yield ".".join(parts[:end]), ".".join(parts[end:])
-
-
-def _files(module: str, path: str | None) -> Iterator[str]:
-    if path is None:
-        yield ""
-        return
-    for ending in (".py", "/__init__.py"):
-        file = module.replace(".", "/") + ending
-        yield path if path.endswith("/" + file) else file
 
 
 TOOLS = (
