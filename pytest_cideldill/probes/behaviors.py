@@ -19,6 +19,9 @@ DEFAULT_BEHAVIOR = "stop"
 _STOPPING = frozenset({"stop", "stop_exception"})
 """Before-behaviors, and defaults, that pause before a call."""
 
+_SHOWN = 3
+"""Breakpoints named in a message."""
+
 NOTHING: frozenset[str] = frozenset()
 """No completion pauses."""
 
@@ -67,6 +70,38 @@ class FunctionBreakpoint:
         """Whether it does more to calls than having them recorded."""
         return (
             self.stops_before(default) or bool(self.completions(default)) or bool(self.replacement)
+        )
+
+
+class Overruled:
+    """Breakpoints that mean functions at which another one decides."""
+
+    def __init__(self) -> None:
+        # The id of one → those that decide, by their id.
+        self._by: dict[str, dict[str, FunctionBreakpoint]] = {}
+
+    def clear(self) -> None:
+        """Before all functions are looked at anew."""
+        self._by.clear()
+
+    def best(self, matching: list[FunctionBreakpoint]) -> FunctionBreakpoint:
+        """The one of them that decides at a function."""
+        best = max(matching, key=lambda each: each.rank)
+        for each in matching:
+            if each is not best:
+                self._by.setdefault(each.id, {})[best.id] = best
+        return best
+
+    def message(self, id: str) -> str | None:
+        """Why a breakpoint has no functions, if others have them."""
+        deciding = [f"{each.id} ({each.name.text})" for each in self._by.get(id, {}).values()]
+        if not deciding:
+            return None
+        more = f" and {len(deciding) - _SHOWN} more" if len(deciding) > _SHOWN else ""
+        return (
+            f"the functions of this name that are loaded have other breakpoints: "
+            f"{', '.join(deciding[:_SHOWN])}{more}; an exact name goes before a bare one, that "
+            "before a glob, and of equals the newest: change or remove those"
         )
 
 

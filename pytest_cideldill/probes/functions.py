@@ -25,6 +25,7 @@ from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import Overruled
 from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import existing_functions
@@ -37,7 +38,6 @@ from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.wire import AddBreakpoint
@@ -105,6 +105,7 @@ class FunctionProbes:
         self._order = 0
         self._swapped: dict[int, _Intercepted] = {}
         self._refused: dict[int, str] = {}
+        self._overruled = Overruled()
         self._headroom = Headroom()
         # id(function) → the breakpoint that governs it.
         self._governing: dict[int, FunctionBreakpoint] = {}
@@ -195,6 +196,7 @@ class FunctionProbes:
             found, governing = self._meant(young)
             self._governing = self._governing | governing
         else:
+            self._overruled.clear()
             found, self._governing = self._meant(existing_functions() if self._breakpoints else [])
             self._refused.clear()
             for key in [key for key in self._swapped if key not in self._governing]:
@@ -202,11 +204,10 @@ class FunctionProbes:
                 undone.undo()
                 self._unrecord(undone.code)
         self._headroom.set(wanted=bool(self._governing))
-        default = self._default
         acting = {
             key: each
             for key, each in self._governing.items()
-            if self._record is None or each.acts(default)
+            if self._record is None or each.acts(self._default)
         }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)
@@ -246,15 +247,14 @@ class FunctionProbes:
         self, function: FunctionType, candidates: list[FunctionBreakpoint]
     ) -> FunctionBreakpoint | None:
         code = original_code(function.__code__)
-        matching = [each for each in candidates if self._means(each.name, function, code)]
+        has_path = any(each.name.path is not None for each in candidates)
+        file = self._project.relative(code.co_filename) if has_path else ""
+        named = module_name(function), code.co_qualname, file
+        matching = [each for each in candidates if each.name.matches(*named)]
         # A stand-in runs the code of a function that is intercepted: its call would stop twice.
         if not matching or is_stand_in(function) or not is_function(code):
             return None
-        return max(matching, key=lambda each: each.rank)
-
-    def _means(self, name: FunctionName, function: FunctionType, code: CodeType) -> bool:
-        file = "" if name.path is None else self._project.relative(code.co_filename)
-        return name.matches(module_name(function), code.co_qualname, file)
+        return self._overruled.best(matching)
 
     def _swap(self, function: FunctionType) -> None:
         key, code, alive = id(function), function.__code__, ref(function)
@@ -332,8 +332,8 @@ class FunctionProbes:
     def _binding(self, governing: FunctionBreakpoint) -> Binding:
         mine = [key for key, each in self._governing.items() if each is governing]
         bound = {self._swapped[key].path for key in mine if key in self._swapped}
-        refusals = [self._refused[key] for key in mine if key in self._refused]
-        message = refusals[0] if refusals and not bound else None
+        refusals = (self._refused[key] for key in mine if key in self._refused)
+        message = None if bound else next(refusals, self._overruled.message(governing.id))
         return Binding(governing.id, sorted(bound), message)
 
 

@@ -104,6 +104,31 @@ def test_generators_and_coroutines_are_bound_and_what_cannot_be_is_told(shapes: 
     assert shapes.go_on(stop)["exit_code"] == 1
 
 
+def test_a_breakpoint_whose_functions_another_one_governs_says_which(shapes: Bench) -> None:
+    """Contract, section 2: exact beats bare beats glob."""
+    known = {}
+
+    def told() -> dict[str, tuple[bool, str | None]]:
+        reply = shapes.agent.call("breakpoint_list")
+        return {
+            each["id"]: (each["verified"], each.get("message")) for each in reply["breakpoints"]
+        }
+
+    stop = shapes.stop_of("import geo.shapes\ndef test_it(): assert 0\n")
+    for name in ("geo.shapes.area", "area", "geo.*.area"):
+        known[name] = shapes.breakpoint(name)
+    exact, bare, glob = (each["id"] for each in known.values())
+    assert [each["functions"] for each in known.values()] == [["geo.shapes.area"], [], []]
+    message = known["area"]["message"]
+    assert f"{exact} (geo.shapes.area)" in message
+    assert told() == {exact: (True, None), bare: (False, message), glob: (False, message)}
+    shapes.agent.call("breakpoint_remove", id=exact)
+    assert shapes.eval(stop, "1") == "1"  # behind the removal, which nobody waits for
+    assert told()[bare] == (True, None)
+    assert f"{bare} (area)" in str(told()[glob][1])
+    assert shapes.go_on(stop)["exit_code"] == 1
+
+
 ONE_CALL = """
     from geo.shapes import area
 
