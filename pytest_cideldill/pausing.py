@@ -11,6 +11,7 @@ import os
 import threading
 from _thread import get_ident
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
+from pytest_cideldill.capture.frames import user_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.errors import ErrorCode
@@ -41,6 +43,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Replied
@@ -157,6 +160,8 @@ class Pauses:
         self._before_stop()
         pause_id = f"{self._identity.prefix}.{next(self._numbers)}"
         report = self._report(pause_id, phase, reason, frames, lines) | details
+        if "autopsy" not in details:  # that tells its own
+            report["frames"] = user_stack(_places(frames, lines), self._lens)
         return self._gate.park(
             Pause(
                 pause_id, phase, list(frames), report, resolve or _only_continue, names or {}, lines
@@ -326,6 +331,15 @@ class Pauses:
             "result_cid": cid,
             "lease_expires_at": pause.report["lease_expires_at"],
         }
+
+
+def _places(
+    frames: Sequence[FrameType], lines: Sequence[int] | None
+) -> Iterator[tuple[FrameType, int]]:
+    """Where each frame is; those that stand for an intercepted call are left out further up."""
+    for index, frame in enumerate(frames):
+        if index == 0 or not is_trampoline(frame.f_code):
+            yield frame, lines[index] if lines else frame.f_lineno
 
 
 def internal_error(error: Exception) -> Refusal:

@@ -191,16 +191,12 @@ def _facts(
 
 
 def _stack(pause: dict[str, Any]) -> Iterator[str]:
-    """The frames that the pause tells of: all with an autopsy, else its own and the caller."""
-    frames = (pause.get("autopsy") or {}).get("frames")
-    if frames:
-        for frame in frames:
+    """The frames of the autopsy, else those in user code."""
+    if "autopsy" in pause:
+        for frame in pause["autopsy"]["frames"]:
             yield _frame(frame["location"], frame["function"], frame.get("source"))
-        return
-    place, call = pause["location"], pause.get("call_data") or {}
-    yield _frame(place, place["function"], place.get("source"))
-    if site := call.get("call_site"):
-        yield f"{_place(site)}, its caller"
+    for place in pause.get("frames", ()):
+        yield _frame(place, place["function"], place["source"])
 
 
 def _frame(place: dict[str, Any], function: str, source: str | None) -> str:

@@ -6,6 +6,7 @@ Runs on the thread that stopped. Values pass through `snapshot`; no user code ru
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from itertools import islice
@@ -87,6 +88,22 @@ def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
         "module": module_of(frame),
         "source": lens.source_line(code.co_filename, line),
     }
+
+
+def user_stack(places: Iterable[tuple[FrameType, int]], lens: Lens) -> list[dict[str, Any]]:
+    """Where a stack stands, and its places in user code; bounded.
+
+    Args:
+        places: Frames with their lines, innermost first.
+        lens: Decides what is user code, and how many are told.
+    """
+    is_user = lens.project.is_user
+    shown = (
+        (frame, line)
+        for index, (frame, line) in enumerate(places)
+        if index == 0 or is_user(frame.f_code.co_filename)
+    )
+    return [location(*place, lens) for place in islice(shown, lens.limits.max_frames)]
 
 
 def describe_frame(

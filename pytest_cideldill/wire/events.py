@@ -112,7 +112,11 @@ class LinesPassed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A thread is parked. `pause` is the pause of the contract (section 2) plus its autopsy."""
+    """A thread is parked.
+
+    `pause` is the pause of the contract (section 2) plus its autopsy, or else `frames`: where the
+    thread is in user code, as `{file, line, function, module, source}`, innermost first.
+    """
 
     pause: dict[str, Any]
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.wire import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
@@ -178,6 +179,17 @@ def test_recursion_stops_at_every_level(process: Debuggee) -> None:
         process.resume(process.stop()["id"])
     process.resume(process.stop()["id"], "skip", fake_result=10)
     assert running.result() == 60
+
+
+def test_the_frames_of_a_pause_are_bounded(process: Debuggee) -> None:
+    """The ini option `max_frames`; what stands for intercepted calls is left out."""
+    process.add(f"{TILLS}:factorial", "stop", "n == 0")
+    running = process.call(factorial, 50)
+    pause = process.stop()
+    assert len(pause["frames"]) == DEFAULTS.max_frames
+    assert {(each["function"], each["line"]) for each in pause["frames"][1:]} == {("factorial", 20)}
+    process.resume(pause["id"], "skip", fake_result=1)
+    assert running.result() == math.factorial(50)
 
 
 # --- what can be intercepted --------------------------------------------------------------------

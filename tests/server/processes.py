@@ -157,6 +157,7 @@ def pause_of(worker: str, number: int, **changes: Any) -> dict[str, Any]:
         "thread": {"id": 1, "name": "MainThread"},
         "location": {"file": "shop.py", "line": 3, "function": "total", "source": "x"},
         "locals": {},
+        "frames": [{"file": "shop.py", "line": 3, "function": "total", "source": "x"}],
         "call_data": {
             "method_name": "total",
             "qualified_name": "shop.total",

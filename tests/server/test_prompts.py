@@ -56,6 +56,7 @@ async def paused(front: Front, **changes: Any) -> None:
     await front.start()
     (process,) = await front.live("main")
     pause = pause_of("main", 1, call_data=CALL, location=PLACE, locals={"code": "'BULK10'"})
+    pause["frames"] = [PLACE, {**SITE, "function": "Cart.total", "source": "x = rate()"}]
     await process.send(Stopped(pause | changes))
     await front.until(lambda: any(run.pauses for run in front.runs))
 
@@ -137,7 +138,7 @@ async def test_a_paused_call_is_told_with_arguments_and_where_it_was_called() ->
     start = lines.index("Stack trace, innermost first:")
     assert lines[start + 1 : start + 3] == [
         "- shop/pricing.py:17 in rate: return 0",
-        "- shop/cart.py:33, its caller",
+        "- shop/cart.py:33 in Cart.total: x = rate()",
     ]
     assert "- code = 'BULK10'" in lines
     assert '"pause_id": "r1.main.1"' in text

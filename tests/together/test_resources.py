@@ -74,6 +74,56 @@ def test_resources_tell_what_the_tools_tell(bench: Bench) -> None:
     assert (status["breakpoints"], status["paused"], status["state"]) == (1, 0, "finished")
 
 
+def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
+    """Plan, test 84: before a call, at a line, at an exception; what lies between is left out."""
+    bench.write(
+        shop="""
+        def rate(code):
+            percent = len(code)
+            return 100 / percent
+
+        class Cart:
+            def total(self, codes):
+                return sorted(codes, key=rate)
+        """
+    )
+    bench.breakpoint("rate", behavior="stop")
+    bench.agent.call("breakpoint_set_after_behavior", function_name="rate", behavior="exception")
+    bench.breakpoint("json.loads")
+    bench.agent.call("breakpoint_set", file="shop.py", line=3)
+    stop = bench.stop_of(
+        """
+        import json
+        import pytest
+        from shop import Cart
+
+        def test_it():
+            with pytest.raises(ZeroDivisionError):
+                Cart().total([""])
+            json.loads("1")
+        """
+    )
+    found = []
+    while stop:
+        lines = prompt(bench, "inspect-paused-call", pause_id=stop["pause_id"]).splitlines()
+        start = lines.index("Stack trace, innermost first:") + 1
+        found.append((stop["phase"], lines[start : lines.index("", start)]))
+        stop = next(iter(bench.go_on(stop)["stops"]), {})
+    callers = [
+        "- shop.py:8 in Cart.total: return sorted(codes, key=rate)",
+        '- test_it.py:8 in test_it: Cart().total([""])',
+    ]
+    assert found[0] == ("before", ["- shop.py:2 in rate: def rate(code):", *callers])
+    assert found[1] == ("line", ["- shop.py:3 in rate: percent = len(code)", *callers])
+    phase, (innermost, *outer) = found[2]
+    assert phase == "exception"
+    assert innermost == "- shop.py:4 in rate: return 100 / percent"
+    assert outer[-2:] == callers
+    phase, (innermost, *outer) = found[3]
+    assert " in loads: " in innermost
+    assert outer == ['- test_it.py:9 in test_it: json.loads("1")']
+
+
 def test_prompts_tell_of_the_session_and_of_a_paused_call(bench: Bench) -> None:
     """Plan, tests 83-85 and 127."""
     bench.breakpoint("test_it.price", condition="amount == 2")
@@ -86,6 +136,8 @@ def test_prompts_tell_of_the_session_and_of_a_paused_call(bench: Bench) -> None:
     assert "- Function: test_it.price(amount, each=3)" in text
     assert "- Arguments: 2, 3" in text
     assert "- Call site: test_it.py:6" in text
+    assert "frames" not in stop
+    assert "frames" not in bench.agent.call("breakpoint_list_paused")["paused"][0]
     bench.go_on(stop)
     with pytest.raises(MCPError) as caught:
         prompt(bench, "inspect-paused-call", pause_id=stop["pause_id"])

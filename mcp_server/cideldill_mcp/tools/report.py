@@ -52,10 +52,10 @@ def autopsy(pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
 
 
 def told(pause: dict[str, Any]) -> dict[str, Any]:
-    """A pause of the contract (section 2), without the autopsy."""
+    """A pause of the contract (section 2), without the autopsy and the frames."""
     return {
         "pause_id": pause["id"],
-        **{key: value for key, value in pause.items() if key not in ("autopsy", "seq")},
+        **{key: value for key, value in pause.items() if key not in ("autopsy", "frames", "seq")},
     }
 
 
