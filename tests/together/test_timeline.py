@@ -104,6 +104,34 @@ def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
     assert refused["error"] in ("run_not_found", "no_run")
 
 
+def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
+    """Also one that is skipped or made to raise, and so ends at once."""
+    bench.breakpoint("helper")
+    stop = bench.stop_of(
+        """
+        def helper(n): return n
+        def test_it():
+            for n in range(8):
+                try: helper(n)
+                except ValueError: pass
+        """
+    )
+    run_id, ways = stop["run_id"], [{"action": "skip"}, {"action": "raise"}, {}, {"action": "skip"}]
+    for number in range(8):
+        way = ways[number % 4] | {"exception_type": "ValueError"}
+        reply = bench.go_on(stop, **way)
+        if number < 7:
+            stop = only_stop(reply)
+    events = timeline(bench, run_id=run_id, types=["stop", "resumed", "call"])
+    told = [(each["type"], each.get("status")) for each in events]
+    endings = ["success", "exception", "success", "success"] * 2
+    assert [each for each in told if each != ("call", "running")] == [
+        event
+        for status in endings
+        for event in (("stop", None), ("resumed", None), ("call", status))
+    ]
+
+
 @pytest.mark.full
 def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
     """Told or counted, every one; the stop behind them is there."""
