@@ -17,6 +17,7 @@ from cideldill_mcp.hub import Owner
 from cideldill_mcp.launch import Child
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.launch import launch
+from cideldill_mcp.objectfiles import ObjectFiles
 from cideldill_mcp.reaper import Reaper
 from cideldill_mcp.records import Records
 from cideldill_mcp.run import Order
@@ -69,6 +70,7 @@ class Runs:
         self._hub = Hub(Owner(self._admit, self._handle, self._lost))
         log.keep_in(Path(self._hub.directory))
         self.records = Records(Path(self._hub.directory))
+        self.objects = ObjectFiles(Path(self._hub.directory))
         self._reaper = Reaper(self._hub.directory)
         self._runs: dict[str, Run] = {}
         self._listings: dict[str, Run] = {}
@@ -79,11 +81,6 @@ class Runs:
     def newest(self) -> Run | None:
         """The test run that was started last."""
         return next(reversed(self._runs.values()), None)
-
-    @property
-    def directory(self) -> Path:
-        """The private folder of this server, where processes keep their objects."""
-        return Path(self._hub.directory)
 
     @property
     def active(self) -> Run | None:
@@ -218,6 +215,7 @@ class Runs:
         await self._hub.close()
         self.log.close()
         self.records.close()
+        self.objects.close()
         self._reaper.close()
 
     def _ended(self, run: Run) -> None:
@@ -232,6 +230,7 @@ class Runs:
     def _settle(self, run: Run) -> None:
         if run.settle():
             self.log.append("run_finished", run_id=run.id, end=run.end)
+            self.objects.run_is_over(run.id)
 
     # --- what the hub tells -----------------------------------------------------------------
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace
 from hashlib import sha512
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from pytest_cideldill.record.database import is_rolled_back
 from pytest_cideldill.record.database import never_close
 from pytest_cideldill.record.database import number
 from pytest_cideldill.record.database import sqlite3
+from pytest_cideldill.record.objectlog import BATCH_BYTES
 from pytest_cideldill.record.objectlog import StoredObject
 
 MAX_STORE_BYTES: Final = 268_435_456
@@ -32,7 +35,6 @@ MAX_STORE_BYTES: Final = 268_435_456
 _MOST_FAILURES: Final = 3
 """Batches in a row that fail before nothing more is tried."""
 
-_MERGED_AT_ONCE: Final = 100
 _INSERT: Final = """
 INSERT INTO objects VALUES (?, ?, ?) ON CONFLICT (cid)
 DO UPDATE SET data = excluded.data WHERE data IS NULL AND excluded.data IS NOT NULL"""
@@ -80,10 +82,22 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Objects that were new, and why not all of another file was read, if so."""
+    """What became of the objects of another file.
+
+    Attributes:
+        objects: How many were new.
+        problem: Why not all were read, if so.
+        missing: How many were read and not taken over.
+    """
 
     objects: int
     problem: str | None = None
+    missing: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the other file is not needed any more."""
+        return self.problem is None and not self.missing
 
 
 class CIDStore:
@@ -135,20 +149,38 @@ class CIDStore:
         rows = [(each.cid, each.description, each.data) for each in objects]
         self._store([(bytes.fromhex(cid), text.encode(), data) for cid, text, data in rows])
 
-    def merge(self, other_path: str | os.PathLike[str]) -> Merged:
-        """Take over the objects of another file, as far as it can be read. May take seconds."""
+    def merge(
+        self, other_path: str | os.PathLike[str], may_go_on: Callable[[], bool] = lambda: True
+    ) -> Merged:
+        """Take over the objects of another file, as far as it can be read. May take seconds.
+
+        Args:
+            other_path: The file; damaged rows stay there.
+            may_go_on: Asked after some megabytes; if not, that is a problem.
+        """
         other = CIDStore(other_path, is_reader=True)
-        connection, before = other._opened(), self.counts.stored
+        connection, before = other._opened(), replace(self.counts)
         if connection is None:
             return Merged(0, other.problem or f"{other.path} can't be read")
+        damaged = 0
         try:
             rows = connection.execute(_ALL)
-            while batch := rows.fetchmany(_MERGED_AT_ONCE):
-                self._store(batch)
+            while batch := _batch(rows):
+                if not may_go_on():
+                    other.problem = f"{other.path}: not all of it was read"
+                    break
+                intact = [row for row in batch if _is_intact(*row)]
+                damaged += len(batch) - len(intact)
+                self._store(intact)
         except sqlite3.Error as error:
             other._fail(error)
         other.close()
-        return Merged(self.counts.stored - before, other.problem or self.problem)
+        self.counts.lost += damaged
+        return Merged(
+            self.counts.stored - before.stored,
+            other.problem or self.problem,
+            self.counts.lost + self.counts.dropped - before.lost - before.dropped,
+        )
 
     def _store(self, rows: list[_Row]) -> None:
         connection = None if self._is_reader else self._opened()
@@ -175,9 +207,6 @@ class CIDStore:
     def _insert(self, connection: sqlite3.Connection, row: _Row, size: int, counts: Counts) -> int:
         """Returns how many bytes there are then."""
         cid, description, data = row
-        if type(description) is not bytes or not (data is None or type(data) is bytes):
-            counts.lost += 1  # damaged
-            return size
         if data is not None and len(data) > self._max_object_bytes:
             data = None
             counts.oversized += 1
@@ -244,7 +273,7 @@ class CIDStore:
         if row is None:
             return None
         description, data = row
-        if data is not None and (type(data) is not bytes or sha512(data).digest() != digest):
+        if not _is_intact(digest, b"", data):
             raise CorruptObject(cid)
         return description, data
 
@@ -288,6 +317,23 @@ class CIDStore:
         self.state = "closed"
         if connection is not None:
             never_close(connection)
+
+
+def _batch(rows: Iterable[_Row]) -> list[_Row]:
+    """The next of them, about `BATCH_BYTES`."""
+    batch: list[_Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(each) for each in row if type(each) is bytes)
+        if size >= BATCH_BYTES:
+            break
+    return batch
+
+
+def _is_intact(digest: bytes, description: object, data: object) -> bool:
+    is_the_one = data is None or (type(data) is bytes and sha512(data).digest() == digest)
+    return is_the_one and type(description) is bytes
 
 
 def _placeholder(error: BaseException) -> dict[str, Any]:

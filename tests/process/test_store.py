@@ -292,6 +292,7 @@ def test_the_files_of_a_run_are_put_together(tmp_path: Path) -> None:
     merged = CIDStore(tmp_path / "all.db")
     assert [merged.merge(tmp_path / f"{number}.db").objects for number in range(3)] == [2, 1, 1]
     assert merged.merge(tmp_path / "0.db") == store_module.Merged(0)
+    assert merged.merge(tmp_path / "0.db").is_complete
     assert all(merged.get(name) for name in names)
     missing = merged.merge(tmp_path / "missing.db")
     assert missing.objects == 0
@@ -311,6 +312,22 @@ def test_merging_obeys_the_size_and_skips_damaged_rows(tmp_path: Path) -> None:
     assert found.problem is None
     assert 0 < found.objects == len(merged) < 15
     assert merged.counts.lost == 1
+    assert not found.is_complete
+    assert found.missing == 50 - found.objects
+    merged.close()
+
+
+def test_merging_can_be_stopped_after_some_megabytes(tmp_path: Path) -> None:
+    store = CIDStore(tmp_path / "one.db", max_object_bytes=BATCH_BYTES)
+    filled(store, *("x" * (BATCH_BYTES // 4) + str(number) for number in range(12)))
+    store.close()
+    merged = CIDStore(tmp_path / "all.db", max_object_bytes=BATCH_BYTES)
+    answers = iter([True, False])
+    found = merged.merge(tmp_path / "one.db", lambda: next(answers))
+    assert 0 < found.objects == len(merged) < 12
+    assert "not all" in str(found.problem)
+    assert merged.merge(tmp_path / "one.db").is_complete
+    assert len(merged) == 12
     merged.close()
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
+from tests.together.conftest import MakeProject
+from tests.together.frontend import front_end
+from tests.together.frontend import wait_until
 from tests.together.workbench import Bench
 
 CART = """
@@ -62,6 +66,51 @@ def test_arguments_and_results_are_kept_as_they_were(cart: Bench) -> None:
     assert inspect(cart, argument, depth=0)["attributes"] == {}
     equal = calls[1]["cids"]["result"]
     assert inspect(cart, equal)["repr"] == "3"
+
+
+WORKERS = """
+    import os
+    import pathlib
+    import time
+    import pytest
+    from cart import Cart, Item, total
+
+    @pytest.mark.parametrize("n", range(12))
+    def test_total(n):
+        assert total(Cart([Item("a", n)])) == n
+        pathlib.Path(os.environ["PYTEST_XDIST_WORKER"]).touch()
+
+    def test_killed():
+        total(Cart([Item("last", 0)]))
+        while len(list(pathlib.Path().glob("gw*"))) < 2:
+            pass
+        time.sleep(0.3)  # what it told has left, and has been written before
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for files from outside")
+def test_the_objects_of_workers_are_in_one_file_after_the_run(make_project: MakeProject) -> None:
+    """One that is killed among them: what a record names is there; nothing is left at the end."""
+    project = make_project(cart=CART, test_it=WORKERS)
+    with front_end(project) as server:
+        server.initialize()
+        server.call("breakpoint_add", function_name="cart.total", behavior="go")
+        server.call("test_run", workers=2, pause_on="never")
+        (folder,) = server.private()
+
+        def files() -> list[str]:
+            return sorted(path.name for path in folder.glob("*.objects*"))
+
+        wait_until(lambda: files() == ["r1.objects"], "the objects are in one file")
+        calls = server.call("breakpoint_get_call_records", max_chars=200_000)["calls"]
+        assert {call["worker"] for call in calls} >= {"gw0", "gw1"}
+        assert "test_it.py::test_killed" in {call["nodeid"] for call in calls}
+        for call in calls:
+            told = server.call("breakpoint_inspect_object", cid=call["cids"]["args"][0])
+            assert told["type"] == "cart.Cart"
+        server.leave()
 
 
 def test_a_value_of_the_repl_has_a_cid_and_can_be_passed_on(cart: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -15,7 +14,6 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.record.paths import navigate_description
-from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.wire import Inspect
 
 DEPTH = 3
@@ -28,7 +26,7 @@ LIVE_S = 10.0
 async def inspect(request: Request) -> Reply:
     """From the snapshot; deeper on a paused thread of the process that made the object."""
     cid, path, depth = request["cid"].strip(), request["path"] or "", request["depth"]
-    found = await anyio.to_thread.run_sync(_find, request.runs.directory, cid)
+    found = await anyio.to_thread.run_sync(request.runs.objects.find, cid)
     if found is None:
         raise Refusal(
             ErrorCode.CID_NOT_FOUND,
@@ -65,19 +63,6 @@ async def inspect(request: Request) -> Reply:
         )
     assert part is not None
     return Reply({"cid": cid, **_pruned(part, depth), **told})
-
-
-def _find(directory: Path, cid: str) -> tuple[str, dict[str, Any]] | None:
-    """Which process kept an object (`r1.main`), and its description."""
-    for path in sorted(directory.glob("*.objects"), reverse=True):
-        store = CIDStore(path, is_reader=True)
-        try:
-            description = store.description(cid)
-        finally:
-            store.close()
-        if description is not None:
-            return path.name.rsplit(".", 2)[0], description
-    return None
 
 
 async def _look_deeper(

@@ -1,0 +1,96 @@
+"""The objects that processes kept: a file per process, put together in one per run when it is over.
+
+A thread of its own puts them together, so that the event loop never waits for it; objects are found
+meanwhile, on worker threads. Nothing is lost if that thread is stopped or the disk is full: a file
+goes when all that it holds is in the other one. Their folder is removed by its owner.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.record.store import CIDStore
+
+STOP_S: Final = 1.0
+"""How long the end of the server waits for the thread, which looks after every few megabytes."""
+
+_SUFFIX: Final = ".objects"
+
+
+class ObjectFiles:
+    """See the module. Called on the event loop, but for `find`.
+
+    Args:
+        directory: Where processes keep their objects, as `RUN.WORKER.PID.objects`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._over: SimpleQueue[str | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._is_closing = False
+
+    def find(self, cid: str) -> tuple[str, dict[str, Any]] | None:
+        """Which process kept an object (`r1.main`; `r1` once that is over), and its description.
+
+        On any thread; waits for the disk.
+        """
+        damaged = None
+        seen: list[Path] = []
+        while seen != (paths := self._paths()):  # files were put together while they were read
+            seen = paths
+            for path in paths:
+                store = CIDStore(path, is_reader=True)
+                description = store.description(cid)
+                store.close()
+                if description is None:
+                    continue
+                found = path.name.removesuffix(_SUFFIX).rsplit(".", 1)[0], description
+                if "error" not in description:
+                    return found
+                damaged = found
+        return damaged
+
+    def run_is_over(self, run_id: str) -> None:
+        """No process of the run writes any more: put its files together, some time."""
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="cideldill-objects", daemon=True)
+            self._thread.start()
+        self._over.put(run_id)
+
+    def close(self) -> None:
+        """Stop putting together."""
+        self._is_closing = True
+        if self._thread is not None:
+            self._over.put(None)
+            self._thread.join(STOP_S)
+
+    def _paths(self) -> list[Path]:
+        """All files, those of processes that may be alive first."""
+        paths = sorted(self._directory.glob(f"*{_SUFFIX}"), reverse=True)
+        return sorted(paths, key=lambda path: path.name.count(".") == 1)
+
+    # --- on the thread ----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (run_id := self._over.get()) is not None and not self._is_closing:
+            parts = sorted(self._directory.glob(f"{run_id}.*{_SUFFIX}"))
+            if len(parts) > 1:
+                self._put_together(self._directory / f"{run_id}{_SUFFIX}", parts)
+
+    def _put_together(self, path: Path, parts: list[Path]) -> None:
+        # Whoever wrote the parts has seen to the limits.
+        whole = CIDStore(path, max_bytes=sys.maxsize, max_object_bytes=sys.maxsize)
+        merged = [whole.merge(part, lambda: not self._is_closing) for part in parts]
+        whole.close()
+        for part, each in zip(parts, merged, strict=True):
+            if each.is_complete:
+                for ending in ("", "-wal", "-shm"):
+                    with suppress(OSError):  # gone, or open somewhere
+                        part.with_name(part.name + ending).unlink()
