@@ -36,6 +36,7 @@ SAMPLES: dict[str, object] = {
     "a small dict": {"amount": 40, "name": "lamp", "tags": ["a", "b"]},
     "an instance": Item(),
     "a list of 100 ints": list(range(100)),
+    "a list of 10,000 ints": list(range(10_000)),
     "a list of 100 instances": [Item() for _ in range(100)],
 }
 
@@ -71,6 +72,11 @@ def _identified(name: str, value: object, making: float) -> None:
     show(f"{name}: pickle and SHA-512", floor, "µs")
     frozen = per_call(lambda: objects.freeze(value), calls)
     show(f"{name}: frozen", frozen, "µs")
+    first = [each - making for each in per_call(lambda: fresh().freeze(value), 200)]
+    show(f"{name}: frozen, new", first, "µs")
+    waiting, kept = fresh(), []
+    kept.append(waiting.freeze(value))
+    show(f"{name}: frozen again, not named yet", per_call(lambda: waiting.freeze(value), 200), "µs")
     known = per_call(lambda: objects.identify(objects.freeze(value)), calls)
     show(f"{name}: named, seen before", known, "µs")
     show(f"{name}: named, new", [each - making for each in per_call(new, 200)], "µs")

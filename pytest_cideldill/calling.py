@@ -14,7 +14,6 @@ from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
-from pytest_cideldill.capture.calls import MAX_ARGUMENTS
 from pytest_cideldill.capture.calls import describe_call
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import visible_stack
@@ -176,11 +175,11 @@ class Calls:
 
     def _keep(self, call: Call, begun: Intercepted) -> Resolution:
         """Take the arguments; at a pause everything is tried to pickle them."""
-        names = call.code.co_varnames[: call.code.co_argcount]
+        names, most = call.code.co_varnames[: call.code.co_argcount], self._lens.limits.max_items
         objects = self._keeping.objects
         capture = objects.freeze if call.reason is None else objects.capture
-        named = zip(call.args[:MAX_ARGUMENTS], chain(names, repeat("")), strict=False)
-        more = islice(call.kwargs.items(), MAX_ARGUMENTS)
+        named = zip(call.args[:most], chain(names, repeat("")), strict=False)
+        more = islice(call.kwargs.items(), most)
         begun.frozen = (
             [capture(value, name) for value, name in named],
             {name: capture(value, name) for name, value in more},

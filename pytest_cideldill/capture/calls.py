@@ -34,9 +34,6 @@ _NONE: frozenset[int] = frozenset()
 MAX_MESSAGE = 500
 """Characters of an exception's message."""
 
-MAX_ARGUMENTS = 100
-"""Arguments told of each kind (contract, section 8: items per collection)."""
-
 
 class DottedPath(str):
     """`module.Class.method`: where a function is defined, whatever it was renamed to.
@@ -88,7 +85,7 @@ def describe_call(
         caller: The frame that called, None at the bottom of a thread.
         lens: Shows the values.
     """
-    names = code.co_varnames[: code.co_argcount]
+    names, most = code.co_varnames[: code.co_argcount], lens.limits.max_items
     site = None
     if caller is not None:
         site = lens.place(caller, caller.f_lineno)
@@ -97,10 +94,10 @@ def describe_call(
         "qualified_name": dotted_path(function, code),
         "pretty_args": [
             lens.show(value, name)
-            for name, value in zip(chain(names, repeat("")), args[:MAX_ARGUMENTS], strict=False)
+            for name, value in zip(chain(names, repeat("")), args[:most], strict=False)
         ],
         "pretty_kwargs": {
-            name: lens.show(value, name) for name, value in islice(kwargs.items(), MAX_ARGUMENTS)
+            name: lens.show(value, name) for name, value in islice(kwargs.items(), most)
         },
         "argument_count": len(args) + len(kwargs),
         "signature": signature_text(function, code, lens),
@@ -117,6 +114,7 @@ class Parameters:
         "_has_more",
         "_keep",
         "_keyword_only",
+        "_most",
         "_positional",
         "_redactor",
         "_show",
@@ -133,6 +131,7 @@ class Parameters:
         self._stars = next(names) if code.co_flags & CO_VARKEYWORDS else None
         self._has_more = bool(self._keyword_only or self._star or self._stars)
         self._show, self._keep, self._redactor = lens.show, lens.keep, lens.redactor
+        self._most = lens.limits.max_items
         self._edition = -1
 
     def kept(self, values: Mapping[str, Any]) -> tuple[Sequence[Kept], Mapping[str, Kept]]:
@@ -163,9 +162,9 @@ class Parameters:
     ) -> tuple[Sequence[_T], Mapping[str, _T]]:
         kwargs = {name: take(values[name], name) for name in self._keyword_only}
         if self._star is not None:
-            args += tuple([take(value, "") for value in islice(values[self._star], MAX_ARGUMENTS)])
+            args += tuple([take(value, "") for value in islice(values[self._star], self._most)])
         if self._stars is not None:
-            more = islice(values[self._stars].items(), MAX_ARGUMENTS)
+            more = islice(values[self._stars].items(), self._most)
             kwargs |= {name: take(value, name) for name, value in more}
         return args, kwargs
 
@@ -180,8 +179,8 @@ class Parameters:
 
 def raised(error: BaseException, lens: Lens) -> dict[str, str]:
     """`{type, message}` of an exception, from its data: `str` of it would run the user's code."""
-    args = _args_of(error)
-    shown = [each if type(each) is str else lens.show(each) for each in args[:MAX_ARGUMENTS]]
+    args = _args_of(error)[: lens.limits.max_items]
+    shown = [each if type(each) is str else lens.show(each) for each in args]
     return {"type": type_name(error), "message": lens.text(", ".join(shown), MAX_MESSAGE)}
 
 

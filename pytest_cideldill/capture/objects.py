@@ -24,7 +24,9 @@ from types import CodeType
 from typing import Final
 from typing import Literal
 from typing import NamedTuple
+from weakref import ref
 
+from pytest_cideldill import clock
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.pickles import FAST_MS
 from pytest_cideldill.capture.pickles import PROTOCOL
@@ -48,6 +50,9 @@ MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
 
 _LONGEST_KEY: Final = 256
 """Bytes of a pickle up to which it is remembered itself; of longer ones, the digest."""
+
+_LEAST_MS: Final = 1.0
+"""Milliseconds of a snapshot when pickling took the time of both."""
 
 _NAME: Final = re.compile(r"[\w.-]+")
 _LONGEST_NAME: Final = 200
@@ -87,7 +92,7 @@ class Taken:
         budget: Has room for both.
     """
 
-    __slots__ = ("_budget", "_size", "data", "description")
+    __slots__ = ("__weakref__", "_budget", "_size", "data", "description")
 
     def __init__(self, description: str | None, data: bytes | None, budget: Budget | None) -> None:
         self.description = description
@@ -140,6 +145,8 @@ class Objects:
         # A pickle, or the digest of a long one → what it is called.
         self._known: Recent[bytes, Identified] = Recent()
         self._budget = Budget(MAX_FROZEN_BYTES)
+        # The same for what was taken and waits for `identify`. Items are set and popped: atomic.
+        self._waiting: dict[bytes, ref[Taken]] = {}
 
     # --- without user code ------------------------------------------------------------------
 
@@ -151,23 +158,32 @@ class Objects:
             name: What it is known as; decides whether it is secret as a whole.
         """
         if name and self._is_sensitive(name):
-            return self._taken(value, name)
+            return self._taken(value, name, None)
         kind = type(value)
         if id(kind) in _ATOMS and (kind is not str or len(value) < _LONGEST_KEY):  # type: ignore[arg-type]
             data = _dumps(value, PROTOCOL)
             if len(data) <= _LONGEST_KEY:
                 return data
+        deadline = clock.monotonic() + self._fast_ms / 1000
         try:
             data, is_plain = fast(value, self._most, self._fast_ms)
         except Exception:  # noqa: BLE001 - a border: whatever can't be pickled has a snapshot
-            return self._taken(value)
+            return self._taken(value, "", None, deadline)
         if is_plain and len(data) <= _LONGEST_KEY:
             return data
-        if (known := self._known.get(_key_of(data))) is not None:
+        key = _key_of(data)
+        if (known := self._known.get(key)) is not None:
             return known
+        waiting = self._waiting.get(key)
+        if waiting is not None and (taken := waiting()) is not None:
+            return taken
         if is_plain and self._budget.take(len(data)):
-            return Taken(None, data, self._budget)
-        return self._taken(value, "", data)
+            taken = Taken(None, data, self._budget)
+        else:
+            taken = self._taken(value, "", data, deadline)
+        if taken.data is not None:
+            self._waiting[key] = ref(taken, lambda _: self._waiting.pop(key, None))
+        return taken
 
     def identify(self, frozen: Frozen) -> Identified:
         """What a frozen object is called; the log is told what is new. Any thread, no user code."""
@@ -183,12 +199,15 @@ class Objects:
             return self._by_snapshot(description)
         return self._known.get(_key_of(data)) or self._by_pickle(description, data)
 
-    def _taken(self, value: object, name: str = "", data: bytes | None = None) -> Taken:
-        description = self._described(value, name, self._fast_ms)
+    def _taken(
+        self, value: object, name: str, data: bytes | None, deadline: float | None = None
+    ) -> Taken:
+        left = self._fast_ms if deadline is None else (deadline - clock.monotonic()) * 1000
+        description = self._described(value, name, max(left, _LEAST_MS))
         if self._budget.take(len(description) + len(data or b"")):
             return Taken(description, data, self._budget)
         # Too much waits: the least that tells something.
-        return Taken(self._described(value, name, self._fast_ms, depth=0), None, None)
+        return Taken(self._described(value, name, _LEAST_MS, depth=0), None, None)
 
     def _described(
         self, value: object, name: str, milliseconds: float, depth: int | None = None

@@ -60,14 +60,26 @@ DEFAULT_DETAIL: Final = Detail()
 
 
 def render(
-    value: object, detail: Detail = DEFAULT_DETAIL, redactor: Redactor | None = None, name: str = ""
+    value: object,
+    detail: Detail = DEFAULT_DETAIL,
+    redactor: Redactor | None = None,
+    name: str = "",
+    layouts: dict[int, Layout] | None = None,
 ) -> str:
     """One line like `Cart(items=[3 items], coupon='BULK10')`; can be encoded as UTF-8.
 
     Runs no user code and never raises: what can't be shown becomes `<unrenderable: TypeError>`.
+
+    Args:
+        value: Anything.
+        detail: How much is shown.
+        redactor: Replaces secrets.
+        name: What the value is known as.
+        layouts: Those that were found lately, by the ids of their classes.
     """
     try:
-        return _fitted(_Rendering(detail, redactor).named(name, value, detail.depth), detail.text)
+        rendering = _Rendering(detail, redactor, {} if layouts is None else layouts)
+        return _fitted(rendering.named(name, value, detail.depth), detail.text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on what it shows
         return f"<unrenderable: {class_name(type(error))}>"
 
@@ -83,13 +95,15 @@ class _Rendering:
 
     __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor")
 
-    def __init__(self, detail: Detail, redactor: Redactor | None) -> None:
+    def __init__(
+        self, detail: Detail, redactor: Redactor | None, layouts: dict[int, Layout]
+    ) -> None:
         self._redactor = redactor
         self._detail = detail
         self._left = detail.text
         self._deadline = clock.monotonic() + detail.milliseconds / 1000
         self._path: set[int] = set()
-        self._layouts: dict[int, Layout] = {}
+        self._layouts = layouts
 
     @property
     def string_limit(self) -> int:

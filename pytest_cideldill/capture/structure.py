@@ -128,6 +128,9 @@ class _Describing:
             milliseconds=milliseconds,
         )
         self._detail_of_part = replace(self._detail, depth=1, attributes=10, items=10, text=_PART)
+        self._details_of_text = {
+            most: Detail(string=most, text=2 * most + 100) for most in (STRING, limits.max_string)
+        }
 
     def node(self, name: Any, x: Any, depth: int, *, is_part: bool = True) -> dict[str, Any]:
         """The description of `x`, opening at most `depth` levels."""
@@ -161,8 +164,8 @@ class _Describing:
 
     def _text(self, told: dict[str, Any], name: Any, x: Any, length: int) -> dict[str, Any]:
         most = STRING if self._left > STRING else self._limits.max_string
-        detail = Detail(string=most, text=2 * most + 100)
-        told["repr"] = shown = render(x, detail, self._redactor, name if type(name) is str else "")
+        shown = self._short(x, name, most) or self._rendered(x, self._details_of_text[most], name)
+        told["repr"] = shown
         told["attributes"] = {}
         self._left -= len(shown) + 40
         if self._redactor is not None and TAG.search(shown):
@@ -174,9 +177,24 @@ class _Describing:
 
     def _shown(self, name: Any, x: Any, is_part: bool) -> str:
         detail = self._detail_of_part if is_part else self._detail
-        shown = render(x, detail, self._redactor, name if type(name) is str else "")
+        shown = self._rendered(x, detail, name)
         # Once more as a whole: not every type is drawn from strings that were redacted.
         return self._redactor.redact_text(shown) if self._redactor else shown
+
+    def _short(self, x: Any, name: Any, most: int) -> str:
+        """What `render` makes of an ordinary string, at a third of its cost; else empty."""
+        if type(x) is not str or len(x) > most:
+            return ""
+        if self._redactor is not None:
+            if self._redactor.name_is_sensitive(name):
+                return ""
+            x = self._redactor.redact_text(x)
+        shown = layout.encodable(repr(x))
+        return shown if len(shown) <= 2 * most else ""
+
+    def _rendered(self, x: Any, detail: Detail, name: Any) -> str:
+        name = name if type(name) is str else ""
+        return render(x, detail, self._redactor, name, self._layouts)
 
     def _open(self, x: Any, kind: int | None, depth: int, parts: dict[str, Any]) -> bool:
         """Describe the parts of `x`; False: some are left out."""

@@ -10,6 +10,7 @@ import decimal
 import enum
 import gc
 import hashlib
+import itertools
 import pathlib
 import random
 import subprocess
@@ -27,6 +28,7 @@ from typing import Any
 import dill
 import pytest
 
+from pytest_cideldill import clock
 from pytest_cideldill.capture import objects
 from pytest_cideldill.capture.instances import Unfit
 from pytest_cideldill.capture.interrupt import Interruptor
@@ -471,6 +473,36 @@ def test_frozen_pickles_have_a_limit(bench: Bench, monkeypatch: pytest.MonkeyPat
     assert [bench.objects.identify(each).kind for each in frozen] == ["dill"] * 2 + ["snapshot"] * 2
     frozen.clear()
     assert bench.recorded(values[3]).kind == "dill"
+
+
+def test_what_waits_to_be_named_is_taken_once(bench: Bench) -> None:
+    """A large object that many calls get one after the other costs a snapshot once."""
+    value = [Cart(number) for number in range(50)]
+    frozen = [bench.objects.freeze(value) for _ in range(3)]
+    assert frozen[0] is frozen[1] is frozen[2]
+    value.append(Cart(50))
+    changed = bench.objects.freeze(value)
+    assert changed is not frozen[0]
+    names = [bench.objects.identify(each).cid for each in (*frozen, changed)]
+    assert len(set(names)) == 2
+    assert bench.objects.freeze(value) == bench.objects.identify(changed)._replace(data=None)
+    frozen.clear()
+    del changed
+    assert bench.objects._waiting == {}
+
+
+def test_pickling_and_the_snapshot_share_the_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """15 ms of a recorded call for both; here each look at the clock takes one."""
+    now = itertools.count()
+    monkeypatch.setattr(clock, "monotonic", lambda: next(now) / 1000)
+    bench.objects._fast_ms = 15
+    value = [Cart(number) for number in range(500)]
+    assert bench.recorded(value).kind == "snapshot"
+    assert next(now) < 30
+    (row,) = bench.stored()
+    assert '"truncated":true' in row.description
 
 
 def test_an_object_is_handed_on_once(bench: Bench) -> None:

@@ -257,6 +257,33 @@ def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
 
 
 @pytest.mark.full
+def test_as_many_arguments_are_told_as_the_ini_file_says(make_project: MakeProject) -> None:
+    """Contract, section 8: items per collection; recorded, and at a pause."""
+    project = make_project(
+        **{"pytest.ini": "[pytest]\ncideldill_max_items = 2\n"},
+        test_it="""
+        def f(*args, **named): return args
+        def g(*args, **named): raise ValueError(*args)
+        def test_it():
+            f(1, 2, 3, a=1, b=2, c=3)
+            try: g(1, 2, 3, a=1, b=2, c=3)
+            except ValueError: pass
+        """,
+    )
+    with connected(server(project, "--cideldill-record-calls=test_it.f")) as agent:
+        agent.call("breakpoint_add", function_name="test_it.g")
+        (stop,) = agent.call("test_run")["stops"]
+        agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+        calls = agent.call(TOOL)["calls"]
+    assert [call["method_name"] for call in calls] == ["f", "g"]
+    for call in (stop["call_data"], *calls):
+        assert (call["pretty_args"], call["pretty_kwargs"]) == (["1", "2"], {"a": "1", "b": "2"})
+    for call in calls:
+        assert [len(call["cids"][kind]) for kind in ("args", "kwargs")] == [2, 2]
+    assert calls[1]["exception"]["message"] == "1, 2"
+
+
+@pytest.mark.full
 def test_a_call_that_never_ends_stays_running(make_project: MakeProject) -> None:
     """Its process is gone; nobody will tell its end."""
     project = make_project(
