@@ -11,7 +11,6 @@ import os
 import threading
 from _thread import get_ident
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -161,7 +160,7 @@ class Pauses:
         pause_id = f"{self._identity.prefix}.{next(self._numbers)}"
         report = self._report(pause_id, phase, reason, frames, lines) | details
         if "autopsy" not in details:  # that tells its own
-            report["frames"] = user_stack(_places(frames, lines), self._lens)
+            report["frames"] = user_stack(frames, lines, self._lens, is_trampoline)
         return self._gate.park(
             Pause(
                 pause_id, phase, list(frames), report, resolve or _only_continue, names or {}, lines
@@ -331,15 +330,6 @@ class Pauses:
             "result_cid": cid,
             "lease_expires_at": pause.report["lease_expires_at"],
         }
-
-
-def _places(
-    frames: Sequence[FrameType], lines: Sequence[int] | None
-) -> Iterator[tuple[FrameType, int]]:
-    """Where each frame is; those that stand for an intercepted call are left out further up."""
-    for index, frame in enumerate(frames):
-        if index == 0 or not is_trampoline(frame.f_code):
-            yield frame, lines[index] if lines else frame.f_lineno
 
 
 def internal_error(error: Exception) -> Refusal:

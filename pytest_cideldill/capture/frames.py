@@ -6,9 +6,9 @@ Runs on the thread that stopped. Values pass through `snapshot`; no user code ru
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import islice
 from types import CodeType
 from types import FrameType
@@ -90,18 +90,25 @@ def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
     }
 
 
-def user_stack(places: Iterable[tuple[FrameType, int]], lens: Lens) -> list[dict[str, Any]]:
-    """Where a stack stands, and its places in user code; bounded.
+def user_stack(
+    frames: Sequence[FrameType],
+    lines: Sequence[int] | None,
+    lens: Lens,
+    is_hidden: Callable[[CodeType], bool],
+) -> list[dict[str, Any]]:
+    """Where a stack stands, and its places in user code, innermost first; bounded.
 
     Args:
-        places: Frames with their lines, innermost first.
+        frames: Innermost first.
+        lines: The current line of each where it is not the frame's own.
         lens: Decides what is user code, and how many are told.
+        is_hidden: Which code is left out further up although it looks like the user's.
     """
-    is_user = lens.project.is_user
     shown = (
-        (frame, line)
-        for index, (frame, line) in enumerate(places)
-        if index == 0 or is_user(frame.f_code.co_filename)
+        (frame, lines[index] if lines else frame.f_lineno)
+        for index, frame in enumerate(frames)
+        if not index
+        or (lens.project.is_user(frame.f_code.co_filename) and not is_hidden(frame.f_code))
     )
     return [location(*place, lens) for place in islice(shown, lens.limits.max_frames)]
 

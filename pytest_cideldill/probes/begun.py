@@ -6,6 +6,7 @@ is made at once. What is told of it is made of it later, on another thread.
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Mapping
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -81,3 +82,15 @@ Begun = tuple[Any, ...] | Intercepted
 def start_of(begun: Begun) -> Start:
     """What is known of a call since it began."""
     return begun.start if type(begun) is Intercepted else Start._make(begun)  # type: ignore[arg-type]
+
+
+def expected_in(
+    announced: dict[int, list[tuple[CodeType, Intercepted]]], code: CodeType
+) -> Intercepted | None:
+    """The oldest call of `code` that this thread announced; it is taken out."""
+    mine = announced.get(get_ident(), [])
+    for index, (expected, begun) in enumerate(mine):
+        if expected is code:
+            del mine[index]
+            return begun
+    return None

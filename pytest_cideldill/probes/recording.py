@@ -35,6 +35,7 @@ from pytest_cideldill.probes.begun import Begun
 from pytest_cideldill.probes.begun import Intercepted
 from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.begun import current
+from pytest_cideldill.probes.begun import expected_in
 from pytest_cideldill.probes.begun import start_of
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.events import OnEnd
@@ -186,11 +187,10 @@ class Recording:
 
     def loses(self, row: Row) -> Literal["hit", "call", "record"]:
         """What is lost with a row that the log drops; see `log.Loss`."""
-        begun, status = row[1], row[2]
-        if type(begun) is not tuple and type(begun) is not Intercepted:
+        if type(begun := row[1]) is not tuple and type(begun) is not Intercepted:
             return "hit"
         number = start_of(begun).number
-        if status == "running":
+        if row[2] == "running":
             self._told_running.discard(number)  # its end tells it, or the next stop
             return "call"
         return "call" if number in self._told_running else "record"
@@ -209,7 +209,7 @@ class Recording:
 
         def on_start(frame: FrameType, values: Mapping[str, Any]) -> object:
             begun: Begun
-            if announced and (expected := _expected(announced, code)) is not None:
+            if announced and (expected := expected_in(announced, code)) is not None:
                 begun, number = expected, expected.start.number
             else:
                 number = next_number()
@@ -318,9 +318,7 @@ class Recording:
         return values
 
     def _cids(
-        self,
-        arguments: tuple[Sequence[Frozen], Mapping[str, Frozen]],
-        result: Frozen | None,
+        self, arguments: tuple[Sequence[Frozen], Mapping[str, Frozen]], result: Frozen | None
     ) -> dict[str, Any] | None:
         if self._objects is None:
             return None
@@ -340,18 +338,6 @@ class Recording:
             if first <= place < end:
                 return {"file": self._lens.project.relative(code.co_filename), "line": line}
         return None
-
-
-def _expected(
-    announced: dict[int, list[tuple[CodeType, Intercepted]]], code: CodeType
-) -> Intercepted | None:
-    """The oldest announced call of `code` on this thread."""
-    mine = announced.get(get_ident(), [])
-    for index, (expected, begun) in enumerate(mine):
-        if expected is code:
-            del mine[index]
-            return begun
-    return None
 
 
 def _functions_in(root: CodeType) -> Iterator[CodeType]:

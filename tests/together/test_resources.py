@@ -74,6 +74,7 @@ def test_resources_tell_what_the_tools_tell(bench: Bench) -> None:
     assert (status["breakpoints"], status["paused"], status["state"]) == (1, 0, "finished")
 
 
+@pytest.mark.full
 def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
     """Plan, test 84: before a call, at a line, at an exception; what lies between is left out."""
     bench.write(

@@ -104,6 +104,7 @@ def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
     assert refused["error"] in ("run_not_found", "no_run")
 
 
+@pytest.mark.full
 def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
     """Also one that is skipped or made to raise, and so ends at once."""
     bench.breakpoint("helper")
