@@ -10,6 +10,7 @@ import builtins
 import inspect
 import sys
 from collections.abc import Callable
+from collections.abc import Mapping
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -31,6 +32,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 """Actions by phase."""
 
 _MODIFY = "modify"
+_NONE: Mapping[str, Any] = {}
 
 Load = Callable[[str], Any]
 """Makes a kept object anew, by its content id; raises `cid_not_found`."""
@@ -116,8 +118,17 @@ def resolve_call(
     return Resolution(value=arguments)
 
 
-def resolve_completion(phase: str, command: Resume, frame: FrameType, load: Load) -> Resolution:
+def resolve_completion(
+    phase: str, command: Resume, frame: FrameType, load: Load, names: Mapping[str, Any]
+) -> Resolution:
     """How a call that returned (`after`) or raised (`exception`) goes on.
+
+    Args:
+        phase: Which of the two.
+        command: What the client asked for.
+        frame: Where its expressions are evaluated.
+        load: Makes kept objects anew.
+        names: What its expressions see besides: the result, or the exception.
 
     Returns:
         A resolution whose value is another result (`skip`), or the exception to raise.
@@ -127,7 +138,7 @@ def resolve_completion(phase: str, command: Resume, frame: FrameType, load: Load
     """
     action = check_action(phase, command)
     if action == "skip":
-        return Resolution("skip", value=decode(command.fake_result, frame, load))
+        return Resolution("skip", value=decode(command.fake_result, frame, load, names))
     if action == "raise":
         return Resolution("raise", value=make_exception(command, frame))
     return Resolution()
@@ -185,35 +196,35 @@ def _signature(function: FunctionType, code: CodeType) -> inspect.Signature:
     return inspect.signature(bare)
 
 
-def decode(value: Any, frame: FrameType, load: Load) -> Any:
+def decode(value: Any, frame: FrameType, load: Load, names: Mapping[str, Any] = _NONE) -> Any:
     """A JSON value with its `{"$eval": …}` evaluated in the frame, `{"$cid": …}` made anew and
-    `{"$literal": …}` unwrapped.
+    `{"$literal": …}` unwrapped. `names` are seen first.
 
     Raises:
         Refusal: `invalid_arguments`, when an expression raises; `cid_not_found` for a `$cid`.
     """
     if isinstance(value, list):
-        return [decode(item, frame, load) for item in value]
+        return [decode(item, frame, load, names) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
         if "$literal" in value:
             return value["$literal"]
         if "$eval" in value:
-            return _evaluated(value["$eval"], frame)
+            return _evaluated(value["$eval"], frame, names)
         if "$cid" in value:
             return load(str(value["$cid"]))
-    return {key: decode(item, frame, load) for key, item in value.items()}
+    return {key: decode(item, frame, load, names) for key, item in value.items()}
 
 
-def _evaluated(source: Any, frame: FrameType) -> Any:
+def _evaluated(source: Any, frame: FrameType, names: Mapping[str, Any]) -> Any:
     if not isinstance(source, str):
         raise Refusal(ErrorCode.INVALID_ARGUMENTS, f"$eval takes source text, not {source!r}")
     try:
         # Compiled apart: eval of text would inherit our __future__ imports, and would turn a Ctrl-C
         # that was handled into the exit status. One namespace: nested scopes see no second one.
         code = compile(source.strip(), "<cideldill>", "eval", dont_inherit=True)
-        return eval(code, {**frame.f_globals, **frame.f_locals})
+        return eval(code, {**frame.f_globals, **frame.f_locals, **names})
     except KeyboardInterrupt:
         raise  # Ctrl-C ends the pause
     except BaseException as error:  # the user's expression; its failure is the answer

@@ -212,8 +212,8 @@ class Calls:
             "breakpoint",
             visible_stack(call.frame, self._lens.project),
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
-            lambda command, _pause: resolve_completion(
-                "after", command, call.frame, self._keeping.load
+            lambda command, pause: resolve_completion(
+                "after", command, call.frame, self._keeping.load, pause.names
             ),
             names={"__return__": result},
         )
@@ -229,8 +229,8 @@ class Calls:
             "exception",
             frames,
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
-            lambda command, _pause: resolve_completion(
-                "exception", command, frames[0], self._keeping.load
+            lambda command, pause: resolve_completion(
+                "exception", command, frames[0], self._keeping.load, pause.names
             ),
             lines=lines,
             names={"__exception__": error},

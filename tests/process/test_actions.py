@@ -135,6 +135,13 @@ def test_a_value_is_json_with_marks_at_any_depth(value: Any, decoded: Any) -> No
     assert decode(value, FRAME, unknown) == decoded
 
 
+def test_names_of_the_pause_are_seen_before_those_of_the_frame() -> None:
+    """A result or an exception that is no local of the frame."""
+    value = [{"amount": {"$eval": "__return__ + rates[0]"}}, {"$eval": "price"}]
+    names = {"__return__": 2, "price": "other"}
+    assert decode(value, FRAME, unknown, names) == [{"amount": 3}, "other"]
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [

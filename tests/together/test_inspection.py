@@ -51,7 +51,7 @@ def test_arguments_and_results_are_kept_as_they_were(cart: Bench) -> None:
     """Without a pause: recorded calls only; after the run, from the snapshot."""
     cart.breakpoint("cart.total", behavior="go")
     assert cart.test(TEST)["exit_code"] == 0
-    calls = cart.agent.call("breakpoint_get_call_records", function_name="total")["calls"]
+    calls = cart.agent.call("breakpoint_get_call_records", function_name="cart.total")["calls"]
     cids = calls[0]["cids"]
     (argument, rate) = cids["args"]
     assert cids["kwargs"] == {}
@@ -161,7 +161,7 @@ def test_unknown_objects_and_malformed_paths_are_refused(cart: Bench) -> None:
     assert (refused["error"], refused["cid"]) == ("cid_not_found", "abc")
     cart.breakpoint("cart.total", behavior="go")
     cart.test(TEST)
-    (call, *_) = cart.agent.call("breakpoint_get_call_records", function_name="total")["calls"]
+    (call, *_) = cart.agent.call("breakpoint_get_call_records", function_name="cart.total")["calls"]
     cid = call["cids"]["args"][0]
     refused = cart.agent.refused("breakpoint_inspect_object", cid=cid, path="items[")
     assert refused["error"] == "invalid_path"
