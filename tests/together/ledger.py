@@ -14,8 +14,18 @@ from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 
 SHOP = """
+    import contextlib
+    import io
+
     class Refused(Exception):
         pass
+
+    class Basket:
+        def __init__(self, prices):
+            self.prices = prices
+
+    def total(basket):
+        return sum(basket.prices)
 
     def price(amount, each=3, *, off=0):
         if amount < 0:
@@ -30,6 +40,11 @@ SHOP = """
 
     def checkpoint():
         pass
+
+    def printed_by(call):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            call()
+        return printed.getvalue()
 """
 
 TEST = """
