@@ -27,15 +27,19 @@ class Observers:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._observers: tuple[Observer, ...] = ()
+        self._observers: list[Observer] = []  # changed and copied in one step: threads share it
 
     def add(self, observer: Observer) -> None:
         """Call `observer` with every event from now on."""
-        self._observers = (*self._observers, observer)
+        self._observers.append(observer)
 
     def remove(self, observer: Observer) -> None:
         """Call it no more; one that was never added is no error."""
-        self._observers = tuple(each for each in self._observers if each != observer)
+        try:
+            while True:
+                self._observers.remove(observer)
+        except ValueError:
+            return
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """Queue an event, then tell it; see `Send`."""
@@ -44,7 +48,9 @@ class Observers:
 
     def tell(self, event: Event) -> Event:
         """Tell an event that is sent otherwise; gives it back."""
-        for observer in self._observers:
+        for observer in self._observers.copy():
+            if observer not in self._observers:
+                continue  # removed by one before it, or by another thread
             try:
                 observer(event)
             except Exception as error:  # noqa: BLE001 - a border: one observer must not harm others

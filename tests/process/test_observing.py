@@ -65,3 +65,14 @@ def test_one_that_is_removed_is_told_nothing_more() -> None:
     observers.send(Warned("b"))
     observers.remove(once)
     assert told == [Warned("a")]
+
+
+def test_one_that_another_removes_is_not_told_of_the_event_under_way() -> None:
+    """As when another thread removes it: those before it may take their time."""
+    told: list[Event] = []
+    observers = Observers(Sent())
+    observers.add(lambda _event: observers.remove(told.append))
+    observers.add(told.append)
+    observers.add(told.append)
+    observers.send(Warned("a"))
+    assert told == []

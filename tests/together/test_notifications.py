@@ -49,6 +49,9 @@ TESTS = """
         except ValueError:
             pass
 
+    def test_refused():
+        assert price(-2) == 0
+
     def test_failing():
         assert price(1) == 4
 """
@@ -171,6 +174,21 @@ def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
     assert (call[0], paused[0]) == (COMPLETED, PAUSED)
     assert (paused[1]["method_name"], paused[1]["pause_reason"]) == ("test_failing", "test_failure")
     assert session.go_on(stop)["outcomes"]["failed"] == 1
+
+
+@pytest.mark.full
+def test_a_pause_after_a_raise_is_pushed_with_its_reason(session: Session) -> None:
+    """Plan, test 98; the call ends twice: as it raised, and as the client changed it."""
+    session.end.call("breakpoint_add", function_name="test_it.price", behavior="go")
+    behavior = {"function_name": "test_it.price", "behavior": "exception"}
+    session.end.call("breakpoint_set_after_behavior", **behavior)
+    stop = session.run("test_refused")
+    (paused,) = session.until(PAUSED)
+    assert (paused["method_name"], paused["pause_reason"]) == ("price", "exception")
+    assert session.go_on(stop, action="skip", fake_result=0)["outcomes"]["passed"] == 1
+    session.end.call("breakpoint_remove", function_name="test_it.price")
+    (told,) = session.until(RESUMED)
+    assert (told["method_name"], told["action"]) == ("price", "skip")
 
 
 @pytest.mark.full

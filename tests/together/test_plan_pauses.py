@@ -27,9 +27,9 @@ def price(bench: Bench) -> Bench:
 def test_paused_calls_are_listed_with_what_the_test_passed(price: Bench) -> None:
     """Plan, 39 and 40: the call, when it stopped, and the sessions at it."""
     stop = only_stop(ledger.start(price, "price(2, each=4, off=1)", "price(5)"))
-    (pause,) = price.agent.call("breakpoint_list_paused")["paused"]
-    data = pause["call_data"]
-    assert (pause["id"], pause["repl_sessions"]) == (stop["pause_id"], [])
+    (first,) = price.agent.call("breakpoint_list_paused")["paused"]
+    data = first["call_data"]
+    assert (first["id"], first["repl_sessions"]) == (stop["pause_id"], [])
     assert (data["method_name"], data["signature"]) == ("price", "(amount, each=3, *, off=0)")
     assert (data["pretty_args"], data["pretty_kwargs"]) == (["2", "4"], {"off": "1"})
     assert data["call_site"]["file"] == "test_it.py"
@@ -40,7 +40,7 @@ def test_paused_calls_are_listed_with_what_the_test_passed(price: Bench) -> None
     stop = only_stop(price.go_on(stop))
     (pause,) = price.agent.call("breakpoint_list_paused")["paused"]
     assert (pause["call_data"]["pretty_args"][0], pause["repl_sessions"]) == ("5", [])
-    assert pause["paused_at"] <= stop["lease_expires_at"]
+    assert first["paused_at"] < pause["paused_at"] < pause["lease_expires_at"]
     price.go_on(stop)
     assert ledger.received(price) == [19, 15]
 

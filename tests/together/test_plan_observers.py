@@ -1,0 +1,43 @@
+"""The plan's tests 102 to 111: observers in the process under test, of which clients know nothing.
+
+The stdio server has one client; what several clients are told is in `tests/server/test_notify.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.together import ledger
+from tests.together.driver import only_stop
+from tests.together.workbench import Bench
+
+pytestmark = pytest.mark.full
+
+CONFTEST = (Path(__file__).parent / "inside" / "onlookers.py").read_text(encoding="utf-8")
+
+
+def test_observers_are_told_and_nothing_they_do_harms_the_test(bench: Bench) -> None:
+    """Plan, 102 to 111."""
+    bench.write(conftest=CONFTEST)
+    bench.breakpoint("price")
+    bench.breakpoint("checkpoint")
+    seen = "__import__('conftest').SEEN"
+    ledger.write(bench, "price(2)", "price(-1)", "checkpoint()", seen)
+    stop = only_stop(bench.run(["test_it.py"]))
+    stop = only_stop(bench.go_on(stop, action="skip", fake_result=41))
+    stop = only_stop(bench.go_on(stop))
+    bench.go_on(stop)
+    *values, told = ledger.received(bench)
+    assert values == [41, "Refused: -1", None]
+    pauses = [kind for kind in told["first"] if kind != "Recorded"]
+    assert pauses == ["Stopped", "Resumed"] * 3
+    assert "Recorded" in told["first"]
+    for each in ("failing", "asking", "last"):  # calls are told on another thread than pauses
+        assert Counter(told[each]) == Counter(told["first"])
+    assert (told["once"], told["removed"], told["a stranger"]) == (["Stopped"], [], [])
+    assert told["paused when told"] == ["True"] * 3
+    warnings = bench.agent.call("debug_state")["warnings"]
+    assert "an observer failed: ZeroDivisionError" in warnings
