@@ -44,7 +44,7 @@ class Agent:
         Raises:
             ToolError: It is an error object.
         """
-        result = self._portal.call(self._call, tool, arguments)
+        result = self.raw(tool, arguments)
         (content,) = result.content
         body: dict[str, Any] = json.loads(content.text)
         if result.is_error:
@@ -62,6 +62,26 @@ class Agent:
         except ToolError as error:
             return error.body
         raise AssertionError(f"{tool} was not refused: {reply}")
+
+    def read(self, uri: str) -> dict[str, Any]:
+        """The body of a resource."""
+        (content,) = self._portal.call(self.client.read_resource, uri).contents
+        body = json.loads(content.text)  # type: ignore[union-attr]
+        assert isinstance(body, dict)
+        return body
+
+    def prompt(self, name: str, **arguments: str) -> str:
+        """The text of a prompt."""
+        (message,) = self._portal.call(self.client.get_prompt, name, arguments).messages
+        return message.content.text  # type: ignore[union-attr]
+
+    def tools(self) -> list[Any]:
+        """The tools as they are listed."""
+        return list(self._portal.call(self.client.list_tools).tools)
+
+    def raw(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """The result of a tool as the client's library gives it."""
+        return self._portal.call(self._call, tool, arguments)
 
     async def _reply(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await self._call(tool, arguments)

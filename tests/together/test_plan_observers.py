@@ -1,4 +1,4 @@
-"""The plan's tests 102 to 111: observers in the process under test, of which clients know nothing.
+"""The plan's tests 101 to 111: observers in the process under test, of which clients know nothing.
 
 The stdio server has one client; what several clients are told is in `tests/server/test_notify.py`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,19 +20,31 @@ pytestmark = pytest.mark.full
 CONFTEST = (Path(__file__).parent / "inside" / "onlookers.py").read_text(encoding="utf-8")
 
 
-def test_observers_are_told_and_nothing_they_do_harms_the_test(bench: Bench) -> None:
-    """Plan, 102 to 111."""
-    bench.write(conftest=CONFTEST)
+def values(bench: Bench, *further: str) -> list[Any]:
+    """What the test receives when its first call is skipped, and what `further` calls give."""
     bench.breakpoint("price")
     bench.breakpoint("checkpoint")
-    seen = "__import__('conftest').SEEN"
-    ledger.write(bench, "price(2)", "price(-1)", "checkpoint()", seen)
+    ledger.write(bench, "price(2)", "price(-1)", "checkpoint()", *further)
     stop = only_stop(bench.run(["test_it.py"]))
     stop = only_stop(bench.go_on(stop, action="skip", fake_result=41))
     stop = only_stop(bench.go_on(stop))
     bench.go_on(stop)
-    *values, told = ledger.received(bench)
-    assert values == [41, "Refused: -1", None]
+    return ledger.received(bench)
+
+
+EXPECTED = [41, "Refused: -1", None]
+
+
+def test_nobody_needs_to_observe(bench: Bench) -> None:
+    """Plan, 101."""
+    assert values(bench) == EXPECTED
+
+
+def test_observers_are_told_and_nothing_they_do_harms_the_test(bench: Bench) -> None:
+    """Plan, 102 to 111."""
+    bench.write(conftest=CONFTEST)
+    *received, told = values(bench, "__import__('conftest').SEEN")
+    assert received == EXPECTED
     pauses = [kind for kind in told["first"] if kind != "Recorded"]
     assert pauses == ["Stopped", "Resumed"] * 3
     assert "Recorded" in told["first"]

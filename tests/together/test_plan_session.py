@@ -43,9 +43,8 @@ class Scrutiny:
     """Calls tools as their schemas say, and looks at each answer as it comes over the wire."""
 
     def __init__(self, bench: Bench) -> None:
-        self._call = bench.agent._portal.call
-        self._client = bench.agent.client
-        self.tools = self._call(self._client.list_tools).tools
+        self._agent = bench.agent
+        self.tools = bench.agent.tools()
         self.called: set[str] = set()
 
     def __call__(self, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -53,7 +52,7 @@ class Scrutiny:
         name = f"breakpoint_{name}"
         (tool,) = (tool for tool in self.tools if tool.name == name)
         jsonschema.validate(arguments, tool.input_schema)
-        result = self._call(self._client.call_tool, name, arguments)
+        result = self._agent.raw(name, arguments)
         (content,) = result.content
         assert (content.type, result.structured_content, result.is_error) == ("text", None, False)
         body = json.loads(content.text, parse_constant=lambda word: pytest.fail(word))

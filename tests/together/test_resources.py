@@ -1,12 +1,11 @@
 """Resources and prompts of a real session, through the library's client.
 
-Expectations: contract, section 7; tests 77-85, 126 and 127 of the plan. Bounds and errors are in
+Expectations: contract, section 7. Bounds and errors are in
 `tests/server/test_resources.py` and `tests/server/test_prompts.py`.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -33,44 +32,29 @@ TESTS = """
 """
 
 
-def read(bench: Bench, uri: str) -> dict[str, Any]:
-    """The body of a resource."""
-    (content,) = bench.agent._portal.call(bench.agent.client.read_resource, uri).contents
-    body = json.loads(content.text)  # type: ignore[union-attr]
-    assert isinstance(body, dict)
-    return body
-
-
-def prompt(bench: Bench, name: str, **arguments: str) -> str:
-    """The text of a prompt."""
-    reply = bench.agent._portal.call(bench.agent.client.get_prompt, name, arguments)
-    (message,) = reply.messages
-    return message.content.text  # type: ignore[union-attr]
-
-
 def test_resources_tell_what_the_tools_tell(bench: Bench) -> None:
-    """Plan, tests 78-82 and 126: at a pause, with calls behind it."""
-    before = read(bench, "breakpoint://status")
+    """At a pause, with calls behind it."""
+    before = bench.agent.read("breakpoint://status")
     bench.breakpoint("test_it.total")
     bench.breakpoint("test_it.price", behavior="go")
     stop = bench.stop_of(TESTS)
-    status = read(bench, "breakpoint://status")
+    status = bench.agent.read("breakpoint://status")
     assert (status["breakpoints"], status["paused"]) == (2, 1)
     assert (status["state"], status["run_id"]) == ("paused", stop["run_id"])
     stop = bench.go_on(stop)["stops"][0]
     for uri, (tool, arguments) in OF_TOOLS.items():
-        assert read(bench, uri) == bench.agent.call(tool, max_chars=200_000, **arguments)
-    (pause,) = read(bench, "breakpoint://paused")["paused"]
+        assert bench.agent.read(uri) == bench.agent.call(tool, max_chars=200_000, **arguments)
+    (pause,) = bench.agent.read("breakpoint://paused")["paused"]
     assert (pause["id"], pause["phase"]) == (stop["pause_id"], "post_mortem")
-    calls = read(bench, "breakpoint://call-history")["calls"]
+    calls = bench.agent.read("breakpoint://call-history")["calls"]
     assert [call["method_name"] for call in calls[-2:]] == ["price", "price"]
-    assert "test_it.price" in read(bench, "breakpoint://functions")["functions"]
-    status = read(bench, "breakpoint://status")
+    assert "test_it.price" in bench.agent.read("breakpoint://functions")["functions"]
+    status = bench.agent.read("breakpoint://status")
     assert status["calls_recorded"] == before["calls_recorded"] + 3
     assert status["default_behavior"] == "stop"
     bench.go_on(stop)
     bench.agent.call("breakpoint_remove", function_name="test_it.price")
-    status = read(bench, "breakpoint://status")
+    status = bench.agent.read("breakpoint://status")
     assert (status["breakpoints"], status["paused"], status["state"]) == (1, 0, "finished")
 
 
@@ -126,14 +110,13 @@ def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
 
 
 def test_prompts_tell_of_the_session_and_of_a_paused_call(bench: Bench) -> None:
-    """Plan, tests 83-85 and 127."""
     bench.breakpoint("test_it.price", condition="amount == 2")
     stop = bench.stop_of(TESTS)
-    text = prompt(bench, "debug-session-start")
+    text = bench.agent.prompt("debug-session-start")
     for part in ("State: paused", " test_it.price: ", "if amount == 2", stop["pause_id"]):
         assert part in text
     assert "test_it.price(2, 3) at test_it.py:2" in text
-    text = prompt(bench, "inspect-paused-call", pause_id=stop["pause_id"])
+    text = bench.agent.prompt("inspect-paused-call", pause_id=stop["pause_id"])
     assert "- Function: test_it.price(amount, each=3)" in text
     assert "- Arguments: 2, 3" in text
     assert "- Call site: test_it.py:6" in text
@@ -141,6 +124,6 @@ def test_prompts_tell_of_the_session_and_of_a_paused_call(bench: Bench) -> None:
     assert "frames" not in bench.agent.call("breakpoint_list_paused")["paused"][0]
     bench.go_on(stop)
     with pytest.raises(MCPError) as caught:
-        prompt(bench, "inspect-paused-call", pause_id=stop["pause_id"])
+        bench.agent.prompt("inspect-paused-call", pause_id=stop["pause_id"])
     assert caught.value.error.code == -32602
     assert "resumed already" in caught.value.error.message

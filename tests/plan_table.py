@@ -1,0 +1,196 @@
+"""Where each test of the plan (the list of the system before this one) lives on as a live case.
+
+Numbers 90 to 92, 112 to 121 and 128 to 135 are about HTTP, SSE and command lines of that system.
+`tests/test_plan_table.py` checks this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NUMBERS = frozenset({*range(1, 90), *range(93, 112), *range(122, 128)})
+WITHOUT = frozenset({50})
+"""Those that need no live case; the note says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One test of the plan.
+
+    Attributes:
+        number: In the plan.
+        cases: Node ids below `tests/together/`.
+        note: What is different here, by the contract.
+    """
+
+    number: int
+    cases: tuple[str, ...]
+    note: str = ""
+
+
+def _named(file: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{file}.py::test_{name}" for name in names)
+
+
+_TOOLS = _named("test_plan_session", "each_tool_is_listed_once_and_does_its_part")
+_ERRORS = _named(
+    "test_plan_session", "malformed_requests_change_nothing_and_extra_words_do_no_harm"
+)
+_SESSION = _named("test_plan_session", "a_session_from_the_handshake_to_the_verdict")
+_FRESH = _named("test_plan_breakpoints", "a_fresh_server_lists_nothing_and_leaves_the_test_alone")
+_LISTED = _named("test_plan_breakpoints", "what_is_listed_is_what_the_test_meets")
+_ADDED = _named("test_plan_breakpoints", "breakpoints_are_added_once_or_not_at_all")
+_REMOVED = _named("test_plan_breakpoints", "what_is_removed_leaves_nothing_behind")
+_BEFORE = _named("test_plan_breakpoints", "behaviors_before_calls")
+_AFTER = _named("test_plan_breakpoints", "behaviors_after_calls")
+_REPLACED = _named("test_plan_breakpoints", "replacements")
+_DEFAULTS = _named("test_plan_breakpoints", "defaults")
+_PAUSED = _named("test_plan_pauses", "paused_calls_are_listed_with_what_the_test_passed")
+_CHOSEN = _named("test_function_breakpoints", "a_call_goes_on_as_the_client_chose")
+_RAISED = _named("test_function_breakpoints", "a_call_can_be_made_to_raise_what_the_project_knows")
+_REPLACING = _named("test_plan_pauses", "a_replacement_wins_over_the_action")
+_ONCE = _named("test_plan_pauses", "only_what_is_paused_goes_on_and_only_once")
+_FUNCTIONS = _named("test_plan_objects", "every_listed_function_can_be_stopped_by_its_name")
+_REPL = _named("test_plan_pauses", "sessions_change_the_call_and_end_with_its_pause")
+_REFUSED_REPL = _named("test_plan_pauses", "what_cannot_be_evaluated_leaves_the_call_alone")
+_PRINTED = _named("test_plan_pauses", "what_an_evaluation_prints_is_told_and_not_seen_by_the_test")
+_OBJECT = _named("test_plan_objects", "an_object_is_told_as_the_test_passed_it")
+_UNPICKLED = _named("test_plan_objects", "what_no_pickle_holds_is_told_and_left_untouched")
+_DAMAGED = _named("test_plan_objects", "a_damaged_object_is_told_as_such")
+_RESOURCES = _named("test_plan_resources", "resources_follow_the_test")
+_PROMPTS = _named("test_plan_resources", "prompts_follow_the_test")
+_PUSHED = _named("test_notifications", "a_pause_and_its_end_are_pushed_before_the_reply")
+_CALLS = _named("test_notifications", "recorded_calls_are_pushed_when_they_ended")
+_REASON = _named("test_notifications", "a_pause_after_a_raise_is_pushed_with_its_reason")
+_NOBODY = _named("test_plan_observers", "nobody_needs_to_observe")
+_OBSERVED = _named("test_plan_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
+
+
+def _records(name: str) -> tuple[str, ...]:
+    return _named("test_records", f"get_call_records_{name}")
+
+
+_FROM_SOURCES = "the project's functions, read from its sources: nothing is registered by hand"
+_IN_PROCESS = "inside the process under test; a stdio server has one client"
+
+TABLE = (
+    Row(1, _TOOLS, "among the tools of further groups"),
+    Row(2, _TOOLS, "rule 12: the prefix holds for these 14"),
+    Row(3, _TOOLS),
+    Row(4, _TOOLS),
+    Row(5, _FRESH),
+    Row(6, _LISTED),
+    Row(7, _LISTED),
+    Row(8, _ADDED, "the reply also has the id and the functions that the name means"),
+    Row(9, _ADDED),
+    Row(10, _ADDED, "missing_parameter"),
+    Row(11, _ADDED, "invalid_behavior"),
+    Row(12, _ADDED, "the same id; what is given again is changed"),
+    Row(13, _REMOVED),
+    Row(14, _REMOVED, "by name; an unknown id is breakpoint_not_found"),
+    Row(15, _REMOVED, "and the replacement"),
+    Row(16, _BEFORE),
+    Row(17, _BEFORE),
+    Row(18, _BEFORE),
+    Row(19, _BEFORE, "invalid_behavior, checked first; a blank one is missing_parameter"),
+    Row(20, _BEFORE),
+    Row(21, _AFTER, "after a return only"),
+    Row(22, _AFTER),
+    Row(23, _AFTER, "after a raise only"),
+    Row(24, _AFTER),
+    Row(25, _AFTER, "to the default's part about raises"),
+    Row(26, _AFTER),
+    Row(27, _AFTER),
+    Row(28, _REPLACED, "needs a test process that has loaded it"),
+    Row(29, _REPLACED),
+    Row(30, _REPLACED, "the error has both signatures"),
+    Row(31, _REPLACED, 'signature_mismatch with reason "no_signature", as of a function of C'),
+    Row(32, _REPLACED),
+    Row(33, _FRESH),
+    Row(34, _DEFAULTS),
+    Row(35, _DEFAULTS),
+    Row(36, _DEFAULTS, "one pause before the call and one after a raise, none after a return"),
+    Row(37, _DEFAULTS),
+    Row(38, _FRESH),
+    Row(39, _PAUSED),
+    Row(40, _PAUSED),
+    Row(41, _CHOSEN),
+    Row(42, _CHOSEN),
+    Row(43, _RAISED),
+    Row(44, _CHOSEN),
+    Row(45, _CHOSEN),
+    Row(46, _REPLACING),
+    Row(47, _REPLACING),
+    Row(48, _ONCE, 'pause_not_found with reason "unknown"'),
+    Row(49, _ONCE, 'pause_not_found with reason "already_resumed"'),
+    Row(
+        50,
+        (),
+        "JSON is the only format in which values reach a test process, so no run could tell it "
+        "from another one.",
+    ),
+    Row(51, _FRESH, _FROM_SOURCES),
+    Row(52, _FUNCTIONS, _FROM_SOURCES),
+    Row(53, (*_records("empty"), *_FRESH)),
+    Row(54, _records("all"), "all of those that are recorded: chosen by name, see contract 2"),
+    Row(55, _records("filtered"), "in every form of a function's name"),
+    Row(56, _records("with_limit")),
+    Row(57, _records("with_exception")),
+    Row(58, _records("default_limit_100")),
+    Row(59, _records("total_count")),
+    Row(60, _records("truncated_flag"), "also true when the size of the reply cut some"),
+    Row(61, _records("limit_zero_is_error"), "invalid_limit"),
+    Row(62, _REPL, "in the frame of the real call, no mock"),
+    Row(63, _REPL),
+    Row(64, _REPL),
+    Row(65, _REFUSED_REPL, "a normal reply, isError stays false"),
+    Row(66, _REFUSED_REPL, "missing_expression"),
+    Row(67, _REFUSED_REPL),
+    Row(68, _PRINTED),
+    Row(69, _REFUSED_REPL, "the evaluation is interrupted, the pause lives on"),
+    Row(70, _REPL, "sessions end with their pause"),
+    Row(71, _OBJECT),
+    Row(72, _OBJECT),
+    Row(73, _UNPICKLED, "described from a snapshot; only a copy of it can't be made"),
+    Row(74, _DAMAGED, "a normal reply with the placeholder"),
+    Row(75, _TOOLS),
+    Row(76, _TOOLS),
+    Row(77, _RESOURCES),
+    Row(78, _RESOURCES),
+    Row(79, _RESOURCES),
+    Row(80, _RESOURCES),
+    Row(81, _RESOURCES, _FROM_SOURCES),
+    Row(82, _RESOURCES),
+    Row(83, _PROMPTS),
+    Row(84, _PROMPTS),
+    Row(85, _PROMPTS, "JSON-RPC error -32602"),
+    Row(86, _ERRORS, "JSON-RPC error -32602"),
+    Row(87, _ERRORS),
+    Row(88, _ERRORS),
+    Row(89, _ERRORS),
+    Row(93, _PUSHED),
+    Row(94, _PUSHED),
+    Row(95, _CALLS),
+    Row(96, _PUSHED),
+    Row(97, (*_PUSHED, *_CALLS)),
+    Row(98, (*_PUSHED, *_REASON, *_CALLS), "there are further reasons, as test_failure"),
+    Row(99, _PUSHED, "and who did it"),
+    Row(100, _CALLS, "success or exception: the word of the records"),
+    Row(101, _NOBODY),
+    Row(102, _OBSERVED, _IN_PROCESS),
+    Row(103, _OBSERVED, "and the failure is told as a warning"),
+    Row(104, _OBSERVED, _IN_PROCESS),
+    Row(105, _OBSERVED, _IN_PROCESS),
+    Row(106, _OBSERVED, _IN_PROCESS),
+    Row(107, _OBSERVED, _IN_PROCESS),
+    Row(108, _OBSERVED, "the event Stopped"),
+    Row(109, _OBSERVED, "the event Resumed"),
+    Row(110, _OBSERVED, "the event Recorded: calls in batches"),
+    Row(111, _OBSERVED, _IN_PROCESS),
+    Row(122, _SESSION),
+    Row(123, _SESSION),
+    Row(124, _SESSION),
+    Row(125, _SESSION),
+    Row(126, _SESSION),
+    Row(127, _SESSION),
+)
