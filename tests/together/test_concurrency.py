@@ -109,6 +109,33 @@ def test_of_two_requests_for_one_pause_one_wins_and_the_test_sees_which(
     assert ledger.received(bench) == expected
 
 
+@pytest.mark.full
+def test_an_evaluation_beside_a_request_to_go_on_counts_or_is_refused(bench: Bench) -> None:
+    """Never half: what the test receives says the same as the reply, whoever comes first."""
+    bench.breakpoint("price")
+    reply = ledger.start(bench, *["price(2)"] * 20)
+    expected = []
+    for number in range(20):
+        pause = {"pause_id": only_stop(reply)["pause_id"]}
+        requests: list[tuple[str, dict[str, Any]]] = [
+            ("breakpoint_repl_eval", {"expression": "amount = 7"}),
+            ("breakpoint_continue", {"wait": True}),
+        ]
+        started = {
+            tool: bench.agent.start(tool, **pause, **further)
+            for tool, further in (requests if number % 2 else reversed(requests))
+        }
+        reply = started["breakpoint_continue"].result(20)
+        error = started["breakpoint_repl_eval"].exception(20)
+        if error is not None:
+            assert isinstance(error, ToolError)
+            assert error.body["error"] == "pause_not_found"
+            assert error.body["reason"] == "already_resumed"
+        expected.append(6 if error else 21)
+    assert ledger.received(bench) == expected
+    assert set(expected) == {6, 21}
+
+
 CHURN = """
     import json
     import pathlib
