@@ -32,6 +32,7 @@ from pytest_cideldill.probes.functions import FunctionProbes
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import line_breakpoint
 from pytest_cideldill.probes.lines import LineProbes
+from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement
@@ -110,14 +111,13 @@ class BreakpointManager:
             recording,
             self.lines,
             self._probes.mean_any_in,
-            lambda: self.bind(wait=False),
+            lambda started: self.bind(started, wait=False),
             self.warn,
         )
         self._looking = Looking(lens, pauses, keeping)
-        self._is_stale = False
+        self._is_stale, self._modules = False, 0
         # Breakpoint id → what was told last of it.
         self._told: dict[str, Bound] = {}
-        self._modules = 0
         self._warned: set[str] = set()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
@@ -227,10 +227,11 @@ class BreakpointManager:
 
     # --- binding, on any thread -------------------------------------------------------------
 
-    def bind(self, *, wait: bool = True) -> None:
+    def bind(self, started: Root | None = None, *, wait: bool = True) -> None:
         """Look for functions that breakpoints mean, and tell what is new.
 
         Args:
+            started: Only for those in code that starts now.
             wait: Whether to wait for another thread that binds. Callbacks don't: their thread may
                 be that one, in a finalizer; it looks again when it is done.
         """
@@ -243,10 +244,11 @@ class BreakpointManager:
                 self._modules = len(sys.modules)
                 bound = [
                     Bound(each.id, each.functions, bool(each.functions), each.message)
-                    for each in self._probes.bind()
+                    for each in self._probes.bind(started)
                 ]
             finally:
                 self._lock.release()
+            started = None
             self._tell(bound)
         self._want_events()
 

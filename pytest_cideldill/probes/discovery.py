@@ -15,6 +15,7 @@ from types import FrameType
 
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.lines import LineProbes
+from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Handlers
@@ -38,7 +39,7 @@ class Discovery:
         recording: Offered every module before it runs.
         lines: Offered all code before it runs; told the lines that are passed.
         means_any: Whether a breakpoint may mean a function inside a code object.
-        bind: Binds breakpoints now.
+        bind: Binds breakpoints now, those in code that starts or all.
         warn: Told why there is no source, or of a failure of ours.
     """
 
@@ -49,7 +50,7 @@ class Discovery:
         recording: Recording,
         lines: LineProbes,
         means_any: Callable[[CodeType, str], bool],
-        bind: Callable[[], None],
+        bind: Callable[[Root | None], None],
         warn: Callable[[str], None],
     ) -> None:
         self._recording = recording
@@ -151,11 +152,14 @@ class Discovery:
             return Watch.NOTHING
         if code.co_name != "<module>":
             if self._means_any(code, module):
-                self._bind()  # this call has begun; the next one is intercepted
+                self._bind((code, module))  # this call has begun; the next one is intercepted
             return Watch.NOTHING
         if self._source is not None and self._recording.wants_any:
             self._recording.consider(self._source, code, module)
+        if not self._means_any(code, module):
+            return Watch.NOTHING
+        self._bind((code, module))
         return Watch.END if self._means_any(code, module) else Watch.NOTHING
 
     def _on_module_end(self, _code: CodeType, _frame: FrameType) -> None:
-        self._bind()
+        self._bind(None)

@@ -23,6 +23,7 @@ from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import actual_file
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.events import running_frames
+from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.syntax.codes import key_of
 from pytest_cideldill.syntax.codes import walk
 from pytest_cideldill.wire import Bound
@@ -204,7 +205,7 @@ class LineProbes:
     def _arm_tree(self, root: CodeType, file: str) -> None:
         wanted = {probe.asked.key for probe in self._by_file.get(file, ())}
         names = {key.qualname for key in wanted}
-        for code, _parent, _depth in walk(root):
+        for code, _parent, _depth in walk(original_code(root), original=original_code):
             if code.co_qualname in names and key_of(code) in wanted:
                 self._arm(code, file)
 

@@ -43,6 +43,7 @@ from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.interpose import is_trampoline
+from pytest_cideldill.sources.interpose import original_code
 
 Row = tuple[Any, ...]
 """As `log.Row`."""
@@ -346,4 +347,4 @@ def _functions_in(root: CodeType) -> Iterator[CodeType]:
         yield root
     for constant in root.co_consts:
         if type(constant) is CodeType:
-            yield from _functions_in(constant)
+            yield from _functions_in(original_code(constant))

@@ -246,6 +246,7 @@ def running_frames() -> Iterator[FrameType]:
         while frame is not None:
             yield frame
             frame = frame.f_back
+    del innermost  # it may be the frame of this call: a cycle, which keeps alive what callers hold
 
 
 def actual_file(frame: FrameType) -> str | None:

@@ -5,6 +5,7 @@ Pure, and light to import: the process under test uses it on live code. Nothing 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from opcode import opmap
@@ -57,13 +58,23 @@ def find_codes(root: CodeType, key: CodeKey) -> list[CodeType]:
 
 
 def walk(
-    root: CodeType, parent: CodeType | None = None, depth: int = 0
+    root: CodeType,
+    parent: CodeType | None = None,
+    depth: int = 0,
+    original: Callable[[CodeType], CodeType] = lambda code: code,
 ) -> Iterator[tuple[CodeType, CodeType | None, int]]:
-    """`(code, parent, depth)` of a tree of code objects, outer ones first."""
+    """`(code, parent, depth)` of a tree of code objects, outer ones first.
+
+    Args:
+        root: Where to begin.
+        parent: Of the root.
+        depth: Of the root.
+        original: What live code stands for that is among the constants of other code.
+    """
     yield root, parent, depth
     for constant in root.co_consts:
         if type(constant) is CodeType:
-            yield from walk(constant, root, depth + 1)
+            yield from walk(original(constant), root, depth + 1, original)
 
 
 def lines_of(code: CodeType) -> frozenset[int]:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.probes import nesting
 from pytest_cideldill.wire import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
@@ -340,10 +341,11 @@ def test_a_program_recurses_as_deep_as_without_us(process: Debuggee) -> None:
 
 
 @pytest.mark.parametrize("age", [lambda: None, gc.collect], ids=["young", "old"])
-def test_a_nested_function_is_bound_when_it_starts(
-    process: Debuggee, age: Callable[[], object]
+def test_where_nothing_can_be_planted_a_nested_function_is_bound_when_it_starts(
+    process: Debuggee, age: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first call is missed. The garbage collector's young objects are looked through first."""
+    monkeypatch.setattr(nesting, "CAN_PLANT", False)
     source = "def outer():\n    def inner(): return 1\n    return inner\n"
     names: dict[str, Any] = {"__name__": "late"}
     exec(compile(source, f"{__file__}.late", "exec"), names)

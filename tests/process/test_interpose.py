@@ -22,11 +22,11 @@ from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.sources.interpose import FRAMES
 from pytest_cideldill.sources.interpose import PASS
-from pytest_cideldill.sources.interpose import CannotIntercept
 from pytest_cideldill.sources.interpose import arguments_of
 from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.sources.trampolines import CannotIntercept
 
 
 class Calls:

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.discovery import Discovery
+from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS
@@ -56,7 +57,7 @@ class Owner:
             self.warnings.append,
         )
 
-    def _bind(self) -> None:
+    def _bind(self, _started: Root | None) -> None:
         self.bindings += 1
 
     def _see(self, code: CodeType, frame: FrameType) -> None:
@@ -122,8 +123,8 @@ def check_a_name_that_is_bound_in_a_callback_ends_the_watch_there() -> None:
         made.meant.add("meant")
         bind = made.discovery._bind
 
-        def bind_and_be_done() -> None:
-            bind()
+        def bind_and_be_done(started: Root | None) -> None:
+            bind(started)
             made.discovery.want(True, pending=False)
 
         made.discovery._bind = bind_and_be_done

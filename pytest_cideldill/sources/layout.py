@@ -1,0 +1,93 @@
+"""What CPython offers no function for: exchanging a constant of code, the function of a frame.
+
+Both touch memory; `IS_KNOWN` tells whether it was tried out that this interpreter keeps things
+where they are expected, and nothing here may be used when not. Runs on any thread, with the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import CodeType
+from types import FrameType
+from types import FunctionType
+from typing import Any
+from typing import Final
+
+_WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+_FIRST_ITEM: Final = tuple.__basicsize__
+_INNER: Final = object.__basicsize__ + _WORD
+"""Where a frame object keeps the address of the frame: behind `f_back`."""
+
+_WORDS: Final = {(3, 11): (0, 1, 4, 5), (3, 12): (2, 3, 0, 6), (3, 13): (2, 3, 0, 6)}
+"""Where in that frame are the function, the globals, the code and the frame object."""
+
+_FUNCTION, _GLOBALS, _CODE, _OBJECT = _WORDS.get(sys.version_info[:2], (0, 0, 0, 0))
+
+_Address: Any = ctypes.c_void_p
+_Object: Any = ctypes.py_object
+_getframe: Final = sys._getframe  # tests patch `sys`
+
+# A handle of our own: argument types set on `ctypes.pythonapi` would be everybody's.
+_api: Final = ctypes.PyDLL(None)
+_keep, _let_go = _api.Py_IncRef, _api.Py_DecRef
+for _each in (_keep, _let_go):
+    _each.restype, _each.argtypes = None, (ctypes.py_object,)
+
+
+def exchange(consts: tuple[object, ...], index: int, new: object) -> None:
+    """Put another object into a tuple of constants: code that runs takes it from now on.
+
+    Raises:
+        SystemError: A tuple is not laid out as known.
+    """
+    old = consts[index]
+    slot = _Address.from_address(id(consts) + _FIRST_ITEM + index * _WORD)
+    if slot.value != id(old):
+        raise SystemError("the items of a tuple are not where they are expected")
+    _keep(new)
+    slot.value = id(new)
+    _let_go(old)
+
+
+def function_of(frame: FrameType) -> FunctionType | None:
+    """The function whose call runs in a frame."""
+    inner = _Address.from_address(id(frame) + _INNER).value
+    function: object = _Object.from_address(inner + _FUNCTION * _WORD).value
+    return function if type(function) is FunctionType else None
+
+
+def _is_known() -> bool:
+    """Tried out on code of our own, if it is a version that this was written for."""
+    is_free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
+    if sys.version_info[:2] not in _WORDS or is_free_threaded:
+        return False
+
+    def probe() -> bool:
+        frame = _getframe()
+        inner = _Address.from_address(id(frame) + _INNER).value
+        words = (ctypes.c_void_p * 8).from_address(inner)
+        expected = {
+            _GLOBALS: frame.f_globals,
+            _CODE: frame.f_code,
+            _OBJECT: frame,
+            _FUNCTION: probe,
+        }
+        return all(words[at] == id(each) for at, each in expected.items())
+
+    def outer() -> CodeType:
+        return (lambda: None).__code__
+
+    inner = outer()
+    other = inner.replace(co_name="other")
+    try:
+        index = outer.__code__.co_consts.index(inner)
+        exchange(outer.__code__.co_consts, index, other)
+        is_taken = outer() is other
+        exchange(outer.__code__.co_consts, index, inner)
+    except (SystemError, ValueError):
+        return False
+    return is_taken and outer() is inner and probe()
+
+
+IS_KNOWN: Final = sys.implementation.name == "cpython" and _is_known()

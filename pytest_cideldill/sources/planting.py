@@ -1,0 +1,88 @@
+"""Interception of functions before they are made: the code that makes them is given a trampoline.
+
+A function is made of a code object that is among the constants of the code around it. A trampoline
+in its place makes every function that comes intercepted, from its first call on, whoever runs the
+code around at that moment. That code stays the same object, so whatever watches it still does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from types import CodeType
+from types import FunctionType
+
+from pytest_cideldill.sources.interpose import OnCall
+from pytest_cideldill.sources.interpose import Planted
+from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.sources.layout import exchange
+from pytest_cideldill.sources.trampolines import make
+
+Place = tuple[tuple[object, ...], int]
+"""Constants of a code object, and which of them."""
+
+
+def places_in(root: CodeType, seen: set[int]) -> Iterator[tuple[CodeType, Place]]:
+    """All code inside of a code object, at any depth: the original, and where it is taken from.
+
+    Args:
+        root: No trampoline.
+        seen: Ids of code that was looked through; added to.
+    """
+    if id(root) in seen:
+        return
+    seen.add(id(root))
+    consts = root.co_consts
+    for index, constant in enumerate(consts):
+        if type(constant) is CodeType:
+            code = original_code(constant)
+            yield code, (consts, index)
+            yield from places_in(code, seen)
+
+
+class Planting:
+    """The trampoline for all functions of one code object.
+
+    Args:
+        code: Their original code.
+        on_call: See `interpose.intercept`.
+        wants: See there.
+
+    Raises:
+        CannotIntercept: See there.
+    """
+
+    def __init__(self, code: CodeType, on_call: OnCall, wants: Callable[[], object]) -> None:
+        self.code = code
+        self.trampoline = make(code, Planted(code, on_call, wants))
+        self._places: list[Place] = []
+
+    def put(self, place: Place) -> bool:
+        """Let functions be made of the trampoline here; whether they were not before."""
+        consts, index = place
+        if consts[index] is self.trampoline:
+            return False
+        exchange(consts, index, self.trampoline)
+        self._places.append(place)
+        return True
+
+    def take(self, function: FunctionType) -> None:
+        """Intercept a function that was made of the original."""
+        function.__code__ = self.trampoline
+
+    def undo(self) -> None:
+        """Let functions be made of the original again; see `restore` for those that were made."""
+        for consts, index in self._places:
+            if consts[index] is self.trampoline:
+                exchange(consts, index, self.code)
+        self._places.clear()
+
+
+def restore(functions: Iterable[FunctionType], plantings: Iterable[Planting]) -> None:
+    """Give the functions that have these trampolines their original code."""
+    originals = {id(each.trampoline): each.code for each in plantings}
+    for function in functions:
+        original = originals.get(id(function.__code__))
+        if original is not None:
+            function.__code__ = original
