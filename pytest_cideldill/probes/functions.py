@@ -103,9 +103,8 @@ class FunctionProbes:
         self._headroom = Headroom()
         # Ids of the code of swapped functions; replaced whole too.
         self._bound: frozenset[int] = frozenset()
-        self._nesting = Nesting(self._best, self._plant)
-        # File → the breakpoints that may mean a function there; a new one whenever they change.
-        self._by_file: dict[str, list[FunctionBreakpoint]] = {}
+        self._nesting = Nesting(self._may_mean, self._best, self._plant)
+        self._renew()
 
     def add(self, asked: AddBreakpoint) -> None:
         """Add a breakpoint, or change the one with this id.
@@ -126,7 +125,7 @@ class FunctionProbes:
             asked.after_behavior,
             asked.replacement,
         )
-        self._by_file = {}
+        self._renew()
         self._hits.renew(asked.id)
 
     def set_default(self, behavior: str) -> None:
@@ -160,13 +159,19 @@ class FunctionProbes:
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
         self._breakpoints.pop(id, None)
-        self._by_file = {}
+        self._renew()
 
     def disarm(self) -> None:
         """Put every original code object back."""
         self._breakpoints.clear()
-        self._by_file = {}
+        self._renew()
         self.bind()
+
+    def _renew(self) -> None:
+        """The breakpoints have changed, and with them where functions are looked for."""
+        # File → those that may mean a function there; file and module → whether any may.
+        self._by_file: dict[str, list[FunctionBreakpoint]] = {}
+        self._by_module: dict[tuple[str, str], bool] = {}
 
     def bind(self, started: Root | None = None) -> list[Binding]:
         """Find the functions that the names mean now; swap and restore what changed.
@@ -188,12 +193,12 @@ class FunctionProbes:
 
     def _find_all(self) -> list[FunctionType]:
         """The functions that names mean; what they don't mean any more is restored."""
-        functions = existing_functions() if self._breakpoints else []
+        functions = self._functions()
         self._refused.clear()
         self._overruled.clear()
-        nested, has_grown = self._nesting.grow(roots(functions, self._may_mean))
+        nested, has_grown = self._nesting.grow(roots(functions))
         if has_grown:  # what was made meanwhile was made of the original
-            functions = existing_functions()
+            functions = self._functions()
         found, governing = self._meant(functions)
         self._hits.governing = governing | nested
         gone = [key for key in self._swapped if key not in self._hits.governing]
@@ -225,13 +230,20 @@ class FunctionProbes:
         """Those of the functions that names mean, and by id the breakpoint that governs each."""
         found, governing = [], {}
         for function in functions:
-            if self._candidates(function.__code__.co_filename) and not self._nesting.has(function):
-                best = self._best(original_code(function.__code__), module_name(function))
-                # A stand-in runs the code of a function that is intercepted: it would stop twice.
-                if best is not None and not is_stand_in(function):
-                    found.append(function)
-                    governing[id(function)] = best
+            best = self._best(original_code(function.__code__), module_name(function))
+            # A stand-in runs the code of a function that is intercepted: its call would stop twice.
+            if best is not None and not is_stand_in(function) and not self._nesting.has(function):
+                found.append(function)
+                governing[id(function)] = best
         return found, governing
+
+    def _functions(self) -> list[FunctionType]:
+        """Those that names may mean, by the files and modules that they are in."""
+        return [
+            each
+            for each in (existing_functions() if self._breakpoints else ())
+            if self._may_mean(each.__code__.co_filename, module_name(each))
+        ]
 
     def _candidates(self, file: str) -> list[FunctionBreakpoint]:
         """The breakpoints that may mean a function defined in this file."""
@@ -246,8 +258,13 @@ class FunctionProbes:
 
     def _may_mean(self, file: str, module: str) -> bool:
         """Whether there may be such a function in a file that is this module."""
-        path = self._project.relative(file)
-        return any(each.name.may_be_in((module,), path) for each in self._candidates(file))
+        known, key = self._by_module, (file, module)
+        found = known.get(key)
+        if found is None:
+            path = self._project.relative(file)
+            may_be = (each.name.may_be_in((module,), path) for each in self._candidates(file))
+            found = known[key] = any(may_be)
+        return found
 
     def _best(self, code: CodeType, module: str) -> FunctionBreakpoint | None:
         candidates = self._candidates(code.co_filename)

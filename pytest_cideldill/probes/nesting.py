@@ -9,7 +9,6 @@ import gc
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-from itertools import chain
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -36,15 +35,18 @@ class Nesting:
     """See the module.
 
     Args:
+        may_mean: Whether any breakpoint may govern a function in a file that is this module.
         meant: Which breakpoint governs functions of a code object in a module.
         plant: Makes a planting; None when that can't be intercepted.
     """
 
     def __init__(
         self,
+        may_mean: Callable[[str, str], bool],
         meant: Callable[[CodeType, str], FunctionBreakpoint | None],
         plant: Callable[[CodeType, str], Planting | None],
     ) -> None:
+        self._may_mean = may_mean
         self._meant = meant
         self._plant = plant
         self._plantings: dict[int, Planting] = {}
@@ -59,6 +61,8 @@ class Nesting:
         has_grown = False
         seen: set[int] = set()
         for root, module in roots if CAN_PLANT else ():
+            if not self._may_mean(root.co_filename, module):
+                continue
             if id(root) in self._plantings and id(root) not in governing:
                 best = self._meant(root, module)  # its module is gone, only functions are left
                 if best is not None:
@@ -98,24 +102,12 @@ class Nesting:
             restore(existing_functions(), gone)
 
 
-def roots(
-    functions: Iterable[FunctionType], may_mean: Callable[[str, str], bool]
-) -> Iterator[Root]:
-    """The code of functions, and what runs: a module is no function while it is imported.
-
-    Args:
-        functions: All that there are.
-        may_mean: Whether anything in a file that is this module is of interest.
-    """
-    known: dict[tuple[str, str], bool] = {}
-    codes = ((each.__code__, module_name(each)) for each in functions)
-    running = ((frame.f_code, module_of(frame)) for frame in running_frames())
-    for code, module in chain(codes, running):
-        key = (code.co_filename, module)
-        if key not in known:
-            known[key] = may_mean(*key)
-        if known[key]:
-            yield original_code(code), module
+def roots(functions: Iterable[FunctionType]) -> Iterator[Root]:
+    """The code of functions, and what runs: a module is no function while it is imported."""
+    for function in functions:
+        yield original_code(function.__code__), module_name(function)
+    for frame in running_frames():
+        yield original_code(frame.f_code), module_of(frame)
 
 
 def module_of(frame: FrameType) -> str:
