@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
 NASTY = '''
     import asyncio, contextlib, gc, inspect, os, signal, sys, threading, traceback, types, weakref
     from _thread import start_new_thread
@@ -323,3 +327,15 @@ CONFTEST = """
         measuring.measuring.stop()
         measuring.measuring.save()
 """
+
+
+def measured(project: Path, *, branch: bool) -> dict[str, list[Any]]:
+    """What coverage saw of each file; the next run begins anew."""
+    import coverage
+
+    data = coverage.CoverageData(str(project / "data"))
+    data.read()
+    tell = data.arcs if branch else data.lines
+    found = {os.path.basename(file): sorted(tell(file) or ()) for file in data.measured_files()}
+    (project / "data").unlink()
+    return found

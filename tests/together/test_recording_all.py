@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,8 +19,9 @@ from tests.together.nasty import NASTY
 from tests.together.nasty import ROUGH
 from tests.together.nasty import STARTUP
 from tests.together.nasty import TESTS
+from tests.together.nasty import measured
 
-coverage = pytest.importorskip("coverage")
+pytest.importorskip("coverage")
 
 
 def plain(project: Path) -> dict[str, str]:
@@ -38,16 +38,6 @@ def plain(project: Path) -> dict[str, str]:
     )
     found = re.findall(r"^test_(?:nasty|rough)\.py::(\S+) ([A-Z]+)", done.stdout, re.MULTILINE)
     return {name: {"XFAIL": "xfailed"}.get(outcome, outcome.lower()) for name, outcome in found}
-
-
-def measured(project: Path, *, branch: bool) -> dict[str, list[Any]]:
-    """What coverage saw of each file; the next run begins anew."""
-    data = coverage.CoverageData(str(project / "data"))
-    data.read()
-    tell = data.arcs if branch else data.lines
-    found = {os.path.basename(file): sorted(tell(file) or ()) for file in data.measured_files()}
-    (project / "data").unlink()
-    return found
 
 
 @pytest.mark.full
