@@ -33,6 +33,8 @@ from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.interpose import intercept
+from pytest_cideldill.sources.planting import Planting
+from pytest_cideldill.sources.planting import places_in
 from pytest_cideldill.syntax.codes import key_of
 
 ROUNDS = 9
@@ -104,6 +106,23 @@ def swapped() -> None:
     show("plain call, in a lambda", floor, "µs")
     show("swapped call", per_call(lambda: called(2)), "µs")
     undo()
+
+
+def planted() -> None:
+    """The same with functions that are made of a trampoline, and the making of one."""
+
+    def outer() -> Callable[[int], int]:
+        return lambda amount: amount * 3
+
+    floor = per_call(outer)
+    ((code, place),) = places_in(outer.__code__, set())
+    planting = Planting(code, lambda _frame, original, args, kwargs: original(*args, **kwargs))
+    planting.put(place)
+    inner = outer()
+    show("planted call", per_call(lambda: inner(2)), "µs", "aim 2 µs")
+    show("a function made, without us", floor, "µs")
+    show("a function made of a trampoline", per_call(outer), "µs")
+    planting.undo()
 
 
 def recorded(lens: Lens) -> None:
@@ -209,6 +228,7 @@ def main() -> None:
     print(versions(), end="\n\n")
     lens = Lens(Project("."), Redactor(environ={}))
     swapped()
+    planted()
     recorded(lens)
     watched()
     traced(lens)

@@ -53,7 +53,9 @@ class Planting:
         CannotIntercept: See there.
     """
 
-    def __init__(self, code: CodeType, on_call: OnCall, wants: Callable[[], object]) -> None:
+    def __init__(
+        self, code: CodeType, on_call: OnCall, wants: Callable[[], object] = lambda: True
+    ) -> None:
         self.code = code
         self.trampoline = make(code, Planted(code, on_call, wants))
         self._places: list[Place] = []

@@ -25,7 +25,10 @@ from typing import Any
 import dill
 import pytest
 
+from pytest_cideldill.sources.headroom import TAKEN
 from pytest_cideldill.sources.interpose import is_trampoline
+from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.syntax.codes import walk
 from pytest_cideldill.wire import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
@@ -261,6 +264,34 @@ def test_the_code_around_stays_the_same_object(process: Debuggee) -> None:
     process.add(f"{HERE}.adder.add", "go")
     assert adder.__code__ is code
     assert adder.__code__.co_consts is consts
+
+
+def test_who_looks_through_the_code_around_finds_the_originals(process: Debuggee) -> None:
+    """A trampoline has the name and the line of its original: lines would be watched twice."""
+    before = [code for code, _parent, _depth in walk(deep.__code__)]
+    process.add(f"{HERE}.deep.*", "go")
+    after = [code for code, _parent, _depth in walk(deep.__code__, original=original_code)]
+    assert is_trampoline(deep().__code__)
+    assert list(map(id, after)) == list(map(id, before))
+
+
+def failing() -> Callable[[], None]:
+    def fails() -> None:
+        raise LookupError
+
+    return fails
+
+
+def test_a_traceback_is_that_of_any_intercepted_function(process: Debuggee) -> None:
+    """No more frames, and the user's are what pytest shows."""
+    existing = failing()
+    process.add(f"{HERE}.failing.fails", "go")
+    for function in (existing, failing()):
+        with pytest.raises(LookupError) as caught:
+            function()
+        shown = [entry.name for entry in caught.traceback.filter(caught)]
+        assert (len(shown), shown[-1]) == (2, "fails")
+        assert len(caught.traceback) <= 1 + TAKEN
 
 
 def test_a_function_can_be_pickled_by_value(process: Debuggee) -> None:
