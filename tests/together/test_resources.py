@@ -90,7 +90,7 @@ def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
     )
     found = []
     while stop:
-        lines = prompt(bench, "inspect-paused-call", pause_id=stop["pause_id"]).splitlines()
+        lines = bench.agent.prompt("inspect-paused-call", pause_id=stop["pause_id"]).splitlines()
         start = lines.index("Stack trace, innermost first:") + 1
         found.append((stop["phase"], lines[start : lines.index("", start)]))
         stop = next(iter(bench.go_on(stop)["stops"]), {})
