@@ -20,6 +20,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.sources.interpose import arguments_of
+from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.wire import Resume
 
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -112,7 +113,7 @@ def resolve_call(
         return Resolution("raise", value=make_exception(command, frame))
     arguments = arguments_of(frame) if touched else None
     if command.modified_args is not None or command.modified_kwargs is not None:
-        arguments = _modified(command, frame, _signature(function, code), signature, load)
+        arguments = _modified(command, frame, code, _signature(function, code), signature, load)
     if action == "replace":
         return Resolution("replace", value=(find(command.replacement_function), arguments))
     return Resolution(value=arguments)
@@ -156,7 +157,12 @@ def resolve_line(command: Resume, frame: FrameType) -> Resolution:
 
 
 def _modified(
-    command: Resume, frame: FrameType, signature: inspect.Signature, told: str, load: Load
+    command: Resume,
+    frame: FrameType,
+    code: CodeType,
+    signature: inspect.Signature,
+    told: str,
+    load: Load,
 ) -> Arguments:
     """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
     args, kwargs = arguments_of(frame)
@@ -185,12 +191,16 @@ def _modified(
             f"the modified arguments don't fit {told}: {error}",
             signature=told,
         ) from error
-    bound.apply_defaults()  # the original code is called without its function's defaults
+    if original_of(code) is None:
+        bound.apply_defaults()  # the original code is called without its function's defaults
     return bound.args, bound.kwargs
 
 
 def _signature(function: FunctionType, code: CodeType) -> inspect.Signature:
     """The signature of a copy that has no attributes of the user's (`__signature__`, …)."""
+    original = original_of(code)
+    if original is not None and original.signature is not None:
+        return original.signature
     bare = FunctionType(code, {}, code.co_name, function.__defaults__, function.__closure__)
     bare.__kwdefaults__ = function.__kwdefaults__
     return inspect.signature(bare)

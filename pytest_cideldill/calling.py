@@ -16,6 +16,7 @@ from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
 from pytest_cideldill.capture.calls import describe_call
 from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.calls import signature_text
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.frames import visible_traceback
 from pytest_cideldill.capture.lens import Lens
@@ -30,6 +31,7 @@ from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import find_replacement
 from pytest_cideldill.sources.interpose import makes
+from pytest_cideldill.sources.substitute import original_of
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]
 """Runs our side of a hit; see `BreakpointManager`."""
@@ -171,7 +173,12 @@ class Calls:
     def _describe(self, call: Call) -> dict[str, Any]:
         frames = visible_stack(call.frame, self._lens.project)
         caller = frames[1] if len(frames) > 1 else None
-        return describe_call(call.function, call.code, call.args, call.kwargs, caller, self._lens)
+        original = original_of(call.code)
+        signature = None if original is None else original.signature_text
+        if signature is None:
+            signature = signature_text(call.function, call.code, self._lens)
+        arguments = (call.args, call.kwargs)
+        return describe_call(call.path, call.code, signature, *arguments, caller, self._lens)
 
     def _keep(self, call: Call, begun: Intercepted) -> Resolution:
         """Take the arguments; at a pause everything is tried to pickle them."""

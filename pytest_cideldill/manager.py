@@ -34,8 +34,7 @@ from pytest_cideldill.probes.linehits import line_breakpoint
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.recording import Recording
-from pytest_cideldill.probes.replacing import check_signature
-from pytest_cideldill.probes.replacing import find_replacement
+from pytest_cideldill.probes.replacing import check_replacement
 from pytest_cideldill.stopping import Stops
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddLine
@@ -110,7 +109,7 @@ class BreakpointManager:
             guard,
             recording,
             self.lines,
-            self._probes.mean_any_in,
+            *(self._probes.mean_any_in, self._probes.mean_any_of),
             lambda started: self.bind(started, wait=False),
             self.warn,
         )
@@ -174,7 +173,7 @@ class BreakpointManager:
 
     def _add(self, command: AddBreakpoint) -> dict[str, Any]:
         if self._passive:
-            return {"functions": [], "verified": False, "message": None}
+            return _plain(Bound(command.id, [], verified=False))
         with self._lock:
             try:
                 self._probes.add(command)
@@ -182,15 +181,13 @@ class BreakpointManager:
                 raise Refusal(ErrorCode.INVALID_CONDITION, str(error)) from error
         self.bind()
         if command.replacement:
-            self._check_replacement(command)
+            functions = self._probes.functions_of(command.id)
+            check_replacement(command.replacement, functions, self.lens.project)
         bound = self._told.get(command.id, Bound(command.id, [], verified=False))
-        return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
-
-    def _check_replacement(self, command: AddBreakpoint) -> None:
-        """Refuse a replacement that can't stand for what the breakpoint is bound to."""
-        replacement = find_replacement(command.replacement, self.lens.project)
-        for function in self._probes.functions_of(command.id):
-            check_signature(replacement, function)
+        refusal = self._probes.refusal(command.id)
+        if refusal is not None and not bound.verified:
+            raise Refusal(ErrorCode.CANNOT_INTERCEPT, refusal, function=command.function_name)
+        return _plain(bound)
 
     def _record(self, code: CodeType, path: str) -> None:
         self._discovery.want(True)  # opens the source
@@ -203,7 +200,7 @@ class BreakpointManager:
 
     def _add_line(self, command: AddLine) -> dict[str, Any]:
         if self._passive:
-            return {"functions": [], "verified": False, "message": None}
+            return _plain(Bound(command.id, [], verified=False))
         asked = line_breakpoint(command)
         with self._lock:
             try:
@@ -215,7 +212,7 @@ class BreakpointManager:
             self.lines.arm(asked.file)
             self._guard.pin(True)
         bound = self._told[asked.id] = self.lines.bound(asked.id)
-        return {"functions": bound.functions, "verified": bound.verified, "message": bound.message}
+        return _plain(bound)
 
     def _remove(self, command: RemoveBreakpoint) -> dict[str, Any]:
         with self._lock:
@@ -243,7 +240,7 @@ class BreakpointManager:
                 self._is_stale = False
                 self._modules = len(sys.modules)
                 bound = [
-                    Bound(each.id, each.functions, bool(each.functions), each.message)
+                    Bound(each.id, each.functions, bool(each.functions), each.message, each.via)
                     for each in self._probes.bind(started)
                 ]
             finally:
@@ -315,3 +312,8 @@ class BreakpointManager:
 
     def _on_line_bound(self, id: str) -> None:
         self._tell([self.lines.bound(id)])
+
+
+def _plain(bound: Bound) -> dict[str, Any]:
+    """The reply to who sets a breakpoint."""
+    return {name: getattr(bound, name) for name in ("functions", "verified", "message", "via")}

@@ -86,6 +86,11 @@ class FunctionBreakpoint(Breakpoint):
     after_behavior: str = "yield"
     replacement: str = ""
 
+    @property
+    def via(self) -> str | None:
+        """How calls are intercepted, `attribute` if so in any process; None: in none yet."""
+        return min((each.via for each in self.bound.values() if each.via), default=None)
+
     def command(self, request: int) -> Command:
         """See `Breakpoint`."""
         return AddBreakpoint(

@@ -49,16 +49,11 @@ class DottedPath(str):
     module: str
 
     @classmethod
-    def of(cls, module: str, code: CodeType) -> DottedPath:
+    def of(cls, module: str, qualname: str, file: str) -> DottedPath:
         """That of a function of a module."""
-        path = cls(f"{module}.{code.co_qualname}")
-        path.module, path.file = module, code.co_filename
+        path = cls(f"{module}.{qualname}")
+        path.module, path.file = module, file
         return path
-
-
-def dotted_path(function: FunctionType, code: CodeType) -> DottedPath:
-    """The same, of a function that exists."""
-    return DottedPath.of(module_name(function), code)
 
 
 def module_name(function: FunctionType) -> str:
@@ -68,8 +63,9 @@ def module_name(function: FunctionType) -> str:
 
 
 def describe_call(
-    function: FunctionType,
+    path: str,
     code: CodeType,
+    signature: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     caller: FrameType | None,
@@ -78,8 +74,9 @@ def describe_call(
     """The `call_data` of the contract's pause.
 
     Args:
-        function: The intercepted function.
+        path: Dotted path of the function.
         code: Its original code object.
+        signature: As text.
         args: Positional arguments as bound.
         kwargs: Keyword arguments as bound.
         caller: The frame that called, None at the bottom of a thread.
@@ -90,8 +87,8 @@ def describe_call(
     if caller is not None:
         site = lens.place(caller, caller.f_lineno)
     return {
-        "method_name": code.co_name,
-        "qualified_name": dotted_path(function, code),
+        "method_name": path.rpartition(".")[2],
+        "qualified_name": path,
         "pretty_args": [
             lens.show(value, name)
             for name, value in zip(chain(names, repeat("")), args[:most], strict=False)
@@ -100,7 +97,7 @@ def describe_call(
             name: lens.show(value, name) for name, value in islice(kwargs.items(), most)
         },
         "argument_count": len(args) + len(kwargs),
-        "signature": signature_text(function, code, lens),
+        "signature": signature,
         "call_site": site,
         "process_pid": _getpid(),
     }

@@ -32,6 +32,8 @@ from pytest_cideldill.capture.layout import find_in_class
 from pytest_cideldill.capture.layout import is_a
 from pytest_cideldill.capture.layout import module_of
 from pytest_cideldill.capture.layout import short_name
+from pytest_cideldill.disguise import BindableDisguise
+from pytest_cideldill.disguise import Disguise
 from pytest_cideldill.redact import MARGIN
 
 
@@ -152,6 +154,10 @@ def _method(_renderer: Renderer, x: types.MethodType, _depth: int) -> str:
 def _builtin(_renderer: Renderer, x: types.BuiltinFunctionType, _depth: int) -> str:
     # Not __qualname__, which asks the class of what the method is bound to.
     return f"<built-in {str.__str__(x.__name__)}>"
+
+
+def _disguised(renderer: Renderer, x: Disguise, depth: int) -> str:
+    return renderer.value(x._original, depth)
 
 
 def _module(_renderer: Renderer, x: types.ModuleType, _depth: int) -> str:
@@ -307,6 +313,8 @@ LEAVES: Final = _by_id(
         types.FunctionType: _function,
         types.MethodType: _method,
         types.BuiltinFunctionType: _builtin,
+        Disguise: _disguised,
+        BindableDisguise: _disguised,
         types.ModuleType: _module,
         types.GeneratorType: _running("generator"),
         types.CoroutineType: _running("coroutine"),

@@ -10,8 +10,11 @@ import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Callable
+from collections.abc import Mapping
+from importlib import _bootstrap
 from types import CodeType
 from types import FrameType
+from typing import Any
 
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.lines import LineProbes
@@ -30,6 +33,10 @@ IS_FREE = sys.version_info >= (3, 12)
 """Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""
 
 
+_LOAD = _bootstrap._load_unlocked.__code__  # type: ignore[attr-defined]
+"""What every import calls: modules made in C have no code of their own that starts."""
+
+
 class Discovery:
     """See the module.
 
@@ -39,6 +46,7 @@ class Discovery:
         recording: Offered every module before it runs.
         lines: Offered all code before it runs; told the lines that are passed.
         means_any: Whether a breakpoint may mean a function inside a code object.
+        means_in: Whether a breakpoint may mean what is in a module of this name.
         bind: Binds breakpoints now, those in code that starts or all.
         warn: Told why there is no source, or of a failure of ours.
     """
@@ -50,16 +58,19 @@ class Discovery:
         recording: Recording,
         lines: LineProbes,
         means_any: Callable[[CodeType, str], bool],
+        means_in: Callable[[str], bool],
         bind: Callable[[Root | None], None],
         warn: Callable[[str], None],
     ) -> None:
         self._recording = recording
         self._lines = lines
         self._means_any = means_any
+        self._means_in = means_in
         self._bind = bind
         self._warn = warn
         self._source: Source | None = None
         self._wanted = self._is_complete = self._is_closed = self._is_stale = False
+        self._pending = self._sees_loads = False
         # Held while the source is brought to what is wanted. Nobody waits for it.
         self._lock = allocate_lock()
         self._handlers = Handlers(
@@ -89,6 +100,7 @@ class Discovery:
         """
         needed = IS_FREE or pending or self._recording.wants_any or self._lines.are_any
         self._wanted = wanted and needed
+        self._pending = self._wanted and pending
         self._reach()
 
     def refresh(self) -> None:
@@ -122,6 +134,12 @@ class Discovery:
             if self._is_closed:
                 source.close()
         self._source.discover(self._wanted)
+        if self._sees_loads != self._pending:
+            self._sees_loads = self._pending
+            if self._pending:
+                self._source.record_calls(_LOAD, self._on_load, self._on_loaded)
+            else:
+                self._source.stop_recording(_LOAD)
         if self._source.refresh() or not self._is_complete:
             self._is_complete = True
             self._look_back(self._source)
@@ -162,4 +180,13 @@ class Discovery:
         return Watch.END if self._means_any(code, module) else Watch.NOTHING
 
     def _on_module_end(self, _code: CodeType, _frame: FrameType) -> None:
+        self._bind(None)
+
+    def _on_load(self, _frame: FrameType, values: Mapping[str, Any]) -> object:
+        name = getattr(values.get("spec"), "name", None)
+        return name if type(name) is str and self._means_in(name) else None
+
+    def _on_loaded(
+        self, _name: object, _frame: FrameType, _module: object, _error: BaseException | None
+    ) -> None:
         self._bind(None)

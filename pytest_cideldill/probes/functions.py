@@ -13,31 +13,25 @@ from types import CodeType
 from types import FunctionType
 from weakref import ref
 
-from pytest_cideldill.capture.calls import dotted_path
-from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.probes.behaviors import Overruled
 from pytest_cideldill.probes.hits import Hits
 from pytest_cideldill.probes.hits import OnHit
+from pytest_cideldill.probes.meanings import Meanings
 from pytest_cideldill.probes.nesting import Nesting
 from pytest_cideldill.probes.nesting import Root
-from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.probes.nesting import roots
 from pytest_cideldill.probes.nesting import young_functions
 from pytest_cideldill.project import Project
-from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.headroom import Headroom
 from pytest_cideldill.sources.interpose import intercept
-from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.planting import Planting
+from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.sources.trampolines import CannotIntercept
-from pytest_cideldill.sources.trampolines import is_function
 from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.wire import AddBreakpoint
 
@@ -67,6 +61,7 @@ class Binding:
     id: str
     functions: list[str]
     message: str | None
+    via: str | None
 
 
 class FunctionProbes:
@@ -93,18 +88,18 @@ class FunctionProbes:
     ) -> None:
         self._record = record
         self._unrecord = unrecord
-        self._project = project
-        self._hits = Hits(project, guard, on_hit, on_failure, is_handed_all=record is None)
         self._breakpoints: dict[str, FunctionBreakpoint] = {}
+        self._meanings = Meanings(project, self._breakpoints)
+        self._hits = Hits(
+            project, guard, self._breakpoints, on_hit, on_failure, is_handed_all=record is None
+        )
         self._order = 0
         self._swapped: dict[int, _Intercepted] = {}
         self._refused: dict[int, str] = {}
-        self._overruled = Overruled()
         self._headroom = Headroom()
         # Ids of the code of swapped functions; replaced whole too.
         self._bound: frozenset[int] = frozenset()
-        self._nesting = Nesting(self._may_mean, self._best, self._plant)
-        self._renew()
+        self._nesting = Nesting(self._meanings.may_mean, self._meanings.of_code, self._plant)
 
     def add(self, asked: AddBreakpoint) -> None:
         """Add a breakpoint, or change the one with this id.
@@ -125,7 +120,7 @@ class FunctionProbes:
             asked.after_behavior,
             asked.replacement,
         )
-        self._renew()
+        self._meanings.renew()
         self._hits.renew(asked.id)
 
     def set_default(self, behavior: str) -> None:
@@ -134,9 +129,12 @@ class FunctionProbes:
 
     def functions_of(self, id: str) -> list[FunctionType]:
         """The functions that a breakpoint governs now."""
-        mine = [key for key, each in self._hits.governing.items() if each.id == id]
-        alive = (self._swapped[key].function() for key in mine if key in self._swapped)
+        alive = (self._swapped[key].function() for key in self._keys_of(id))
         return [function for function in alive if function is not None]
+
+    def refusal(self, id: str) -> str | None:
+        """Why what a name leads to can't be intercepted."""
+        return self._meanings.refusal(id)
 
     @property
     def are_any(self) -> bool:
@@ -149,29 +147,23 @@ class FunctionProbes:
         Of a module, whether it may mean any function inside. Compares names, scans nothing; called
         whenever code starts for the first time.
         """
-        if not self._candidates(root.co_filename):
-            return False
-        codes = codes_in(root) if root.co_name == "<module>" else (root,)
-        return any(
-            id(code) not in self._bound and self._best(code, module) is not None for code in codes
-        )
+        return self._meanings.are_in(root, module, self._bound)
+
+    def mean_any_of(self, module: str) -> bool:
+        """Whether an exact name may lead into a module that is imported."""
+        names = [each.name for each in self._breakpoints.values()]
+        return any(each.is_exact and each.may_be_in((module,), "") for each in names)
 
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
         self._breakpoints.pop(id, None)
-        self._renew()
+        self._meanings.renew()
 
     def disarm(self) -> None:
         """Put every original code object back."""
         self._breakpoints.clear()
-        self._renew()
+        self._meanings.renew()
         self.bind()
-
-    def _renew(self) -> None:
-        """The breakpoints have changed, and with them where functions are looked for."""
-        # File → those that may mean a function there; file and module → whether any may.
-        self._by_file: dict[str, list[FunctionBreakpoint]] = {}
-        self._by_module: dict[tuple[str, str], bool] = {}
 
     def bind(self, started: Root | None = None) -> list[Binding]:
         """Find the functions that the names mean now; swap and restore what changed.
@@ -193,13 +185,16 @@ class FunctionProbes:
 
     def _find_all(self) -> list[FunctionType]:
         """The functions that names mean; what they don't mean any more is restored."""
-        functions = self._functions()
+        functions = self._meanings.functions()
         self._refused.clear()
-        self._overruled.clear()
+        self._meanings.begin()
         nested, has_grown = self._nesting.grow(roots(functions))
         if has_grown:  # what was made meanwhile was made of the original
-            functions = self._functions()
-        found, governing = self._meant(functions)
+            functions = self._meanings.functions()
+        found, governing = self._meanings.of(functions, self._nesting.has)
+        led = self._meanings.leads()
+        self._hits.narrowing.take(led, governing)
+        found += [lead.function for lead, _ in led]
         self._hits.governing = governing | nested
         gone = [key for key in self._swapped if key not in self._hits.governing]
         undone = [self._swapped.pop(key) for key in gone]
@@ -220,68 +215,16 @@ class FunctionProbes:
             if not any(each.__code__ is code for each in young):
                 return self._find_all()
         nested, _ = self._nesting.grow([(code, module)])
-        found, governing = self._meant(young)
+        found, governing = self._meanings.of(young, self._nesting.has)
         self._hits.governing = self._hits.governing | governing | nested
         return found
-
-    def _meant(
-        self, functions: list[FunctionType]
-    ) -> tuple[list[FunctionType], dict[int, FunctionBreakpoint]]:
-        """Those of the functions that names mean, and by id the breakpoint that governs each."""
-        found, governing = [], {}
-        for function in functions:
-            best = self._best(original_code(function.__code__), module_name(function))
-            # A stand-in runs the code of a function that is intercepted: its call would stop twice.
-            if best is not None and not is_stand_in(function) and not self._nesting.has(function):
-                found.append(function)
-                governing[id(function)] = best
-        return found, governing
-
-    def _functions(self) -> list[FunctionType]:
-        """Those that names may mean, by the files and modules that they are in."""
-        return [
-            each
-            for each in (existing_functions() if self._breakpoints else ())
-            if self._may_mean(each.__code__.co_filename, module_name(each))
-        ]
-
-    def _candidates(self, file: str) -> list[FunctionBreakpoint]:
-        """The breakpoints that may mean a function defined in this file."""
-        known = self._by_file
-        found = known.get(file)
-        if found is None:
-            found = [] if self._project.is_ours(file) else list(self._breakpoints.values())
-            if not self._project.is_user(file):
-                found = [each for each in found if each.name.precision is Precision.EXACT]
-            known[file] = found
-        return found
-
-    def _may_mean(self, file: str, module: str) -> bool:
-        """Whether there may be such a function in a file that is this module."""
-        known, key = self._by_module, (file, module)
-        found = known.get(key)
-        if found is None:
-            path = self._project.relative(file)
-            may_be = (each.name.may_be_in((module,), path) for each in self._candidates(file))
-            found = known[key] = any(may_be)
-        return found
-
-    def _best(self, code: CodeType, module: str) -> FunctionBreakpoint | None:
-        candidates = self._candidates(code.co_filename)
-        has_path = any(each.name.path is not None for each in candidates)
-        file = self._project.relative(code.co_filename) if has_path else ""
-        named = module, code.co_qualname, file
-        matching = [each for each in candidates if each.name.matches(*named)]
-        if not matching or not is_function(code):
-            return None
-        return self._overruled.best(matching)
 
     def _swap(self, function: FunctionType) -> None:
         """Intercept a function."""
         code, alive = function.__code__, ref(function)
         if is_trampoline(code):
             return
-        key, path = id(function), dotted_path(function, code)
+        key, path = id(function), self._meanings.path(function, code)
         on_call = self._hits.handler(key, code, path, lambda _frame: alive())
         try:
             undo = intercept(function, on_call, self._hits.wants(key))
@@ -292,7 +235,8 @@ class FunctionProbes:
 
     def _plant(self, code: CodeType, module: str) -> Planting | None:
         """Intercept the functions that will be made of some code."""
-        key, path = id(code), f"{module}.{code.co_qualname}"
+        key = id(code)
+        path = DottedPath.of(module, code.co_qualname, code.co_filename)
         on_call = self._hits.handler(key, code, path, function_of)
         try:
             planting = Planting(code, on_call, self._hits.wants(key))
@@ -309,8 +253,17 @@ class FunctionProbes:
             self._record(intercepted.code, intercepted.path)
 
     def _binding(self, governing: FunctionBreakpoint) -> Binding:
+        bound = [self._swapped[key] for key in self._keys_of(governing.id)]
+        if bound:
+            via = "attribute" if any(original_of(each.code) for each in bound) else "code"
+            return Binding(governing.id, sorted({each.path for each in bound}), None, via)
         mine = [key for key, each in self._hits.governing.items() if each is governing]
-        bound = {self._swapped[key].path for key in mine if key in self._swapped}
         refusals = (self._refused[key] for key in mine if key in self._refused)
-        message = None if bound else next(refusals, self._overruled.message(governing.id))
-        return Binding(governing.id, sorted(bound), message)
+        message = next(refusals, self._meanings.why_not(governing.id))
+        return Binding(governing.id, [], message, None)
+
+    def _keys_of(self, id: str) -> list[int]:
+        """What a breakpoint governs that is intercepted."""
+        mine = [key for key, each in self._hits.governing.items() if each.id == id]
+        mine += self._hits.narrowing.keys_of(id)
+        return [key for key in dict.fromkeys(mine) if key in self._swapped]

@@ -6,6 +6,7 @@ Runs on every calling thread and reads one reference; who binds writes, under th
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from types import CodeType
 from types import FrameType
@@ -17,7 +18,9 @@ from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
+from pytest_cideldill.probes.narrowing import Narrowing
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
@@ -32,11 +35,13 @@ class Hits:
     Args:
         project: Tells our own files.
         guard: Threads that evaluate for us hit nothing.
+        breakpoints: All that there are, by id; changed by the owner.
         on_hit: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
         is_handed_all: Whether calls that no breakpoint acts on are handed on too.
 
     Attributes:
+        narrowing: Functions that are governed for some instances only.
         governing: id(function), or id(code) of planted code → the breakpoint that governs it;
             replaced whole. Then `choose`.
         default: What behaviors that yield mean. Then `choose`.
@@ -46,6 +51,7 @@ class Hits:
         self,
         project: Project,
         guard: EvaluationGuard,
+        breakpoints: Mapping[str, FunctionBreakpoint],
         on_hit: OnHit,
         on_failure: Callable[[str], None],
         *,
@@ -54,20 +60,21 @@ class Hits:
         self._project = project
         self._guard = guard
         self._on_hit = on_hit
-        self._on_failure = on_failure
+        self._breakpoints = breakpoints
+        self._conditions = Conditions(guard, on_failure)
+        self.narrowing = Narrowing()
         self._is_handed_all = is_handed_all
         self.governing: dict[int, FunctionBreakpoint] = {}
         self.default = DEFAULT_BEHAVIOR
         # Those that act; items are set and popped, the calls read them without a lock.
         self._acting: dict[int, FunctionBreakpoint] = {}
-        self._failed_conditions: set[str] = set()
 
     def choose(self) -> None:
         """Which breakpoints act on calls, as they govern now."""
         acting = {
             key: each
             for key, each in self.governing.items()
-            if self._is_handed_all or each.acts(self.default)
+            if self._is_handed_all or each.acts(self.default) or key in self.narrowing
         }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)
@@ -75,7 +82,7 @@ class Hits:
 
     def renew(self, id: str) -> None:
         """A breakpoint has changed: its condition may fail anew."""
-        self._failed_conditions.discard(id)
+        self._conditions.forget(id)
 
     def wants(self, key: int) -> Callable[[], object]:
         """See `interpose.intercept`."""
@@ -104,10 +111,10 @@ class Hits:
             kwargs: dict[str, Any],
         ) -> Any:
             __tracebackhide__ = True
-            governing = self._acting.get(key)
+            governing = self._governor(key, args)
             if governing is None or self._guard.is_quiet():
                 return PASS
-            reason = self._reason(governing, frame)
+            reason = self._conditions.reason(governing, frame)
             if reason is None and not self._is_handed_all:
                 return PASS
             function = function_in(frame)
@@ -123,39 +130,31 @@ class Hits:
                 args,
                 kwargs,
                 reason if stops else None,
-                partial(self._completions, key) if reason else frozenset,
-                partial(self._replacement, key) if reason else str,
+                partial(self._completions, key, governing.id) if reason else frozenset,
+                partial(self._replacement, key, governing.id) if reason else str,
             )
             return called(code, partial(self._on_hit, call), original, self._project.is_ours)
 
         return on_call
 
-    def _completions(self, key: int) -> frozenset[str]:
+    def _governor(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
+        """The breakpoint that acts on a call."""
+        acting = self._acting.get(key)
+        if acting is None or key not in self.narrowing:
+            return acting
+        chosen = self.narrowing.chosen(key, args)
+        is_idle = chosen is None or not (self._is_handed_all or chosen.acts(self.default))
+        return None if is_idle else chosen
+
+    def _now(self, key: int, id: str) -> FunctionBreakpoint | None:
+        """The breakpoint that governs a function by now."""
+        return self._breakpoints.get(id) if key in self.narrowing else self.governing.get(key)
+
+    def _completions(self, key: int, id: str) -> frozenset[str]:
         """At which completions the governing breakpoint stops now."""
-        governing = self.governing.get(key)
+        governing = self._now(key, id)
         return NOTHING if governing is None else governing.completions(self.default)
 
-    def _replacement(self, key: int) -> str:
-        governing = self.governing.get(key)
+    def _replacement(self, key: int, id: str) -> str:
+        governing = self._now(key, id)
         return "" if governing is None else governing.replacement
-
-    def _reason(self, governing: FunctionBreakpoint, frame: FrameType) -> str | None:
-        """Why this call pauses, None when its condition says no.
-
-        A condition that raises stops once, then counts as false (contract, section 3).
-        """
-        if governing.condition is None:
-            return "breakpoint"
-        try:
-            with self._guard.evaluating():
-                # One namespace: with two, nested scopes would not see the arguments.
-                holds = eval(governing.condition, {**frame.f_globals, **frame.f_locals})
-                return "breakpoint" if holds else None
-        except Exception as error:  # noqa: BLE001 - the user's expression; signals pass through
-            if governing.id in self._failed_conditions:
-                return None
-            self._failed_conditions.add(governing.id)
-            self._on_failure(
-                f"condition of {governing.id} ({governing.name.text}) raised {type(error).__name__}"
-            )
-            return "condition_error"

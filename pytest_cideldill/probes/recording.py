@@ -109,7 +109,7 @@ class Recording:
             name = f"{module}.{code.co_qualname.replace('.<locals>', '')}"
             if any(fnmatchcase(name, pattern) for pattern in self._patterns):
                 self._chosen.add(id(code))
-                self.record(source, code, DottedPath.of(module, code))
+                self.record(source, code, DottedPath.of(module, code.co_qualname, code.co_filename))
 
     def unrecord(self, source: Source, code: CodeType) -> None:
         """Record no more calls of a function that was not chosen by glob."""

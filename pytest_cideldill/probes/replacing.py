@@ -8,20 +8,22 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
+from inspect import Parameter
 from types import FunctionType
 from types import ModuleType
 from typing import Any
 
-from pytest_cideldill.capture.calls import dotted_path
-from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import parse_function_name
 
@@ -54,15 +56,16 @@ def find_replacement(text: str, project: Project) -> Replacement:
         raise Refusal(
             ErrorCode.FUNCTION_NOT_FOUND, f"{text!r} is a glob; name one function", function=text
         )
-    found: dict[str, FunctionType] = {}
+    naming, found = Naming(project), dict[str, FunctionType]()
     for each in gc.get_objects():
         if type(each) is not FunctionType or is_stand_in(each):
             continue
         code = original_code(each.__code__)
-        file = project.relative(code.co_filename) if name.path is not None else ""
-        is_meant = name.precision is Precision.EXACT or project.is_user(code.co_filename)
-        if is_meant and name.matches(module_name(each), code.co_qualname, file):
-            found.setdefault(dotted_path(each, code), each)
+        path = naming.file(each, code)
+        file = project.relative(path) if name.path is not None else ""
+        is_meant = name.precision is Precision.EXACT or project.is_user(path)
+        if is_meant and name.matches(*naming.name(each, code), file):
+            found.setdefault(naming.path(each, code), each)
     if len(found) == 1:
         ((path, function),) = found.items()
         return Replacement(path, function)
@@ -83,8 +86,21 @@ def find_replacement(text: str, project: Project) -> Replacement:
     )
 
 
+def check_replacement(text: str, functions: Iterable[FunctionType], project: Project) -> None:
+    """Refuse a replacement that can't stand for some functions.
+
+    Raises:
+        Refusal: As `find_replacement` and `check_signature`.
+    """
+    replacement = find_replacement(text, project)
+    for function in functions:
+        check_signature(replacement, function)
+
+
 def check_signature(replacement: Replacement, function: FunctionType) -> None:
-    """A signature matches when names, kinds, order and the presence of defaults are equal.
+    """Refuse a replacement of another signature.
+
+    A signature matches when names, kinds, order and the presence of defaults are equal.
 
     Raises:
         Refusal: `signature_mismatch`, with both signatures, or `reason: "no_signature"`.
@@ -96,7 +112,7 @@ def check_signature(replacement: Replacement, function: FunctionType) -> None:
             f"{replacement.path} is no Python function, so its signature is unknown",
             reason="no_signature",
         )
-    wanted, given = _shape(function), _shape(theirs)
+    wanted, given = _shape_wanted(function), _shape(theirs)
     if wanted != given:
         raise Refusal(
             ErrorCode.SIGNATURE_MISMATCH,
@@ -106,8 +122,34 @@ def check_signature(replacement: Replacement, function: FunctionType) -> None:
         )
 
 
+_KINDS = {
+    Parameter.POSITIONAL_ONLY: "/",
+    Parameter.POSITIONAL_OR_KEYWORD: "",
+    Parameter.VAR_POSITIONAL: "*",
+    Parameter.KEYWORD_ONLY: "=",
+    Parameter.VAR_KEYWORD: "**",
+}
+
 _Shape = tuple[tuple[str, str, bool], ...]
 """Name, kind (`/`, ``, `*`, `=`, `**`) and whether there is a default, of each parameter."""
+
+
+def _shape_wanted(function: FunctionType) -> _Shape:
+    """The shape of a function, or of the callable of C that it stands for."""
+    original = original_of(original_code(function.__code__))
+    if original is None:
+        return _shape(function)
+    if original.signature is None:
+        raise Refusal(
+            ErrorCode.SIGNATURE_MISMATCH,
+            f"{function.__code__.co_name} is made in C and does not tell its signature: replace "
+            "single calls with breakpoint_continue's replacement_function",
+            reason="no_signature",
+        )
+    parameters = original.signature.parameters.values()
+    return tuple(
+        (each.name, _KINDS[each.kind], each.default is not each.empty) for each in parameters
+    )
 
 
 def _shape(function: FunctionType) -> _Shape:

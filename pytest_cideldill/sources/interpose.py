@@ -125,9 +125,7 @@ def makes(code: CodeType) -> type | None:
     return _KINDS.get(code.co_flags & _ANY_KIND)
 
 
-def _stand_in(
-    code: CodeType, globals_: dict[str, Any], cells: tuple[CellType, ...]
-) -> FunctionType:
+def stand_in(code: CodeType, globals_: dict[str, Any], cells: tuple[CellType, ...]) -> FunctionType:
     """Runs original code. Only its own name tells it apart; tracebacks show the code's."""
     return FunctionType(code, globals_, SENTINEL, None, cells)
 
@@ -162,7 +160,7 @@ class _Swapped(_Receiver):
         self._globals = function.__globals__
         self._function = ref(function)  # it holds us, in a cycle that is never collected
         if not self.original.co_freevars:
-            self._plain = _stand_in(self.original, self._globals, ())
+            self._plain = stand_in(self.original, self._globals, ())
 
     def call(
         self, cells: tuple[CellType, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -170,7 +168,7 @@ class _Swapped(_Receiver):
         __tracebackhide__ = True
         original = self._plain
         if original is None:
-            original = _stand_in(self.original, self._globals, cells or ())
+            original = stand_in(self.original, self._globals, cells or ())
         result: Any = PASS
         if self._wants() is not None:
             result = self._on_call(_getframe(1), original, args, kwargs)
@@ -195,7 +193,7 @@ class Planted(_Receiver):
         frame = _getframe(1)
         original = self._plain
         if original is None or original.__globals__ is not frame.f_globals:
-            original = _stand_in(self.original, frame.f_globals, cells or ())
+            original = stand_in(self.original, frame.f_globals, cells or ())
             if cells is None:
                 self._plain = original
         result: Any = PASS

@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 from typing import Final
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -28,8 +29,21 @@ _DECORATED: Final = {
     "deleter": "property",
 }
 _SECOND: Final = frozenset({"setter", "deleter", "overload"})
+_PASSED_ON: Final = frozenset({"cache", "lru_cache", *_DECORATED})
+"""What gives a lambda that it is called with its name."""
+
 _BLOCKS: Final = ("body", "handlers", "cases", "orelse", "finalbody")
 _BETWEEN: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
+
+
+class AssignedLambda(ast.FunctionDef):
+    """A lambda that a module or a class assigns to a name, as if it were defined there.
+
+    Attributes:
+        made: The lambda.
+    """
+
+    made: ast.Lambda
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +51,7 @@ class FunctionInfo:
     """A function as its source tells it.
 
     Attributes:
-        qualname: `co_qualname`.
+        qualname: `co_qualname`; of a lambda, with the name that it is assigned to.
         line: Of the `def`, below the decorators.
         signature_text: Parameters and defaults as source text, annotations left out.
         kind: `function`, `method`, `static method`, `class method` or `property`, preceded by
@@ -50,16 +64,19 @@ class FunctionInfo:
     kind: str
 
 
-def describe_function(node: FunctionNode, code: CodeType, *, in_class: bool) -> FunctionInfo:
+def describe_function(
+    node: FunctionNode, code: CodeType, *, in_class: bool, qualname: str | None = None
+) -> FunctionInfo:
     """What is known of a function without importing it.
 
     Args:
         node: Its definition.
         code: Its code object, compiled from the same text.
         in_class: Whether it is defined in the body of a class.
+        qualname: If it is not the code's.
     """
     kind = _nature(code.co_flags) + _kind(node, in_class=in_class)
-    return FunctionInfo(code.co_qualname, node.lineno, _signature(node.args), kind)
+    return FunctionInfo(qualname or code.co_qualname, node.lineno, _signature(node.args), kind)
 
 
 def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
@@ -82,6 +99,13 @@ def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
             flags = inspect.CO_ASYNC_GENERATOR if flags else inspect.CO_GENERATOR
         kind = _nature(flags) + _kind(node, in_class=in_class)
         yield FunctionInfo(qualname, node.lineno, _signature(node.args), kind)
+
+
+def assigned_lambdas(tree: ast.Module) -> Iterator[tuple[str, AssignedLambda, bool]]:
+    """Qualified name and lambda, and whether a class has it, in source order."""
+    for qualname, node, in_class in _nested_definitions(tree):
+        if isinstance(node, AssignedLambda):
+            yield qualname, node, in_class
 
 
 def definitions(tree: ast.Module) -> Iterator[tuple[FunctionNode, bool]]:
@@ -162,7 +186,8 @@ def blocks(tree: ast.Module, spans: dict[int, tuple[int, int]]) -> Iterator[tupl
 def _nested_definitions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode, bool]]:
     """`co_qualname`, definition and whether it is in a class, of every function.
 
-    Looks at statements only: expressions, nine tenths of a tree, hold no `def`.
+    Looks at statements only: expressions, nine tenths of a tree, hold no `def`. Lambdas are those
+    that are assigned where no function is around.
     """
     top: set[str] = set()
     pending: list[tuple[ast.AST, str, bool, set[str]]] = [(tree, "", False, top)]
@@ -178,8 +203,31 @@ def _nested_definitions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode, b
                 yield qualname, node, in_class
             prefix = f"{qualname}." if is_class else f"{qualname}.<locals>."
             in_class, made_global = is_class, set()
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and "<locals>" not in prefix:
+            assigned = _assigned_lambda(node)
+            if assigned is not None:
+                yield prefix + assigned.name, assigned, in_class
         children = [each for block in _BLOCKS for each in getattr(node, block, ())]
         pending += [(child, prefix, in_class, made_global) for child in reversed(children)]
+
+
+def _assigned_lambda(node: ast.Assign | ast.AnnAssign) -> AssignedLambda | None:
+    """The lambda that becomes a name: itself, or what a decorator makes of it."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    value, decorators = node.value, list[ast.expr]()
+    while isinstance(value, ast.Call) and len(value.args) == 1:
+        if _last_name(value.func) not in _PASSED_ON:
+            return None
+        decorators.append(value.func)
+        value = value.args[0]
+    if not isinstance(target, ast.Name) or not isinstance(value, ast.Lambda):
+        return None
+    body = ast.Expr(value.body, lineno=value.body.lineno, end_lineno=value.body.end_lineno)
+    make: Any = AssignedLambda
+    found: AssignedLambda = make(target.id, value.args, [body], decorators, lineno=value.lineno)
+    found.end_lineno = value.end_lineno
+    found.made = value
+    return found
 
 
 def _is_second(node: FunctionNode) -> bool:

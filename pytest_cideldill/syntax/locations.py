@@ -22,6 +22,7 @@ from pytest_cideldill.syntax.codes import lines_of
 from pytest_cideldill.syntax.codes import walk
 from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.describe import FunctionNode
+from pytest_cideldill.syntax.describe import assigned_lambdas
 from pytest_cideldill.syntax.describe import blocks
 from pytest_cideldill.syntax.describe import definitions
 from pytest_cideldill.syntax.describe import describe_function
@@ -204,7 +205,7 @@ class SourceMap:
         Raises:
             FunctionNotFound: There is none.
         """
-        found = [(scope.key.qualname, node, scope) for node, scope, _ in self._functions()]
+        found = [(qualname, node, scope) for qualname, node, scope, _ in self._functions()]
         matching = [
             each for each in found if name in (each[0], each[0].replace(".<locals>", ""))
         ] or [each for each in found if each[0].replace(".<locals>", "").endswith(f".{name}")]
@@ -215,18 +216,29 @@ class SourceMap:
         )
 
     def functions(self) -> tuple[FunctionInfo, ...]:
-        """Every `def` of the file, in source order, but for those that CPython optimizes away."""
+        """Every `def` of the file, in source order, but for those that CPython optimizes away.
+
+        Also the lambdas that modules and classes assign to names.
+        """
         return tuple(
-            describe_function(node, scope.code, in_class=in_class)
-            for node, scope, in_class in self._functions()
+            describe_function(node, scope.code, in_class=in_class, qualname=qualname)
+            for qualname, node, scope, in_class in self._functions()
         )
 
-    def _functions(self) -> Iterator[tuple[FunctionNode, _Scope, bool]]:
+    def _functions(self) -> Iterator[tuple[str, FunctionNode, _Scope, bool]]:
         known = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
+        found: list[tuple[str, FunctionNode, _Scope, bool]] = []
         for node, in_class in definitions(self._tree):
             scope = known.get((node.name, first_line(node)))
             if scope is not None:
-                yield node, scope, in_class
+                found.append((scope.key.qualname, node, scope, in_class))
+        lambdas = [scope for scope in self._scopes if scope.code.co_name == "<lambda>"]
+        for qualname, made, in_class in assigned_lambdas(self._tree) if lambdas else ():
+            at = (made.made.lineno, made.made.col_offset)
+            for scope in lambdas:
+                if any(span[:2] == at for span in _expressions(scope)):
+                    found.append((qualname, made, scope, in_class))
+        yield from sorted(found, key=lambda each: each[1].lineno)
 
     def _scopes_at(self, line: int) -> list[_Scope]:
         here = [scope for scope in self._scopes if line in scope.lines]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ CLOSE: Final = 3
 
 _IDENTIFIER_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*|\.<locals>|\.<lambda>)*")
 _WILDCARD = re.compile(r"[*?\[]")
+_INIT: Final = ".__init__"
 _LENGTHS_APART: Final = 3
 _COMPARED: Final = 200
 
@@ -48,18 +50,27 @@ class FunctionName:
     def matches(self, module: str, qualname: str, file: str) -> bool:
         """Whether the function `qualname` of `module`, defined in `file`, is meant.
 
+        The name of a class means its `__init__`.
+
         Args:
             module: Dotted name of the module.
             qualname: `co_qualname`; `<locals>` parts may be left out of the name in the request.
             file: Rootdir-relative path (or absolute outside it).
         """
+        if self._is_of(module, qualname, file):
+            return True
+        owner = qualname.removesuffix(_INIT)
+        is_init = owner != qualname and self.precision is not Precision.GLOB
+        return is_init and self._is_of(module, owner, file)
+
+    def _is_of(self, module: str, qualname: str, file: str) -> bool:
         short = qualname.replace(".<locals>", "")
         if self.precision is Precision.BARE:
             return qualname.rpartition(".")[2] == self.target
         if self.precision is Precision.GLOB:
             return fnmatchcase(f"{module}.{short}", self.target)
         if self.path is not None:
-            return self._is_in(file) and self.target in (qualname, short)
+            return self.is_in(file) and self.target in (qualname, short)
         if self.module is not None:
             return module == self.module and self.target in (qualname, short)
         return self.target in (f"{module}.{qualname}", f"{module}.{short}")
@@ -72,7 +83,7 @@ class FunctionName:
             file: As for `matches`.
         """
         if self.path is not None:
-            return self._is_in(file)
+            return self.is_in(file)
         if self.module is not None:
             return self.module in modules
         if self.precision is Precision.EXACT:
@@ -88,6 +99,20 @@ class FunctionName:
         last = self.target.rpartition(".")[2]
         return last if last.isidentifier() else ""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names one place."""
+        return self.precision is Precision.EXACT
+
+    @property
+    def is_builtin_method(self) -> bool:
+        """Whether it is one of a builtin class, as `str.upper`, unless a module is called so."""
+        owner, _, method = self.target.removeprefix("builtins.").partition(".")
+        found = getattr(builtins, owner, None) if self.path is None else None
+        return (
+            isinstance(found, type) and self.module in (None, "builtins") and method in dir(found)
+        )
+
     def within(self, root: str) -> FunctionName:
         """The same name with a path relative to the rootdir, if it is an absolute one inside.
 
@@ -99,7 +124,8 @@ class FunctionName:
         path = self.path[len(root) + 1 :]
         return replace(self, text=f"{path}::{self.target}", path=path)
 
-    def _is_in(self, file: str) -> bool:
+    def is_in(self, file: str) -> bool:
+        """Whether a file, relative to the rootdir, is the one of the path."""
         return self.path is not None and (file == self.path or file.endswith(f"/{self.path}"))
 
 
@@ -132,6 +158,14 @@ def parse_function_name(text: str) -> FunctionName:
         f"{text!r} is no function name: use a bare name (total), a dotted path "
         "(shop.cart.Cart.total), module:qualname, path/to/file.py::qualname or a glob over "
         "dotted paths (shop.cart.*)"
+    )
+
+
+def method_of_c(name: str, owner: str) -> str:
+    """Why a method of a class made in C is out of reach, and the way out."""
+    return (
+        f"{name} is a method of {owner}, a class made in C that can't be changed: name the "
+        "function of yours that calls it, or set a breakpoint on the line (breakpoint_set)"
     )
 
 

@@ -81,12 +81,17 @@ class NodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A breakpoint found (more) functions, or can't be set on what it found."""
+    """A breakpoint found (more) functions, or can't be set on what it found.
+
+    Attributes:
+        via: How calls are intercepted: `code`, or `attribute` where there is none; None: not yet.
+    """
 
     id: str
     functions: list[str]
     verified: bool
     message: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,13 +132,14 @@ def test_present_pauses_stay_when_their_breakpoint_is_removed(process: Debuggee)
 def test_a_function_that_appears_later_is_bound_later(process: Debuggee) -> None:
     """`Bound` tells; the same news is not told twice."""
     assert process.add("born_after_the_breakpoint") == {
-        "functions": [], "verified": False, "message": None,
+        "functions": [], "verified": False, "message": None, "via": None,
     }  # fmt: skip
     process.next(Bound)
     namespace: dict[str, Any] = {"__name__": "late"}
     exec(compile("def born_after_the_breakpoint(): return 5", __file__, "exec"), namespace)
     process.manager.bind()
-    assert process.next(Bound) == Bound("fn-1", ["late.born_after_the_breakpoint"], verified=True)
+    found = ["late.born_after_the_breakpoint"]
+    assert process.next(Bound) == Bound("fn-1", found, verified=True, via="code")
     process.stops(namespace["born_after_the_breakpoint"])
     process.manager.bind()
     assert not process.has(Bound)

@@ -52,6 +52,7 @@ def test_a_call_pauses_before_it_begins(process: Debuggee) -> None:
         "functions": [f"{TILLS}.price_of"],
         "verified": True,
         "message": None,
+        "via": "code",
     }
     running = process.call(price_of, 2, discount=1)
     pause = process.stop()

@@ -362,6 +362,35 @@ def test_a_bare_name_means_every_function_of_that_name_and_a_full_one_only_its_o
     assert [place.line for place in redefined.function_places("f")] == [2, 4]
 
 
+def test_a_lambda_has_the_name_that_a_module_or_a_class_gives_it() -> None:
+    """Contract, section 2: what is named there; of several in a line it is told which."""
+    text = """\
+first, (second) = lambda: 1, lambda: 2
+key = sorted([], key=lambda n: n); named = lambda n: n
+class A:
+    if key:
+        kept = lru_cache(maxsize=None)(lambda self: 1)
+        width: int = property(
+            lambda self: 2
+        )
+    made = list(map(lambda n: n, []))
+def outer():
+    inner = lambda: 3
+"""
+    source_map = SourceMap.from_source(text, "x.py")
+    told = [(each.qualname, each.line, each.kind) for each in source_map.functions()]
+    assert told == [
+        ("named", 2, "function"),
+        ("A.kept", 5, "method"),
+        ("A.width", 7, "property"),
+        ("outer", 10, "function"),
+    ]
+    (named,) = source_map.function_places("named")
+    assert (named.line, named.key.qualname) == (2, "<lambda>")
+    column = text.splitlines()[1].rindex("lambda") + 1
+    assert named.key == source_map.code_for_line(2, column).key
+
+
 def test_an_unknown_function_is_refused_with_similar_ones(shop: SourceMap) -> None:
     with pytest.raises(FunctionNotFound, match=r"it has Cart\.total") as told:
         shop.function_places("Cart.totals")

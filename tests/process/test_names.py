@@ -18,7 +18,7 @@ FORMS = [
     ("shop.cart:Cart.total", Precision.EXACT),
     ("cart:total", Precision.EXACT),
     ("src/shop/cart.py::Cart.total", Precision.EXACT),
-    ("src/shop/cart.py::Cart::total", Precision.EXACT),
+    ("src/shop/cart.py::Cart.total", Precision.EXACT),
     ("shop.cart.outer.<locals>.inner", Precision.EXACT),
     ("shop.cart.<lambda>", Precision.EXACT),
     ("shop.cart.*", Precision.GLOB),
@@ -131,3 +131,42 @@ def test_any_text_is_a_name_or_refused() -> None:
         except ValueError:
             continue
         assert name.matches(MODULE, "Cart.total", FILE) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("Cart", True),
+        ("shop.cart.Cart", True),
+        ("shop.cart:Cart", True),
+        ("src/shop/cart.py::Cart", True),
+        ("Cart.__init__", False),  # a module of that name has none
+        ("__init__", True),
+        ("shop.cart", False),
+        ("shop.cart.Car?", False),
+        ("shop.cart.Cart*", True),
+    ],
+)
+def test_the_name_of_a_class_means_its_init(text: str, means: bool) -> None:
+    """All forms but globs, which are over the paths of functions."""
+    name = parse_function_name(text)
+    assert name.matches(MODULE, "Cart.__init__", FILE) is means
+    assert not name.matches(MODULE, "Cart.total", FILE) or text.endswith("*")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("str.upper", True),
+        ("dict.get", True),
+        ("builtins.list.append", True),
+        ("builtins:list.append", True),
+        ("map.load", False),
+        ("upper", False),
+        ("shop.str.upper", False),
+        ("str.py::str.upper", False),
+    ],
+)
+def test_methods_of_builtin_classes_are_known_without_a_process(text: str, is_one: bool) -> None:
+    """They can't be intercepted anywhere; a module of the project may be called `map`."""
+    assert parse_function_name(text).is_builtin_method is is_one

@@ -134,11 +134,13 @@ def test_a_function_stops_at_its_first_call(
     if name.startswith("adder"):
         name = f"{HERE}.{name}"
     added = process.add(name)
-    assert (len(added["functions"]), added["verified"]) == (1, True)
+    # Other modules may have functions of the same bare name.
+    mine = [each for each in added["functions"] if each.startswith(HERE)]
+    assert (len(mine), added["verified"]) == (1, True)
     for _ in range(2):
         running = process.call(call)
         pause = process.stop()
-        assert pause["call_data"]["qualified_name"] == added["functions"][0]
+        assert pause["call_data"]["qualified_name"] == mine[0]
         process.resume(pause["id"])
         assert running.result() == result
 

@@ -53,6 +53,7 @@ class Owner:
             self.recording,
             self.lines,
             lambda code, module: code.co_name in self.meant,
+            lambda module: module in self.meant,
             self._bind,
             self.warnings.append,
         )

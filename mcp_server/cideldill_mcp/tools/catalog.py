@@ -25,6 +25,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
+from pytest_cideldill.syntax.names import method_of_c
 from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.wire import Bound
 
@@ -98,6 +99,9 @@ async def foreseen(request: Request, added: FunctionBreakpoint) -> Bound | None:
     """What a breakpoint will be bound to; None if a process tells, or the last run told more.
 
     Kept with the breakpoint as long as there is no run.
+
+    Raises:
+        Refusal: `cannot_intercept`: a method of a builtin class.
     """
     active = request.runs.active
     if active is not None and active.targets:
@@ -121,10 +125,15 @@ async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
         survey = await sources.find(name)
         if survey.functions and survey.is_certain:
             names = sorted({each.name for each in survey.functions})
-            return Bound(added.id, names, verified=True)
+            return Bound(added.id, names, verified=True, via="code")
         close = sorted({each.name for each in survey.functions}) or await sources.close_to(name)
     except Refusal as refusal:  # nothing is wrong with the breakpoint
         return Bound(added.id, [], verified=False, message=refusal.message)
+    if not survey.functions and name.is_builtin_method:
+        owner, _, _ = name.target.rpartition(".")
+        raise Refusal(
+            ErrorCode.CANNOT_INTERCEPT, method_of_c(name.target, owner), function=name.text
+        )
     return Bound(
         added.id,
         [],

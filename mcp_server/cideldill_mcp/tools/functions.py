@@ -60,15 +60,23 @@ async def add(request: Request) -> Reply:
         except ValueError as error:
             raise Refusal(ErrorCode.INVALID_CONDITION, str(error), condition=condition) from error
     behavior = request["behavior"] if "behavior" in request.given else None
+    is_new = request.desired.named(name) is None
     added = request.desired.add_function(name, behavior, condition)
-    await set_everywhere(request.runs.active, added)
-    told = await foreseen(request, added) or added
+    try:
+        await set_everywhere(request.runs.active, added)
+        told = await foreseen(request, added) or added
+    except Refusal:
+        if is_new:
+            request.desired.remove(added.id)
+            await remove_everywhere(request.runs.active, added.id)
+        raise
     body: dict[str, Any] = {
         "status": "ok",
         "function_name": name,
         "id": added.id,
         "functions": told.functions,
         "verified": told.verified,
+        "via": told.via,
     }
     if told.message is not None:
         body["message"] = told.message

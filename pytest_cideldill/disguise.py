@@ -1,0 +1,139 @@
+"""What stands in the place of a callable without Python code, and looks like it.
+
+Knows nothing of breakpoints: what it calls is given. Runs on the threads of the program.
+"""
+
+from __future__ import annotations
+
+import copy
+import os.path
+import sys
+from collections.abc import Callable
+from types import FrameType
+from types import FunctionType
+from types import MethodType
+from typing import Any
+from typing import Final
+
+_OURS: Final = os.path.dirname(__file__) + os.sep
+_getframe: Final = sys._getframe  # tests patch `sys`
+
+_ABSENT: Final = object()
+_DESCRIBED: Final = ("__name__", "__qualname__", "__module__", "__doc__", "__text_signature__")
+
+
+class Disguise:
+    """See the module.
+
+    Args:
+        original: What it looks like.
+        function: What calls of it run; to end in a call of the original.
+        fits: Whether arguments can be given to the function.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_fits", "_function", "_original")
+
+    # What it is told as, wherever that is seen.
+    __module__ = "builtins"
+    __qualname__ = "builtin_function_or_method"
+
+    def __init__(
+        self,
+        original: Any,
+        function: FunctionType,
+        fits: Callable[[tuple[Any, ...], dict[str, Any]], bool],
+    ) -> None:
+        self._original: Any = original
+        self._function = function
+        self._fits = fits
+        for name in _DESCRIBED:
+            described = getattr(original, name, _ABSENT)
+            if described is not _ABSENT:
+                self.__dict__[name] = described
+        self.__dict__["__wrapped__"] = original
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        # Who is it for comes first: what is asked then may call what is replaced itself. Wrong
+        # arguments get the original's own words.
+        if _is_for_us(_getframe(1)) or not self._fits(args, kwargs):
+            return self._original(*args, **kwargs)
+        return self._function(*args, **kwargs)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._original)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __dir__(self) -> Any:
+        return dir(self._original)
+
+    def __repr__(self) -> str:
+        return repr(self._original)
+
+    def __eq__(self, other: object) -> Any:
+        if is_kind(other, Disguise):
+            other = other._original  # type: ignore[attr-defined]
+        return self._original == other
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Any:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By name where that name leads here; elsewhere as the original, which `copy` returns."""
+        original = self._original
+        is_class = isinstance(original, type)
+        named = original.__qualname__ if is_class else original.__reduce_ex__(protocol)
+        if type(named) is str:
+            module = sys.modules.get(getattr(self._original, "__module__", None) or "")
+            if getattr(module, named, None) is self:
+                return named
+        return copy.copy, (self._original,)
+
+    # A class of C's that has another name here is asked for its instances, and for subclasses.
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._original)
+
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return issubclass(subclass, self._original)
+
+    def __mro_entries__(self, _bases: object) -> tuple[Any, ...]:
+        return (self._original,)
+
+
+class BindableDisguise(Disguise):
+    """Of an original that is bound to an instance when it is an attribute of its class."""
+
+    __slots__ = ()
+    __module__ = "builtins"
+    __qualname__ = "builtin_function_or_method"
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+
+def _is_for_us(frame: FrameType | None) -> bool:
+    """Whether a call is made for the debugger itself: below it, its own code comes first.
+
+    Frames of ours that call the program's code are those that hide themselves from its tracebacks.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_OURS):
+            return "__tracebackhide__" not in code.co_varnames
+        frame = frame.f_back
+    return False
+
+
+def is_kind(value: object, kind: type) -> bool:
+    """`isinstance` by what a value is, whatever its `__class__` says."""
+    return any(each is kind for each in type.__dict__["__mro__"].__get__(type(value)))

@@ -1,0 +1,191 @@
+"""Which functions the names of breakpoints mean, and which breakpoint governs each.
+
+Under the manager's lock, but for what says so; compares names, looks at functions that exist and at
+code that will make others, runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from types import CodeType
+from types import FunctionType
+
+from pytest_cideldill.capture.calls import DottedPath
+from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.probes.attributes import Attributes
+from pytest_cideldill.probes.attributes import Lead
+from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import Overruled
+from pytest_cideldill.probes.naming import Naming
+from pytest_cideldill.probes.naming import may_assign
+from pytest_cideldill.probes.nesting import codes_in
+from pytest_cideldill.project import Project
+from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.sources.interpose import is_stand_in
+from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.sources.trampolines import is_function
+from pytest_cideldill.syntax.names import Precision
+
+Governing = dict[int, FunctionBreakpoint]
+"""id(function) → the breakpoint that governs it."""
+
+
+class Meanings:
+    """See the module.
+
+    Args:
+        project: Bare names and globs mean functions of user code only.
+        breakpoints: All that there are, by id; changed by the owner, who then calls `renew`.
+    """
+
+    def __init__(self, project: Project, breakpoints: Mapping[str, FunctionBreakpoint]) -> None:
+        self._project = project
+        self._breakpoints = breakpoints
+        self._naming = Naming(project)
+        self._attributes = Attributes(project, self._naming)
+        self._overruled = Overruled()
+        # Ids of breakpoints whose names a definition has.
+        self._defined: set[str] = set()
+        self.renew()
+
+    def renew(self) -> None:
+        """The breakpoints have changed, and with them where functions are looked for."""
+        # File → those that may mean a function there; file and module → whether any may.
+        self._by_file: dict[str, list[FunctionBreakpoint]] = {}
+        self._by_module: dict[tuple[str, str], bool] = {}
+
+    def path(self, function: FunctionType, code: CodeType) -> DottedPath:
+        """The dotted path of a function."""
+        return self._naming.path(function, code)
+
+    def why_not(self, id: str) -> str | None:
+        """Why what a name leads to can't be intercepted, or is governed by others."""
+        refused = self._attributes.refusals.get(id)
+        return refused[0] if refused else self._overruled.message(id)
+
+    def refusal(self, id: str) -> str | None:
+        """Why what a name leads to can't be intercepted."""
+        return next(iter(self._attributes.refusals.get(id, ())), None)
+
+    # --- functions that exist ---------------------------------------------------------------
+
+    def begin(self) -> None:
+        """All functions are looked at from now on."""
+        self._defined.clear()
+        self._overruled.clear()
+        self._naming.forget()
+
+    def functions(self) -> list[FunctionType]:
+        """Those that names may mean, by the files and modules that they are in."""
+        return [
+            each
+            for each in (existing_functions() if self._breakpoints else ())
+            if self.may_mean(self._file(each), module_name(each))
+            or each.__code__.co_filename.startswith("<")
+        ]
+
+    def of(
+        self, functions: list[FunctionType], is_planted: Callable[[FunctionType], bool]
+    ) -> tuple[list[FunctionType], Governing]:
+        """Those of the functions that names mean, and by id the breakpoint that governs each.
+
+        `is_planted`: those that are intercepted by their code are left out.
+        """
+        found, governing = [], {}
+        for function in functions:
+            candidates = self._candidates(self._file(function))
+            best = self._best(function, candidates) if candidates else None
+            if best is not None and not is_planted(function):
+                found.append(function)
+                governing[id(function)] = best
+        return found, governing
+
+    def leads(self) -> list[tuple[Lead, FunctionBreakpoint]]:
+        """Functions that names lead to without being theirs; for after `of`."""
+        found = self._attributes.follow(self._breakpoints.values(), self._defined)
+        return [(lead, self._breakpoints[id]) for id, leads in found.items() for lead in leads]
+
+    # --- functions that are not made yet ----------------------------------------------------
+
+    def may_mean(self, file: str, module: str) -> bool:
+        """Whether there may be a function that is meant in a file that is this module."""
+        known, key = self._by_module, (file, module)
+        found = known.get(key)
+        if found is None:
+            path = self._project.relative(file)
+            may_be = (each.name.may_be_in((module,), path) for each in self._candidates(file))
+            found = known[key] = any(may_be)
+        return found
+
+    def of_code(self, code: CodeType, module: str) -> FunctionBreakpoint | None:
+        """The breakpoint that governs what is made of some code."""
+        matching = self._matching(code, module)
+        if not matching:
+            return None
+        self._defined.update(each.id for each in matching)
+        return self._overruled.best(matching)
+
+    def are_in(self, root: CodeType, module: str, bound: frozenset[int]) -> bool:
+        """Whether a name may mean a function of code that starts; any thread.
+
+        Of a module, whether it may mean any function inside. Compares names, scans nothing.
+
+        Args:
+            root: The code.
+            module: The module's name.
+            bound: Ids of code that is intercepted already.
+        """
+        candidates = self._candidates(root.co_filename)
+        if not candidates:
+            return False
+        is_module = root.co_name == "<module>"
+        codes = list(codes_in(root)) if is_module else [root]
+        if any(id(code) not in bound and self._matching(code, module) for code in codes):
+            return True
+        if not is_module or root.co_filename.startswith("<"):
+            return False  # what is evaluated in a module assigns nothing that a name can mean
+        file = self._project.relative(root.co_filename)
+        names = [each.name for each in candidates]
+        return may_assign(root, codes, names, module, file)
+
+    # --- names ------------------------------------------------------------------------------
+
+    def _file(self, function: FunctionType) -> str:
+        file = function.__code__.co_filename
+        return self._naming.file(function, function.__code__) if file.startswith("<") else file
+
+    def _candidates(self, file: str) -> list[FunctionBreakpoint]:
+        """The breakpoints that may mean a function defined in this file."""
+        known = self._by_file
+        found = known.get(file)
+        if found is None:
+            found = [] if self._project.is_ours(file) else list(self._breakpoints.values())
+            if not self._project.is_user(file):
+                found = [each for each in found if each.name.precision is Precision.EXACT]
+            known[file] = found
+        return found
+
+    def _best(
+        self, function: FunctionType, candidates: list[FunctionBreakpoint]
+    ) -> FunctionBreakpoint | None:
+        code = original_code(function.__code__)
+        file = self._shown(candidates, self._naming.file(function, code))
+        named = *self._naming.name(function, code), file
+        matching = [each for each in candidates if each.name.matches(*named)]
+        # A stand-in runs the code of a function that is intercepted: its call would stop twice.
+        if not matching or is_stand_in(function) or not is_function(code):
+            return None
+        self._defined.update(each.id for each in matching)
+        return self._overruled.best(matching)
+
+    def _matching(self, code: CodeType, module: str) -> list[FunctionBreakpoint]:
+        candidates = self._candidates(code.co_filename)
+        named = module, code.co_qualname, self._shown(candidates, code.co_filename)
+        matching = [each for each in candidates if each.name.matches(*named)]
+        return matching if matching and is_function(code) else []
+
+    def _shown(self, candidates: list[FunctionBreakpoint], file: str) -> str:
+        """The relative path of a file, if any name has one."""
+        has_path = any(each.name.path is not None for each in candidates)
+        return self._project.relative(file) if has_path else ""

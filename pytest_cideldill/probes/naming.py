@@ -1,0 +1,212 @@
+"""What a function is called: where it is defined, or what it was assigned to.
+
+Lambdas have the name that they were assigned to, methods that were generated for a class (as by
+`dataclass`) that of the class. Runs in the process under test; runs no code of the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import cached_property
+from functools import partial
+from functools import partialmethod
+from types import CodeType
+from types import FunctionType
+from types import MappingProxyType
+from types import MethodType
+from types import ModuleType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture.calls import DottedPath
+from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.project import Project
+from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.syntax.names import Precision
+
+_LAMBDA: Final = "<lambda>"
+_MOST_WRAPPED: Final = 50
+
+_mro_of: Final = type.__dict__["__mro__"].__get__
+_members_of: Final = type.__dict__["__dict__"].__get__
+_names_of: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
+
+
+class Naming:
+    """See the module.
+
+    Args:
+        project: Tells user code.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        # id(globals) → id(lambda) → its qualified name; until `forget`.
+        self._lambdas: dict[int, dict[int, str]] = {}
+
+    def forget(self) -> None:
+        """What lambdas are assigned to may have changed."""
+        self._lambdas.clear()
+
+    def file(self, function: FunctionType, code: CodeType) -> str:
+        """The file that a function counts for: a generated `__init__` for that of its class."""
+        file = code.co_filename
+        if not file.startswith("<") or function.__name__ != "__init__":
+            return file
+        return file_of(sys.modules.get(_text(function.__module__))) or file
+
+    def name(self, function: FunctionType, code: CodeType) -> tuple[str, str]:
+        """Module and qualified name.
+
+        Args:
+            function: The function.
+            code: Its original code.
+        """
+        module, qualname = module_name(function), code.co_qualname
+        if code.co_name == _LAMBDA and "<locals>" not in qualname:
+            return module, self._assigned(function.__globals__, module).get(id(function), qualname)
+        if code.co_filename.startswith("<") and code.co_name == "__init__":
+            return _text(function.__module__) or module, _text(function.__qualname__) or qualname
+        return module, qualname
+
+    def path(self, function: FunctionType, code: CodeType) -> DottedPath:
+        """`module.Class.method`."""
+        return DottedPath.of(*self.name(function, code), code.co_filename)
+
+    def user_modules(self) -> Iterator[ModuleType]:
+        """The modules of user code that are loaded."""
+        for module in list(sys.modules.values()):
+            file = file_of(module)
+            if file is not None and self._project.is_user(file):
+                yield module
+
+    def is_user(self, module: ModuleType) -> bool:
+        """Whether a module is user code."""
+        file = file_of(module)
+        return file is not None and self._project.is_user(file)
+
+    def _assigned(self, names: dict[str, Any], module: str) -> dict[int, str]:
+        found = self._lambdas.get(id(names))
+        if found is None:
+            found = self._lambdas[id(names)] = {}
+            _collect(names, module, "", found, {id(names)})
+        return found
+
+
+def _collect(
+    names: Mapping[str, Any], module: str, prefix: str, found: dict[int, str], seen: set[int]
+) -> None:
+    for name, value in list(names.items()):
+        function = behind(value)
+        if type(function) is FunctionType:
+            if function.__code__.co_name == _LAMBDA:
+                found.setdefault(id(function), prefix + name)
+        elif is_kind(value, type) and id(value) not in seen:
+            members = _members_of(value)
+            if members.get("__module__") == module:
+                seen.add(id(value))
+                _collect(members, module, f"{prefix}{name}.", found, seen)
+
+
+def behind(value: object) -> Any:
+    """What decorators of the standard library and `functools.wraps` were put around.
+
+    Returns:
+        The innermost: a function, another callable, or the value itself.
+    """
+    for _ in range(_MOST_WRAPPED):
+        inner = _wrapped(value)
+        if inner is None:
+            return value
+        value = inner
+    return value
+
+
+def _wrapped(value: Any) -> object:
+    kind = type(value)
+    if kind is FunctionType:
+        return value.__dict__.get("__wrapped__")
+    if kind in (staticmethod, classmethod, MethodType):
+        inner: object = value.__func__
+        return inner
+    if kind is property:
+        return value.fget or value.fset
+    if kind is partial:
+        return value.func if type(behind(value.func)) is FunctionType else None
+    if kind in (cached_property, partialmethod):
+        return vars(value).get("func")
+    # `lru_cache`, and objects of the program that `update_wrapper` was told of.
+    names = _own_names(value)
+    return None if names is None else names.get("__wrapped__")
+
+
+def _own_names(value: object) -> dict[str, Any] | None:
+    """The attributes that an object itself has."""
+    for base in _mro_of(type(value)):
+        found = _members_of(base).get("__dict__")
+        if found is None:
+            continue
+        if type(found).__name__ != "getset_descriptor" or is_kind(value, type):
+            return None
+        names = found.__get__(value)
+        return names if type(names) is dict else None
+    return None
+
+
+def may_assign(
+    root: CodeType,
+    inside: Iterable[CodeType],
+    names: Iterable[FunctionName],
+    module: str,
+    file: str,
+) -> bool:
+    """Whether a module that starts may make what one of the names leads to without defining it.
+
+    Args:
+        root: The code of the module.
+        inside: The code objects inside of it.
+        names: Of breakpoints.
+        module: Its name.
+        file: Its file, relative.
+    """
+    inside = list(inside)
+    assigned = {*root.co_names, *(name for code in inside for name in code.co_names)}
+    has_lambda = any(code.co_name == _LAMBDA for code in inside)
+    for each in names:
+        if each.precision is Precision.EXACT:
+            found = each.may_be_in((module,), file)
+        elif each.precision is Precision.BARE:
+            found = each.target in assigned
+        else:
+            found = has_lambda and any(each.matches(module, name, file) for name in assigned)
+        if found:
+            return True
+    return False
+
+
+def implementations(value: object) -> list[FunctionType]:
+    """The functions that a `singledispatch` function may call; else nothing."""
+    if type(value) is not FunctionType:
+        return []
+    registry = value.__dict__.get("registry")
+    if type(registry) is not MappingProxyType or "dispatch" not in value.__dict__:
+        return []
+    found = (behind(each) for each in registry.values())
+    return [each for each in found if type(each) is FunctionType]
+
+
+def file_of(module: object) -> str | None:
+    """Where a module comes from, as it says itself."""
+    if not is_kind(module, ModuleType):
+        return None
+    file = _names_of(module).get("__file__")
+    return file if type(file) is str else None
+
+
+def _text(value: object) -> str:
+    return value if type(value) is str else ""

@@ -1,0 +1,63 @@
+"""Breakpoints on classes that inherit their `__init__`: only calls for their instances are meant.
+
+Replaced whole when names are bound, under the manager's lock; read by calling threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from typing import Final
+from weakref import ref
+
+from pytest_cideldill.probes.attributes import Lead
+from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+
+_Choices = list[tuple[ref[type] | None, FunctionBreakpoint]]
+"""A class, None for any, and the breakpoint that governs calls for its instances."""
+
+_mro_of: Final = type.__dict__["__mro__"].__get__
+
+
+class Narrowing:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._choices: dict[int, _Choices] = {}
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._choices
+
+    def take(
+        self,
+        led: Iterable[tuple[Lead, FunctionBreakpoint]],
+        governing: dict[int, FunctionBreakpoint],
+    ) -> None:
+        """Have the functions that names lead to governed too; adds to `governing`, by id."""
+        choices: dict[int, _Choices] = {}
+        for lead, each in led:
+            key = id(lead.function)
+            if lead.only is not None:
+                choices.setdefault(key, []).append((ref(lead.only), each))
+            elif key not in governing or each.rank > governing[key].rank:
+                governing[key] = each
+        for key, narrow in choices.items():
+            if key in governing:
+                narrow.append((None, governing[key]))
+            governing[key] = max((each for _, each in narrow), key=lambda each: each.rank)
+        self._choices = choices
+
+    def keys_of(self, id: str) -> list[int]:
+        """The functions that a breakpoint governs for some instances."""
+        found = self._choices.items()
+        return [key for key, narrow in found if any(each.id == id for _, each in narrow)]
+
+    def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
+        """The breakpoint that governs a call of a function that is in here."""
+        bases = _mro_of(type(args[0])) if args else ()
+        mine = [
+            each
+            for only, each in self._choices.get(key, ())
+            if only is None or any(base is only() for base in bases)
+        ]
+        return max(mine, key=lambda each: each.rank, default=None)

@@ -1,0 +1,100 @@
+"""Interception of callables that have no Python code: an attribute is replaced by a wrapper.
+
+Owns the wrapper, which looks like the original, and its undo. The wrapper calls a Python function
+that stands for the original and is intercepted as any other (`interpose`); must not know by whom.
+Runs in the process under test: installed on the thread that commands, called on those that call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from types import ModuleType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.disguise import BindableDisguise
+from pytest_cideldill.disguise import Disguise
+from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.sources.substitute import Original
+from pytest_cideldill.sources.substitute import fitting
+from pytest_cideldill.sources.substitute import substitute
+
+_MODULE_NAMES: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
+
+
+class Wrapping:
+    """An attribute that holds a wrapper from now on, until `undo`.
+
+    Args:
+        owner: A module or a class that can be changed.
+        name: The attribute.
+        value: What it holds: a callable, in a class perhaps a staticmethod of it.
+        path: Its dotted path.
+        is_shared: Whether a module's names are to be rebound too when they hold the same callable.
+
+    Attributes:
+        function: The Python function that stands for the callable.
+    """
+
+    def __init__(
+        self,
+        owner: Any,
+        name: str,
+        value: Any,
+        path: str,
+        is_shared: Callable[[ModuleType], bool],
+    ) -> None:
+        self._owner, self._name, self._value = owner, name, value
+        is_static = type(value) is staticmethod
+        self._original: Any = value.__func__ if is_static else value
+        original = Original(self._original)
+        self.function = substitute(original, path, _globals_of(owner))
+        kind = BindableDisguise if hasattr(type(self._original), "__get__") else Disguise
+        fits = fitting(self.function.__code__)
+        self._wrapper = kind(original.call, self.function, fits)
+        self._held = staticmethod(self._wrapper) if is_static else self._wrapper
+        if is_kind(owner, type):
+            self._is_own = name in type.__dict__["__dict__"].__get__(owner)
+            type.__setattr__(owner, name, self._held)
+            return
+        _MODULE_NAMES(owner)[name] = self._held
+        self._rebind(value, self._held, lambda each: each is owner or is_shared(each))
+
+    def undo(self) -> None:
+        """Put the original back wherever the wrapper still is; idempotent."""
+        owner, name = self._owner, self._name
+        if is_kind(owner, type):
+            if type.__dict__["__dict__"].__get__(owner).get(name) is not self._held:
+                return
+            if self._is_own:
+                type.__setattr__(owner, name, self._value)
+            else:
+                type.__delattr__(owner, name)
+            return
+        self._rebind(self._held, self._value, lambda _: True)
+
+    def _rebind(self, old: object, new: object, wanted: Callable[[ModuleType], bool]) -> None:
+        modules = {id(each): each for each in [self._owner, *list(sys.modules.values())]}
+        for module in modules.values():
+            if not is_kind(module, ModuleType):
+                continue
+            names = _MODULE_NAMES(module)
+            for key in [key for key, value in list(names.items()) if value is old]:
+                if wanted(module):
+                    names[key] = new
+
+
+def wrapping_function(value: object) -> FunctionType | None:
+    """The Python function behind a wrapper; None: `value` is none."""
+    if type(value) is staticmethod:
+        value = value.__func__
+    return value._function if is_kind(value, Disguise) else None  # type: ignore[attr-defined]
+
+
+def _globals_of(owner: ModuleType | type) -> dict[str, Any]:
+    if not is_kind(owner, type):
+        return _MODULE_NAMES(owner)
+    module = sys.modules.get(getattr(owner, "__module__", None) or "")
+    return {} if module is None else _MODULE_NAMES(module)
