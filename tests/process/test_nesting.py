@@ -90,10 +90,10 @@ def in_time(n: int) -> Any:
 def deep() -> Callable[[], Callable[[], int]]:
     def middle() -> Callable[[], int]:
         class Shelf:
-            def deepest(self) -> int:
+            def on_the_lowest_shelf(self) -> int:
                 return 4
 
-        return Shelf().deepest
+        return Shelf().on_the_lowest_shelf
 
     return middle
 
@@ -118,12 +118,11 @@ HERE = __name__
 
 MADE: list[tuple[str, Callable[[], Any], Any]] = [
     ("adder.add", lambda: adder(1)(2), 5),
-    ("wrapper", lambda: logged(named_price)(3), 3),
     (f"{HERE}.logged.<locals>.wrapper", lambda: logged(named_price)(3), 3),
     (f"{HERE}:turns.turn", lambda: list(turns(named_price)(2)), [0, 1]),
     ("tests/process/test_nesting.py::later.wait", lambda: asyncio.run(later(3)()), 3),
     (f"{HERE}.in_time.*", lambda: asyncio.run(items_of(in_time(7)())), [7]),
-    ("deepest", lambda: deep()()(), 4),
+    ("on_the_lowest_shelf", lambda: deep()()(), 4),
 ]
 
 

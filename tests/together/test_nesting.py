@@ -152,6 +152,7 @@ def test_names_mean_the_same_with_and_without_a_process(bench: Bench) -> None:
     bench.go_on(stop)
 
 
+@full
 def test_lines_inside_and_outside_are_watched_meanwhile(bench: Bench) -> None:
     """Contract, section 3: the code around is the same as before, and so is what runs inside."""
     bench.write(shop=DECORATED, test_it=NESTED)
