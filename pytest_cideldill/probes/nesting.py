@@ -90,8 +90,10 @@ class Nesting:
 
     def one_of(self, code: CodeType) -> FunctionType | None:
         """One of the functions with this code that live."""
-        alive = (each for each in existing_functions() if original_code(each.__code__) is code)
-        return next(alive, None)
+        for each in existing_functions():
+            if original_code(each.__code__) is code and not is_stand_in(each):
+                return each
+        return None
 
     def clear(self, keys: Iterable[int]) -> None:
         """Forget what was planted for the code with these ids, and restore its functions."""

@@ -28,11 +28,10 @@ _Address: Any = ctypes.c_void_p
 _Object: Any = ctypes.py_object
 _getframe: Final = sys._getframe  # tests patch `sys`
 
-# A handle of our own: argument types set on `ctypes.pythonapi` would be everybody's.
-_api: Final = ctypes.PyDLL(None)
-_keep, _let_go = _api.Py_IncRef, _api.Py_DecRef
-for _each in (_keep, _let_go):
-    _each.restype, _each.argtypes = None, (ctypes.py_object,)
+# Functions of our own: argument types set on those of `ctypes.pythonapi` would be everybody's.
+_Counting: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)
+_keep: Final = _Counting(("Py_IncRef", ctypes.pythonapi))
+_let_go: Final = _Counting(("Py_DecRef", ctypes.pythonapi))
 
 
 def exchange(consts: tuple[object, ...], index: int, new: object) -> None:

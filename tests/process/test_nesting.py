@@ -29,6 +29,7 @@ from pytest_cideldill.sources.headroom import TAKEN
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.syntax.codes import walk
+from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
@@ -189,6 +190,27 @@ def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
     process.resume(process.stop()["id"], "raise", exception_type="LookupError")
     with pytest.raises(LookupError):
         running.result()
+
+
+def test_a_replacement_must_fit_the_functions_that_were_made(process: Debuggee) -> None:
+    """Contract, `breakpoint_set_replacement`: `signature_mismatch`."""
+    process.add(f"{HERE}.adder.add", "go")
+    made = adder(1)
+    assert made(1) == 3  # what runs the original has no defaults, and is none of them
+    ask = process.start(
+        lambda n: AddBreakpoint(n, "fn-1", f"{HERE}.adder.add", "go", replacement=f"{HERE}:no")
+    )
+    assert process.refused(ask)["error"] == "signature_mismatch"
+    process.start(
+        lambda n: AddBreakpoint(
+            n, "fn-1", f"{HERE}.adder.add", "go", replacement=f"{HERE}:stand_in"
+        )
+    )()
+    assert made(1) == -1
+
+
+def no(m: int) -> int:
+    return m
 
 
 def stand_in(m: int, *, by: int = 0) -> int:

@@ -298,8 +298,7 @@ def assert_same(plain: Record, run: Driven, named: Sequence[Difference]) -> None
 def functions_of(suite: Suite) -> set[str]:
     """Dotted paths of the functions and methods of a package, by its sources.
 
-    Without those inside of other functions: they are made anew by every call of these, and swapped
-    only if they live when names are bound.
+    Without those inside of other functions, which are swapped too: CPython leaves some of them out.
     """
     package = suite.root / suite.package.release.package
     found: set[str] = set()
