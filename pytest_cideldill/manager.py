@@ -252,7 +252,8 @@ class BreakpointManager:
     def _want_events(self) -> None:
         wanted = self._recording.wants_any or self._probes.are_any or self.lines.are_any
         pending = any(not (each.functions or each.message) for each in [*self._told.values()])
-        self._discovery.want(wanted, pending=pending)
+        imports = pending and self._probes.await_import
+        self._discovery.want(wanted, pending=pending, imports=imports)
 
     def _tell(self, bound: list[Bound]) -> None:
         for each in bound:

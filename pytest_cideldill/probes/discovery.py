@@ -70,7 +70,7 @@ class Discovery:
         self._warn = warn
         self._source: Source | None = None
         self._wanted = self._is_complete = self._is_closed = self._is_stale = False
-        self._pending = self._sees_loads = False
+        self._imports = self._sees_loads = False
         # Held while the source is brought to what is wanted. Nobody waits for it.
         self._lock = allocate_lock()
         self._handlers = Handlers(
@@ -89,7 +89,7 @@ class Discovery:
         """The event source, once something was wanted."""
         return self._source
 
-    def want(self, wanted: bool, *, pending: bool = True) -> None:
+    def want(self, wanted: bool, *, pending: bool = True, imports: bool = False) -> None:
         """Whether code that comes into being is of interest now; any thread.
 
         Args:
@@ -97,10 +97,11 @@ class Discovery:
             pending: Whether a function breakpoint is not bound yet. Before 3.12 those that are do
                 without us, as every call would pay: what else their names come to mean is bound at
                 the start of a phase.
+            imports: Whether one of them may mean what is in a module that has no code.
         """
         needed = IS_FREE or pending or self._recording.wants_any or self._lines.are_any
         self._wanted = wanted and needed
-        self._pending = self._wanted and pending
+        self._imports = self._wanted and imports
         self._reach()
 
     def refresh(self) -> None:
@@ -134,9 +135,9 @@ class Discovery:
             if self._is_closed:
                 source.close()
         self._source.discover(self._wanted)
-        if self._sees_loads != self._pending:
-            self._sees_loads = self._pending
-            if self._pending:
+        if self._sees_loads != self._imports:
+            self._sees_loads = self._imports
+            if self._imports:
                 self._source.record_calls(_LOAD, self._on_load, self._on_loaded)
             else:
                 self._source.stop_recording(_LOAD)

@@ -149,6 +149,12 @@ class FunctionProbes:
         """
         return self._meanings.are_in(root, module, self._bound)
 
+    @property
+    def await_import(self) -> bool:
+        """Whether an exact name is not bound: it may lead into a module that is not loaded."""
+        exact = [each for each in self._breakpoints.values() if each.name.is_exact]
+        return any(not self._keys_of(each.id) for each in exact)
+
     def mean_any_of(self, module: str) -> bool:
         """Whether an exact name may lead into a module that is imported."""
         names = [each.name for each in self._breakpoints.values()]

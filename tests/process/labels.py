@@ -39,16 +39,16 @@ class Label:
     twice = staticmethod(math.ldexp)
 
 
-class Base:
+class Parcel:
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-class Heir(Base):
+class HeavyParcel(Parcel):
     pass
 
 
-class Other(Base):
+class LightParcel(Parcel):
     pass
 
 
@@ -90,7 +90,7 @@ def _(value: int) -> str:
 
 
 @contextmanager
-def opened(amount: int) -> Iterator[int]:
+def opened_label(amount: int) -> Iterator[int]:
     yield amount
 
 

@@ -46,10 +46,10 @@ LED: list[tuple[str, str, Callable[[], Any]]] = [
     ("Label.width", "Label.width", lambda: Label("a").width),
     ("Label", "Label.__init__", lambda: Label("a")),
     ("Label.__init__", "Label.__init__", lambda: Label("a")),
-    ("Base", "Base.__init__", lambda: labels.Base("a")),
-    ("Heir", "Base.__init__", lambda: labels.Heir("a")),
+    ("Parcel", "Parcel.__init__", lambda: labels.Parcel("a")),
+    ("HeavyParcel", "Parcel.__init__", lambda: labels.HeavyParcel("a")),
     ("decorated", "decorated", lambda: labels.decorated(1)),
-    ("opened", "opened", lambda: labels.opened(1)),
+    ("opened_label", "opened_label", lambda: labels.opened_label(1)),
     ("Kinds.once", "Kinds.once", lambda: labels.Kinds().once),
     ("Kinds.kept", "Kinds.kept", lambda: labels.Kinds().kept(1)),
     ("Kinds.part", "Kinds.kept", lambda: labels.Kinds().part()),
@@ -106,20 +106,24 @@ def test_globs_find_lambdas_by_their_names_and_generated_inits(process: Debuggee
 
 def test_an_inherited_init_stops_for_instances_of_the_class_only(process: Debuggee) -> None:
     """Each of several classes with the same one has a breakpoint of its own."""
-    process.add(f"{HERE}.Heir", id="fn-1")
-    process.passes(labels.Other, "a")
-    process.passes(labels.Base, "a")
-    process.add("Other", "go", id="fn-2")
-    process.passes(labels.Other, "a")
-    assert process.stops(labels.Heir, "a")["breakpoint_id"] == "fn-1"
-    process.add(f"{HERE}.Base", id="fn-3")
-    for cls in (labels.Heir, labels.Base, labels.Other):  # the newest of exact ones wins
+    process.add(f"{HERE}.HeavyParcel", id="fn-1")
+    process.passes(labels.LightParcel, "a")
+    process.passes(labels.Parcel, "a")
+    process.add("LightParcel", "go", id="fn-2")
+    process.passes(labels.LightParcel, "a")
+    assert process.stops(labels.HeavyParcel, "a")["breakpoint_id"] == "fn-1"
+    process.add(f"{HERE}.Parcel", id="fn-3")
+    for cls in (
+        labels.HeavyParcel,
+        labels.Parcel,
+        labels.LightParcel,
+    ):  # the newest of exact ones wins
         assert process.stops(cls, "a")["breakpoint_id"] == "fn-3"
     process.remove("fn-3")
-    assert process.stops(labels.Heir, "a")["breakpoint_id"] == "fn-1"
-    process.passes(labels.Base, "a")
+    assert process.stops(labels.HeavyParcel, "a")["breakpoint_id"] == "fn-1"
+    process.passes(labels.Parcel, "a")
     process.remove("fn-1")
-    process.passes(labels.Heir, "a")
+    process.passes(labels.HeavyParcel, "a")
 
 
 @pytest.mark.parametrize(
