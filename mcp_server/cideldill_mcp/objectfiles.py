@@ -49,6 +49,8 @@ class ObjectFiles:
                 store = CIDStore(path, is_reader=True)
                 description = store.description(cid)
                 store.close()
+                if not path.exists():
+                    _remove(path)  # what reading made of it after it was removed
                 if description is None:
                     continue
                 found = path.name.removesuffix(_SUFFIX).rsplit(".", 1)[0], description
@@ -91,6 +93,11 @@ class ObjectFiles:
         whole.close()
         for part, each in zip(parts, merged, strict=True):
             if each.is_complete:
-                for ending in ("", "-wal", "-shm"):
-                    with suppress(OSError):  # gone, or open somewhere
-                        part.with_name(part.name + ending).unlink()
+                _remove(part)
+
+
+def _remove(path: Path) -> None:
+    """Remove the file of a store and what SQLite keeps beside it."""
+    for ending in ("", "-wal", "-shm"):
+        with suppress(OSError):  # gone, or open somewhere
+            path.with_name(path.name + ending).unlink()

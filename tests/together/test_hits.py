@@ -53,6 +53,16 @@ def pushed(server: FrontEnd) -> list[dict[str, Any]]:
     return [each["params"] for each in messages if each.get("method") == "debugger/breakpointHit"]
 
 
+def until_pushed(server: FrontEnd, count: int) -> None:
+    """A push may come a moment after the reply, and is read with the next one."""
+
+    def have_come() -> bool:
+        server.call("debug_state")
+        return len(pushed(server)) == count
+
+    wait_until(have_come, f"{count} pushes")
+
+
 def tracepoint(server: FrontEnd, file: str = "test_it.py", line: int = 5, **options: Any) -> str:
     added = server.call("tracepoint_set", file=file, line=line, **options)
     id = added["tracepoint"]["id"]
@@ -71,7 +81,7 @@ def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: 
     ]
     assert {hit["breakpoint_id"] for hit in reply["hits"]} == {id}
     assert "pending" not in reply
-    wait_until(lambda: len(pushed(server)) == 11, "11 pushes")
+    until_pushed(server, 11)
     told = pushed(server)
     assert [each["logMessage"] for each in told[:-1]] == [hit["message"] for hit in reply["hits"]]
     assert [each["seq"] for each in told[:-1]] == [hit["seq"] for hit in reply["hits"]]
@@ -100,7 +110,7 @@ def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server:
     assert (hit["hit"], hit["reason"], hit["breakpoint_id"]) == (True, "tracepoint", id)
     assert (hit["message"], hit["pause_id"], hit["hit_count"]) == ("n=7", None, 1)
     assert hit["location"]["line"] == 9
-    wait_until(lambda: len(pushed(server)) == 2, "2 pushes")
+    until_pushed(server, 2)
     again = server.call("breakpoint_wait", timeout_ms=100, after=0)
     assert again["hit"] is False
     assert [each["message"] for each in again["hits"]] == ["n=7", "n=8"]
