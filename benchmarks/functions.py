@@ -54,7 +54,7 @@ def with_breakpoint(
     process.manager.apply(SetDefaultBehavior(default))
     process.add("called", behavior, condition)
     show(label, per_call(called, process), "µs", aim)
-    process.remove()
+    process.manager.release("stop")  # frees the interpreter's events for the next one
 
 
 def untouched() -> None:

@@ -95,7 +95,7 @@ class BreakpointManager:
         calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
         record = self._record if IS_FREE else None
         handlers = (calls.handle, self.warn, record, self._unrecord)
-        self._probes = FunctionProbes(lens.project, guard, *handlers)
+        self._probes = FunctionProbes(lens.project, guard, overtime, *handlers)
         self._recording = recording
         self._guard = guard
         self._overtime = overtime

@@ -46,7 +46,7 @@ class FunctionBreakpoint:
     id: str
     name: FunctionName
     behavior: str
-    condition: CodeType | None
+    condition: str | None
     order: int
     after_behavior: str = "yield"
     replacement: str = ""

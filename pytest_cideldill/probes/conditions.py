@@ -1,48 +1,105 @@
-"""Whether a call pauses, as the condition of its breakpoint says; on the thread that calls."""
+"""Whether a condition holds where a line is passed or a function called; on the thread that does.
+
+One that raises counts once as an error, then as false (contract, section 3).
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import CodeType
 from types import FrameType
 
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.capture.expressions import Expressions
+from pytest_cideldill.capture.expressions import our_statements
+from pytest_cideldill.capture.expressions import parse_truth
+from pytest_cideldill.capture.overtime import TIMEOUT
+from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+
+_args_of = BaseException.__dict__["args"].__get__
+
+
+class Failure:
+    """A condition that raised. Its exception, if any, is being handled when this is made.
+
+    Attributes:
+        text: `Type: message`; it may hold secrets.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, shown: str) -> None:
+        kind = shown.removeprefix("<error: ").removesuffix(">")
+        error = sys.exc_info()[1]
+        args = _args_of(error) if error is not None and shown != TIMEOUT else ()
+        self.text = f"{kind}: {args[0]}" if args and type(args[0]) is str else kind
+
+
+Judge = Callable[[FrameType], bool | Failure]
+"""Whether a condition holds in a frame; on the hot path."""
+
+
+def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
+    """A condition for the frames of one code object.
+
+    Raises:
+        ValueError: It can't be compiled.
+    """
+    failed = overtime.failed
+    return Expressions(
+        [parse_truth(condition)],
+        code,
+        overtime,
+        ending=our_statements("return v0"),
+        failed=lambda: Failure(failed()),
+        late=Failure(TIMEOUT),
+    ).value
 
 
 class Conditions:
-    """See the module.
+    """The conditions of function breakpoints.
 
     Args:
-        guard: What a condition calls hits nothing.
-        on_failure: Told about the first error of a condition.
+        overtime: Limits what they take.
+        on_failure: Told about the first error of each.
     """
 
-    def __init__(self, guard: EvaluationGuard, on_failure: Callable[[str], None]) -> None:
-        self._guard = guard
+    def __init__(self, overtime: Overtime, on_failure: Callable[[str], None]) -> None:
+        self._overtime = overtime
         self._on_failure = on_failure
         self._failed: set[str] = set()
+        # Breakpoint → id of the code of a trampoline → that code, which so keeps its id.
+        self._judges: dict[str, dict[int, tuple[CodeType, Judge]]] = {}
 
     def forget(self, id: str) -> None:
         """A breakpoint has a new condition, which may fail once too."""
         self._failed.discard(id)
+        self._judges.pop(id, None)
 
     def reason(self, governing: FunctionBreakpoint, frame: FrameType) -> str | None:
-        """Why this call pauses, None when its condition says no.
-
-        A condition that raises stops once, then counts as false (contract, section 3).
-        """
+        """Why the call in a trampoline's frame pauses, None when its condition says no."""
         if governing.condition is None:
             return "breakpoint"
-        try:
-            with self._guard.evaluating():
-                # One namespace: with two, nested scopes would not see the arguments.
-                holds = eval(governing.condition, {**frame.f_globals, **frame.f_locals})
-                return "breakpoint" if holds else None
-        except Exception as error:  # noqa: BLE001 - the user's expression; signals pass through
-            if governing.id in self._failed:
-                return None
-            self._failed.add(governing.id)
-            self._on_failure(
-                f"condition of {governing.id} ({governing.name.text}) raised {type(error).__name__}"
-            )
-            return "condition_error"
+        code = frame.f_code
+        judges = self._judges.get(governing.id)
+        known = None if judges is None else judges.get(id(code))
+        judge = self._judge(governing, code) if known is None else known[1]
+        verdict = judge(frame)
+        if type(verdict) is bool:
+            return "breakpoint" if verdict else None
+        return self._error(governing, verdict)
+
+    def _judge(self, governing: FunctionBreakpoint, code: CodeType) -> Judge:
+        assert governing.condition is not None
+        judge = judging(governing.condition, code, self._overtime)
+        self._judges.setdefault(governing.id, {})[id(code)] = code, judge
+        return judge
+
+    def _error(self, governing: FunctionBreakpoint, failure: Failure) -> str | None:
+        if governing.id in self._failed:
+            return None
+        self._failed.add(governing.id)
+        kind = failure.text.partition(":")[0]
+        self._on_failure(f"condition of {governing.id} ({governing.name.text}) raised {kind}")
+        return "condition_error"

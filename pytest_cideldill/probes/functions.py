@@ -14,6 +14,7 @@ from types import FunctionType
 from weakref import ref
 
 from pytest_cideldill.capture.calls import DottedPath
+from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.hits import Hits
@@ -70,6 +71,7 @@ class FunctionProbes:
     Args:
         project: Bare names and globs mean functions of user code only.
         guard: Threads that evaluate for us hit nothing.
+        overtime: Limits what conditions take.
         on_hit: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
         record: Has the calls of a function recorded: its code, its dotted path. None: who handles
@@ -81,6 +83,7 @@ class FunctionProbes:
         self,
         project: Project,
         guard: EvaluationGuard,
+        overtime: Overtime,
         on_hit: OnHit,
         on_failure: Callable[[str], None],
         record: Callable[[CodeType, str], None] | None = lambda _code, _path: None,
@@ -91,7 +94,13 @@ class FunctionProbes:
         self._breakpoints: dict[str, FunctionBreakpoint] = {}
         self._meanings = Meanings(project, self._breakpoints)
         self._hits = Hits(
-            project, guard, self._breakpoints, on_hit, on_failure, is_handed_all=record is None
+            project,
+            guard,
+            overtime,
+            self._breakpoints,
+            on_hit,
+            on_failure,
+            is_handed_all=record is None,
         )
         self._order = 0
         self._swapped: dict[int, _Intercepted] = {}
@@ -108,14 +117,15 @@ class FunctionProbes:
             ValueError: The name or the condition is malformed.
         """
         name = parse_function_name(asked.function_name)
-        condition = compile_condition(asked.condition) if asked.condition else None
+        if asked.condition:
+            compile_condition(asked.condition)
         known = self._breakpoints.get(asked.id)
         self._order += 1
         self._breakpoints[asked.id] = FunctionBreakpoint(
             asked.id,
             name,
             asked.behavior,
-            condition,
+            asked.condition or None,
             known.order if known else self._order,
             asked.after_behavior,
             asked.replacement,
@@ -164,11 +174,12 @@ class FunctionProbes:
         """Forget a breakpoint; unknown ids are no error."""
         self._breakpoints.pop(id, None)
         self._meanings.renew()
+        self._hits.renew(id)
 
     def disarm(self) -> None:
         """Put every original code object back."""
-        self._breakpoints.clear()
-        self._meanings.renew()
+        for id in list(self._breakpoints):
+            self.remove(id)
         self.bind()
 
     def bind(self, started: Root | None = None) -> list[Binding]:

@@ -13,6 +13,7 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
+from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING
@@ -35,6 +36,7 @@ class Hits:
     Args:
         project: Tells our own files.
         guard: Threads that evaluate for us hit nothing.
+        overtime: Limits what conditions take.
         breakpoints: All that there are, by id; changed by the owner.
         on_hit: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
@@ -51,6 +53,7 @@ class Hits:
         self,
         project: Project,
         guard: EvaluationGuard,
+        overtime: Overtime,
         breakpoints: Mapping[str, FunctionBreakpoint],
         on_hit: OnHit,
         on_failure: Callable[[str], None],
@@ -61,7 +64,7 @@ class Hits:
         self._guard = guard
         self._on_hit = on_hit
         self._breakpoints = breakpoints
-        self._conditions = Conditions(guard, on_failure)
+        self._conditions = Conditions(overtime, on_failure)
         self.narrowing = Narrowing()
         self._is_handed_all = is_handed_all
         self.governing: dict[int, FunctionBreakpoint] = {}
@@ -81,7 +84,7 @@ class Hits:
         self._acting.update(acting)
 
     def renew(self, id: str) -> None:
-        """A breakpoint has changed: its condition may fail anew."""
+        """A breakpoint has changed, or is gone: forget its condition."""
         self._conditions.forget(id)
 
     def wants(self, key: int) -> Callable[[], object]:

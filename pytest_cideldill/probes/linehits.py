@@ -6,7 +6,6 @@ of the program, takes no lock, and leaves a tuple behind.
 
 from __future__ import annotations
 
-import sys
 from _thread import get_ident
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +17,13 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill import clock
-from pytest_cideldill.capture.expressions import Expressions
-from pytest_cideldill.capture.expressions import our_statements
-from pytest_cideldill.capture.expressions import parse_truth
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
-from pytest_cideldill.capture.overtime import TIMEOUT
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.probes.conditions import Failure
+from pytest_cideldill.probes.conditions import Judge
+from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.condition import compile_condition
@@ -211,7 +209,7 @@ class Watcher:
         self.passed: Callable[[FrameType], None]
         judge = None
         if probe.asked.condition:
-            judge = _judging(probe.asked.condition, code, surroundings.overtime)
+            judge = judging(probe.asked.condition, code, surroundings.overtime)
         if probe.template is None:
             self.passed = _stopping(probe, judge, surroundings)
         else:
@@ -219,23 +217,8 @@ class Watcher:
             self.passed = _telling(probe, judge, message, surroundings)
 
 
-_Judge = Callable[[FrameType], "bool | _Failure"]
-
-
-def _judging(condition: str, code: CodeType, overtime: Overtime) -> _Judge:
-    failed = overtime.failed
-    return Expressions(
-        [parse_truth(condition)],
-        code,
-        overtime,
-        ending=our_statements("return v0"),
-        failed=lambda: _Failure(failed()),
-        late=_Failure(TIMEOUT),
-    ).value
-
-
 def _stopping(
-    probe: Probe, judge: _Judge | None, surroundings: Surroundings
+    probe: Probe, judge: Judge | None, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a breakpoint."""
     next_pass, stop, hit_count = probe.passes.next, surroundings.stop, probe.asked.hit_count
@@ -246,7 +229,7 @@ def _stopping(
         if judge is not None:
             verdict = judge(frame)
             if verdict is not True:
-                if verdict is not False and verdict.is_first(probe):
+                if type(verdict) is Failure and _is_first(probe, verdict):
                     stop(probe, frame, number, "condition_error")
                 return
         if number >= hit_count:
@@ -256,7 +239,7 @@ def _stopping(
 
 
 def _telling(
-    probe: Probe, judge: _Judge | None, message: Message, surroundings: Surroundings
+    probe: Probe, judge: Judge | None, message: Message, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
     told, add, position = surroundings.told, surroundings.add, surroundings.position
@@ -269,7 +252,7 @@ def _telling(
         if judge is not None:
             verdict = judge(frame)
             if verdict is not True:
-                if verdict is not False and verdict.is_first(probe):
+                if type(verdict) is Failure and _is_first(probe, verdict):
                     text = cut(f"<condition error: {verdict.text}>", MAX_TEXT)
                     add((told, now(), probe, position.nodeid, get_ident(), number, text))
                 return
@@ -285,18 +268,7 @@ def _telling(
     return passed
 
 
-class _Failure:
-    """A condition that raised. Its exception, if any, is being handled when this is made."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, shown: str) -> None:
-        kind = shown.removeprefix("<error: ").removesuffix(">")
-        error = sys.exc_info()[1]
-        args = _args_of(error) if error is not None and shown != TIMEOUT else ()
-        self.text = f"{kind}: {args[0]}" if args and type(args[0]) is str else kind
-
-    def is_first(self, probe: Probe) -> bool:
-        """Whether the condition of `probe` never raised before; later it just does not hold."""
-        probe.last_condition_error = self.text
-        return probe.condition_errors.next() == 1
+def _is_first(probe: Probe, failure: Failure) -> bool:
+    """Whether the condition of `probe` never raised before; later it just does not hold."""
+    probe.last_condition_error = failure.text
+    return probe.condition_errors.next() == 1

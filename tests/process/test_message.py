@@ -26,6 +26,7 @@ from typing import ClassVar
 
 import pytest
 
+from pytest_cideldill.capture import snapshot
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
@@ -480,7 +481,8 @@ def test_what_was_cut_at_once_is_the_same_as_what_is_cut_later(told: At) -> None
 PIECES = ["%", "%s", "{{", "}}", "é", "\n", "{a}", "{b!r}", "{c:>4}", "{a, b}", "{unknown}", "{c=}"]
 
 
-def test_any_mixture_is_what_an_f_string_gives(told: At) -> None:
+def test_any_mixture_is_what_an_f_string_gives(told: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "clock", SimpleNamespace(monotonic=float))  # nothing is too slow
     chooser = random.Random(5)
     a, b, c = 1.5, "b%{}", 7
     for _ in range(300):
