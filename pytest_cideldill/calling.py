@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import chain
 from itertools import islice
 from itertools import repeat
+from types import CodeType
 from typing import Any
 
 from pytest_cideldill.actions import resolve_call
@@ -35,6 +36,8 @@ from pytest_cideldill.sources.substitute import original_of
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]
 """Runs our side of a hit; see `BreakpointManager`."""
+
+_MADE = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 _PASSING = (KeyboardInterrupt, GeneratorExit)
 """What ends a run, or a generator that is closed: no outcome of a call to look at."""
@@ -121,6 +124,50 @@ class Calls:
         except Refusal as refusal:
             self._warn(f"{call.breakpoint.id}: {refusal.message}; the call was not replaced")
             return None
+
+    # --- calls that pause when they are done only -------------------------------------------
+
+    def can_watch(self, code: CodeType) -> bool:
+        """See `probes.hits.Handling`: not for generators and coroutines."""
+        return self._recording.sees(code) and not code.co_flags & _MADE
+
+    def watch(
+        self,
+        original: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        completions: Callable[[], frozenset[str]],
+        make: Callable[[], Call],
+    ) -> Any:
+        """Nothing is described before it is needed: the event source records the call."""
+        __tracebackhide__ = True
+        self._recording.watch()
+        try:
+            result = original(*args, **kwargs)
+        except _PASSING:
+            raise
+        except BaseException as error:
+            if "exception" not in completions():
+                raise
+            call = make()
+            given = self._raised(call, *self._seen(call), error)
+            if given is None:
+                raise
+            return given.value
+        if "after" not in completions():
+            return result
+        call = make()
+        return self._returned(call, *self._seen(call), result)
+
+    def _seen(self, call: Call) -> tuple[dict[str, Any], Intercepted]:
+        """A call that has just ended as it began: what the record of it holds."""
+        data = self._describe(call)
+        begun = self._recording.watched() or self._recording.begin(call.path, data, call.frame)
+        start, told = begun.start, self._lens.told
+        data["pretty_args"] = list(map(told, start.args))
+        data["pretty_kwargs"] = {name: told(value) for name, value in start.kwargs.items()}
+        data["call_id"] = self._recording.id_of(begun)
+        return data, begun
 
     # --- completion -------------------------------------------------------------------------
 

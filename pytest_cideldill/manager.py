@@ -94,7 +94,7 @@ class BreakpointManager:
         stops = Stops(lens, pauses, self.warn, lambda: self.lines.tell_passes_now())
         calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
         record = self._record if IS_FREE else None
-        handlers = (calls.handle, self.warn, record, self._unrecord)
+        handlers = (calls, self.warn, record, self._unrecord)
         self._probes = FunctionProbes(lens.project, guard, overtime, *handlers)
         self._recording = recording
         self._guard = guard

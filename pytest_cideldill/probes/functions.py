@@ -17,8 +17,8 @@ from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.hits import Handling
 from pytest_cideldill.probes.hits import Hits
-from pytest_cideldill.probes.hits import OnHit
 from pytest_cideldill.probes.meanings import Meanings
 from pytest_cideldill.probes.nesting import Nesting
 from pytest_cideldill.probes.nesting import Root
@@ -72,7 +72,7 @@ class FunctionProbes:
         project: Bare names and globs mean functions of user code only.
         guard: Threads that evaluate for us hit nothing.
         overtime: Limits what conditions take.
-        on_hit: What to do at a call that a breakpoint acts on.
+        handling: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
         record: Has the calls of a function recorded: its code, its dotted path. None: who handles
             hits records, and is handed all calls; before 3.12 a source would cost every call.
@@ -84,7 +84,7 @@ class FunctionProbes:
         project: Project,
         guard: EvaluationGuard,
         overtime: Overtime,
-        on_hit: OnHit,
+        handling: Handling,
         on_failure: Callable[[str], None],
         record: Callable[[CodeType, str], None] | None = lambda _code, _path: None,
         unrecord: Callable[[CodeType], None] = lambda _code: None,
@@ -98,7 +98,7 @@ class FunctionProbes:
             guard,
             overtime,
             self._breakpoints,
-            on_hit,
+            handling,
             on_failure,
             is_handed_all=record is None,
         )

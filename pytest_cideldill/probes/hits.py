@@ -12,6 +12,7 @@ from types import CodeType
 from types import FrameType
 from types import FunctionType
 from typing import Any
+from typing import Protocol
 
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
@@ -26,8 +27,25 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
 
-OnHit = Callable[[Call, Callable[..., Any]], Any]
-"""Called instead of the original function; calls it (or not) and gives the result."""
+
+class Handling(Protocol):
+    """What happens at a call that a breakpoint acts on; on the thread that calls."""
+
+    def handle(self, call: Call, original: Callable[..., Any]) -> Any:
+        """Called instead of the original function; calls it (or not) and gives the result."""
+
+    def can_watch(self, code: CodeType) -> bool:
+        """Whether `watch` is enough for calls that can only pause when they are done."""
+
+    def watch(
+        self,
+        original: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        completions: Callable[[], frozenset[str]],
+        make: Callable[[], Call],
+    ) -> Any:
+        """Like `handle`; `make` makes the call once it is needed."""
 
 
 class Hits:
@@ -38,7 +56,7 @@ class Hits:
         guard: Threads that evaluate for us hit nothing.
         overtime: Limits what conditions take.
         breakpoints: All that there are, by id; changed by the owner.
-        on_hit: What to do at a call that a breakpoint acts on.
+        handling: What to do at a call that a breakpoint acts on.
         on_failure: Told about a failure of our own; the call goes on untouched.
         is_handed_all: Whether calls that no breakpoint acts on are handed on too.
 
@@ -55,14 +73,14 @@ class Hits:
         guard: EvaluationGuard,
         overtime: Overtime,
         breakpoints: Mapping[str, FunctionBreakpoint],
-        on_hit: OnHit,
+        handling: Handling,
         on_failure: Callable[[str], None],
         *,
         is_handed_all: bool,
     ) -> None:
         self._project = project
         self._guard = guard
-        self._on_hit = on_hit
+        self._handling = handling
         self._breakpoints = breakpoints
         self._conditions = Conditions(overtime, on_failure)
         self.narrowing = Narrowing()
@@ -77,7 +95,7 @@ class Hits:
         acting = {
             key: each
             for key, each in self.governing.items()
-            if self._is_handed_all or each.acts(self.default) or key in self.narrowing
+            if self._is_handed_all or each.acts(self.default) or key in self.narrowing.choices
         }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)
@@ -107,6 +125,8 @@ class Hits:
             function_in: The function that runs in a trampoline's frame.
         """
 
+        handling = self._handling
+
         def on_call(
             frame: FrameType,
             original: Callable[..., Any],
@@ -124,26 +144,32 @@ class Hits:
             if function is None:
                 return PASS
             stops = governing.stops_before(self.default) or reason != "breakpoint"
-            call = Call(
-                governing,
-                path,
-                function,
-                code,
-                frame,
-                args,
-                kwargs,
-                reason if stops else None,
-                partial(self._completions, key, governing.id) if reason else frozenset,
-                partial(self._replacement, key, governing.id) if reason else str,
-            )
-            return called(code, partial(self._on_hit, call), original, self._project.is_ours)
+            completions = partial(self._completions, key, governing.id) if reason else frozenset
+
+            def make() -> Call:
+                return Call(
+                    governing,
+                    path,
+                    function,
+                    code,
+                    frame,
+                    args,
+                    kwargs,
+                    reason if stops else None,
+                    completions,
+                    partial(self._replacement, key, governing.id) if reason else str,
+                )
+
+            if not stops and not governing.replacement and handling.can_watch(code):
+                return handling.watch(original, args, kwargs, completions, make)
+            return called(code, partial(handling.handle, make()), original, self._project.is_ours)
 
         return on_call
 
     def _governor(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
         """The breakpoint that acts on a call."""
         acting = self._acting.get(key)
-        if acting is None or key not in self.narrowing:
+        if acting is None or key not in self.narrowing.choices:
             return acting
         chosen = self.narrowing.chosen(key, args)
         is_idle = chosen is None or not (self._is_handed_all or chosen.acts(self.default))
@@ -151,7 +177,9 @@ class Hits:
 
     def _now(self, key: int, id: str) -> FunctionBreakpoint | None:
         """The breakpoint that governs a function by now."""
-        return self._breakpoints.get(id) if key in self.narrowing else self.governing.get(key)
+        return (
+            self._breakpoints.get(id) if key in self.narrowing.choices else self.governing.get(key)
+        )
 
     def _completions(self, key: int, id: str) -> frozenset[str]:
         """At which completions the governing breakpoint stops now."""

@@ -20,13 +20,14 @@ _mro_of: Final = type.__dict__["__mro__"].__get__
 
 
 class Narrowing:
-    """See the module."""
+    """See the module.
+
+    Attributes:
+        choices: id(function) → whom it is governed by, for which instances; replaced whole.
+    """
 
     def __init__(self) -> None:
-        self._choices: dict[int, _Choices] = {}
-
-    def __contains__(self, key: int) -> bool:
-        return key in self._choices
+        self.choices: dict[int, _Choices] = {}
 
     def take(
         self,
@@ -45,11 +46,11 @@ class Narrowing:
             if key in governing:
                 narrow.append((None, governing[key]))
             governing[key] = max((each for _, each in narrow), key=lambda each: each.rank)
-        self._choices = choices
+        self.choices = choices
 
     def keys_of(self, id: str) -> list[int]:
         """The functions that a breakpoint governs for some instances."""
-        found = self._choices.items()
+        found = self.choices.items()
         return [key for key, narrow in found if any(each.id == id for _, each in narrow)]
 
     def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
@@ -57,7 +58,7 @@ class Narrowing:
         bases = _mro_of(type(args[0])) if args else ()
         mine = [
             each
-            for only, each in self._choices.get(key, ())
+            for only, each in self.choices.get(key, ())
             if only is None or any(base is only() for base in bases)
         ]
         return max(mine, key=lambda each: each.rank, default=None)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import count
 from types import CodeType
@@ -23,11 +22,9 @@ from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import Parameters
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.clock import monotonic
 from pytest_cideldill.clock import ticking
-from pytest_cideldill.clock import wall_at
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import NUMBER
 from pytest_cideldill.probes.begun import PARENT
@@ -37,6 +34,7 @@ from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.begun import current
 from pytest_cideldill.probes.begun import expected_in
 from pytest_cideldill.probes.begun import start_of
+from pytest_cideldill.probes.calltelling import CallTelling
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
@@ -74,24 +72,25 @@ class Recording:
         prefix: str = "r0.main",
         objects: Objects | None = None,
     ) -> None:
-        self._objects = objects
+        self._telling = CallTelling(lens, prefix, objects)
         self._patterns = tuple(patterns)
         self._lens = lens
         self._add = add
         self._position = position
-        self._prefix = prefix
         self._chosen: set[int] = set()
         self._seen: set[int] = set()
         # Bound once, for the hot path.
         self._freeze = None if objects is None else objects.freeze
         self._keep = lens.keep
-        self._tell = self.told
+        self._tell = self._telling.told
         self._next_number = count(1).__next__
         # All that run, by number. Single items are set and popped: atomic.
         self._running: dict[int, Begun] = {}
         self._told_running: set[int] = set()  # or told and changed
         # Thread → the calls that it is about to make, which have a number already.
         self._announced: dict[int, list[tuple[CodeType, Intercepted]]] = {}
+        # Thread that makes calls which may pause when they are done → the last one that ended.
+        self._watched: dict[int, Begun | None] = {}
         self._ours: dict[str, bool] = {}  # file → whether it is one of ours
 
     @property
@@ -162,6 +161,19 @@ class Recording:
         expected.append((code, begun))
         del expected[:-_MOST_ANNOUNCED]  # of generators that never start
 
+    def watch(self) -> None:
+        """Remember on this thread which call ended last, from now on."""
+        self._watched.setdefault(get_ident(), None)
+
+    def watched(self) -> Intercepted | None:
+        """The call that ended last on this thread, if the event source told it."""
+        begun = self._watched.get(get_ident())
+        if type(begun) is not tuple:
+            return begun  # type: ignore[return-value]
+        seen = Intercepted(start_of(begun))
+        seen.frozen = seen.start.frozen
+        return seen
+
     def end(self, begun: Intercepted, result: object, error: BaseException | None) -> None:
         """An intercepted call ended; unless the event source has told it already."""
         if self._running.pop(begun.start.number, None) is not None:
@@ -198,7 +210,7 @@ class Recording:
 
     def id_of(self, begun: Intercepted) -> str:
         """The contract's `call_id`."""
-        return f"{self._prefix}.c{begun.start.number}"
+        return self._telling.id_of(begun.start.number)
 
     def _starting(self, code: CodeType, name: str) -> OnStart:
         parameters = Parameters(code, self._lens)
@@ -235,12 +247,15 @@ class Recording:
 
     def _ending(self, code: CodeType) -> OnEnd:
         generates = code.co_flags & _GENERATES
-        running, finish, set_current = self._running, self._finish, current.set
+        running, watched = self._running, self._watched
+        finish, set_current = self._finish, current.set
         add, tell, keep, freeze, now = self._add, self._tell, self._keep, self._freeze, ticking()
 
         def on_end(
             begun: Any, _frame: FrameType, result: object, error: BaseException | None
         ) -> None:
+            if watched and (ident := get_ident()) in watched:
+                watched[ident] = begun
             start = begun if type(begun) is tuple else begun.start
             running.pop(start[NUMBER], None)
             if not generates:
@@ -275,70 +290,6 @@ class Recording:
         else:
             told = raised(error, self._lens)
             self._add((self._tell, begun, "exception", ended, None, told, None))
-
-    # --- on the I/O thread ------------------------------------------------------------------
-
-    def told(self, row: Row) -> dict[str, Any]:
-        """An event of type `call` (contract, section 2, Records) from a row.
-
-        A row is `(told, begun, status, moment of its end, kept result, exception, frozen result)`.
-        A call that was told as running is told again, under its id, when it ended.
-        """
-        _, begun, status, ended, result, exception, frozen = row
-        start, show = start_of(begun), self._lens.told
-        began_at = wall_at(start.began)
-        values: dict[str, Any] = {
-            "type": "call",
-            "ts": began_at,
-            "call_id": f"{self._prefix}.c{start.number}",
-            "method_name": start.name.rpartition(".")[2],
-            "qualified_name": start.name,
-            "status": status,
-            "pretty_args": list(map(show, start.args)),
-            "pretty_kwargs": {name: show(value) for name, value in start.kwargs.items()},
-            "started_at": began_at,
-            "completed_at": None if ended is None else wall_at(ended),
-            "parent_id": None if start.parent is None else f"{self._prefix}.c{start.parent}",
-            "nodeid": start.nodeid,
-            "thread": start.thread,
-            "call_site": self._site(start),
-        }
-        arguments = start.frozen
-        if type(begun) is Intercepted:
-            arguments = begun.frozen
-            altered = {"altered": begun.altered, "replaced_by": begun.replaced_by}
-            values |= {name: value for name, value in altered.items() if value is not None}
-        values["cids"] = self._cids(arguments, frozen)
-        if status == "success":
-            values["pretty_result"] = show(result)
-        if isinstance(path := start.name, DottedPath):
-            values["defined_in"] = [path.module, self._lens.project.relative(path.file)]
-        if exception is not None:
-            message = self._lens.text(exception["message"])
-            values["exception"] = {**exception, "message": message}
-        return values
-
-    def _cids(
-        self, arguments: tuple[Sequence[Frozen], Mapping[str, Frozen]], result: Frozen | None
-    ) -> dict[str, Any] | None:
-        if self._objects is None:
-            return None
-        identify = self._objects.identify
-        args, kwargs = arguments
-        return {
-            "args": [identify(each).cid for each in args],
-            "kwargs": {name: identify(each).cid for name, each in kwargs.items()},
-            "result": None if result is None else identify(result).cid,
-        }
-
-    def _site(self, start: Start) -> dict[str, Any] | None:
-        if start.caller is None:
-            return None
-        code, place = start.caller
-        for first, end, line in code.co_lines():
-            if first <= place < end:
-                return {"file": self._lens.project.relative(code.co_filename), "line": line}
-        return None
 
 
 def _functions_in(root: CodeType) -> Iterator[CodeType]:

@@ -106,7 +106,8 @@ def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def is_trampoline(code: CodeType) -> bool:
     """Whether `code` is one of our trampolines, which carry the user's file name and line."""
-    return _receiver_of(code) is not None
+    consts = code.co_consts  # not `_receiver_of`: asked for each recorded call
+    return bool(consts) and type(consts[-1]) in _RECEIVERS
 
 
 def original_code(code: CodeType) -> CodeType:

@@ -20,6 +20,8 @@ import pytest
 
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.probes import nesting
+from pytest_cideldill.wire import Recorded
+from pytest_cideldill.wire import SetDefaultBehavior
 from pytest_cideldill.wire import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
@@ -366,3 +368,27 @@ def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
     process.add(f"{TILLS}:Till.ring_up", id="fn-2")
     for call in (lambda: taken(1), partial, lambda: bound(1)):
         process.stops(call)
+
+
+def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
+    """Plan: the arguments of a call are those that it was made with, whatever it does to them."""
+
+    def spoil(items: list[int], *, limit: int) -> int:
+        items.clear()
+        raise ValueError(limit)
+
+    process.manager.apply(SetDefaultBehavior("exception"))
+    process.add("spoil", "go")
+    running = process.call(lambda: spoil([1, 2], limit=7))
+    pause = process.stop()
+    assert (pause["phase"], pause["call_data"]["pretty_args"]) == ("exception", ["[1, 2]"])
+    assert pause["call_data"]["pretty_kwargs"] == {"limit": "7"}
+    assert pause["call_data"]["call_id"]
+    process.resume(pause["id"], "skip", fake_result=3)
+    assert running.result() == 3
+    told = [
+        row for event in process.rows.take() if isinstance(event, Recorded) for row in event.rows
+    ]
+    mine = [row for row in told if row["call_id"] == pause["call_data"]["call_id"]]
+    assert [row["status"] for row in mine] == ["exception", "success"]
+    assert mine[-1]["altered"] == "result"
