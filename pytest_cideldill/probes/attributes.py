@@ -278,6 +278,8 @@ def _walk(module: ModuleType, parts: list[str]) -> _Place | None:
         if number == len(parts):
             return _Place(owner, part, ".".join(path), value)
         owner = value
+        if is_kind(owner, ModuleType):  # `shop.math.sqrt` is `math.sqrt`
+            path = [str(_names_of(owner).get("__name__"))]
     return None
 
 
