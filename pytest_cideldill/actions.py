@@ -27,6 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "before": ("continue", "skip", "raise", "replace"),
     "after": ("continue", "skip", "raise"),
     "exception": ("continue", "skip", "raise"),
+    "raise": ("continue", "raise"),
     "line": ("continue", "raise"),
     "post_mortem": ("continue",),
 }
@@ -145,13 +146,16 @@ def resolve_completion(
     return Resolution()
 
 
-def resolve_line(command: Resume, frame: FrameType) -> Resolution:
-    """How a program that is stopped at a line goes on; the value is the exception to raise.
+def resolve_line(command: Resume, frame: FrameType, phase: str = "line") -> Resolution:
+    """How a program that is stopped at a line, or at a raise, goes on.
+
+    Returns:
+        A resolution whose value is the exception to raise.
 
     Raises:
         Refusal: `invalid_action`, `invalid_arguments` or `invalid_exception_type`.
     """
-    if check_action("line", command) == "raise":
+    if check_action(phase, command) == "raise":
         return Resolution("raise", value=make_exception(command, frame))
     return Resolution()
 

@@ -26,6 +26,7 @@ from pytest_cideldill.looking import Looking
 from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.pausing import internal_error
+from pytest_cideldill.probes.classes import exception_breakpoint
 from pytest_cideldill.probes.discovery import IS_FREE
 from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.functions import FunctionProbes
@@ -33,10 +34,12 @@ from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import line_breakpoint
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
+from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import check_replacement
 from pytest_cideldill.stopping import Stops
 from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
@@ -104,11 +107,14 @@ class BreakpointManager:
         self.lines = LineProbes(
             lens.project, surroundings, lambda: self._discovery.source, self._on_line_bound
         )
+        at_raise = (stops.at_raise, stops.at_uncaught)
+        self.raises = RaiseProbes(lens.project, guard, *at_raise, self._send)
         self._discovery = Discovery(
             lens.project,
             guard,
             recording,
             self.lines,
+            self.raises,
             *(self._probes.mean_any_in, self._probes.mean_any_of),
             lambda started: self.bind(started, wait=False),
             self.warn,
@@ -142,6 +148,8 @@ class BreakpointManager:
                 self.bind()
             case AddLine():
                 self.pauses.reply(command.request, self._add_line(command))
+            case AddException():
+                self.pauses.reply(command.request, self._add_exception(command))
             case RemoveBreakpoint():
                 self.pauses.reply(command.request, self._remove(command))
             case Resume():
@@ -214,10 +222,19 @@ class BreakpointManager:
         bound = self._told[asked.id] = self.lines.bound(asked.id)
         return _plain(bound)
 
+    def _add_exception(self, command: AddException) -> dict[str, Any]:
+        if self._passive:
+            return _plain(Bound(command.id, [], verified=False))
+        with self._lock:
+            bound = self.raises.want(exception_breakpoint(command))
+        self._want_events()
+        return _plain(bound)
+
     def _remove(self, command: RemoveBreakpoint) -> dict[str, Any]:
         with self._lock:
             self._probes.remove(command.id)
             self.lines.remove(command.id)
+            self.raises.remove(command.id)
             self._told.pop(command.id, None)
         self.bind()
         return {"removed": True}
@@ -263,6 +280,8 @@ class BreakpointManager:
 
     def bind_new(self) -> None:
         """`bind` when breakpoints exist and modules were imported since the last look."""
+        with self._lock:
+            self.raises.refresh()
         self._discovery.refresh()
         if self._told and len(sys.modules) != self._modules:
             self.bind()
@@ -276,6 +295,7 @@ class BreakpointManager:
         with self._lock:
             self._probes.disarm()
             self.lines.disarm()
+            self.raises.disarm()
         self._guard.pin(False)
         self._overtime.close()
 
@@ -310,6 +330,7 @@ class BreakpointManager:
         self._keeping.forget()
         self._probes.disarm()
         self.lines.disarm()
+        self.raises.disarm()
 
     def _on_line_bound(self, id: str) -> None:
         self._tell([self.lines.bound(id)])

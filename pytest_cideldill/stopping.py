@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FrameType
+from types import TracebackType
 
 from pytest_cideldill.actions import resolve_line
+from pytest_cideldill.capture.autopsy import Place
+from pytest_cideldill.capture.autopsy import autopsy
+from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.causes import inner_exceptions
+from pytest_cideldill.capture.frames import notice_secrets_behind
+from pytest_cideldill.capture.frames import visible_places
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Deliberate
+from pytest_cideldill.wire import Resume
 
 
 class Stops:
@@ -48,6 +57,32 @@ class Stops:
         if resolution.action == "raise":
             raise Deliberate(resolution.value)
 
+    def at_raise(
+        self, probe: RaiseProbe, frame: FrameType, error: BaseException, traceback: TracebackType
+    ) -> None:
+        """An exception that is raised in `frame`, or in code that it called."""
+        __tracebackhide__ = True
+        places = visible_places(traceback.tb_next, self._lens.project)
+        places += self._stack(frame)
+        resolution = self.as_guest(
+            lambda: self._pause_with(
+                "raise", probe, error, places, lambda command: resolve_line(command, frame, "raise")
+            )
+        )
+        if resolution.action == "raise":
+            raise Deliberate(resolution.value)
+
+    def at_uncaught(
+        self,
+        probe: RaiseProbe,
+        frame: FrameType,
+        error: BaseException,
+        traceback: TracebackType | None,
+    ) -> None:
+        """An exception that nobody catches, outside of a test; `frame` is where that shows."""
+        places = visible_places(traceback, self._lens.project) or self._stack(frame)
+        self.as_guest(lambda: self._pause_with("post_mortem", probe, error, places))
+
     def as_guest(self, stop: Callable[[], Resolution]) -> Resolution:
         """Run our side of a hit: a failure of our own is told once, and the test goes on.
 
@@ -60,6 +95,35 @@ class Stops:
                 raise
             self._warn(f"the debugger failed at a hit, and the test went on: {error!r}")
             return Resolution(by="stop")
+
+    def _stack(self, frame: FrameType) -> list[Place]:
+        return [(each, each.f_lineno) for each in visible_stack(frame, self._lens.project)]
+
+    def _pause_with(
+        self,
+        phase: str,
+        probe: RaiseProbe,
+        error: BaseException,
+        places: list[Place],
+        resolve: Callable[[Resume], Resolution] | None = None,
+    ) -> Resolution:
+        """Pause with an exception that an exception breakpoint means."""
+        notice_secrets_behind(error, self._lens)
+        exception = raised(error, self._lens) | inner_exceptions(error, self._lens)
+        return self._pauses.pause(
+            phase,
+            "exception",
+            [frame for frame, _ in places],
+            {
+                "breakpoint_id": probe.asked.id,
+                "hit_count": probe.hits.value,
+                "exception": exception,
+                "autopsy": autopsy(exception, places, self._lens),
+            },
+            None if resolve is None else lambda command, _pause: resolve(command),
+            lines=[line for _, line in places],
+            names={"__exception__": error},
+        )
 
     def _pause_at_line(
         self, probe: Probe, frame: FrameType, number: int, reason: str

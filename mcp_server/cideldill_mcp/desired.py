@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field
 
+from pytest_cideldill.syntax.exceptions import builtin_exception
 from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
@@ -23,8 +25,20 @@ PENDING = "not bound yet: no test process has loaded such a function; it is boun
 
 PENDING_LINE = "not bound yet: no test process has run this file; it is bound when one does"
 
+PENDING_CLASS = "not bound yet: no test process has such a class; it is bound when one has"
+
 SOURCES = "sources"
 """Stands for a worker: what the sources say while no process is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What one process counted: see `probes.linehits.Probe`."""
+
+    passes: int = 0
+    sent: int = 0
+    condition_errors: int = 0
+    last_condition_error: str | None = None
 
 
 @dataclass(slots=True)
@@ -33,12 +47,14 @@ class Breakpoint(ABC):
 
     Attributes:
         bound: Worker → what it is bound to there, in the current run.
+        passes: Worker → `LinesPassed` of the current run; of functions nothing is told.
     """
 
     id: str
     condition: str | None = None
     enabled: bool = True
     bound: dict[str, Bound] = field(default_factory=dict)
+    passes: dict[str, Passes] = field(default_factory=dict)
 
     pending = PENDING
 
@@ -71,6 +87,12 @@ class Breakpoint(ABC):
     def begin_run(self) -> None:
         """A new run binds it, and counts, anew."""
         self.bound.clear()
+        self.passes.clear()
+
+    @property
+    def hits(self) -> int:
+        """Passes in all processes of the current run."""
+        return sum(each.passes for each in self.passes.values())
 
     @abstractmethod
     def command(self, request: int) -> Command:
@@ -105,16 +127,6 @@ class FunctionBreakpoint(Breakpoint):
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """What one process counted: see `probes.linehits.Probe`."""
-
-    passes: int = 0
-    sent: int = 0
-    condition_errors: int = 0
-    last_condition_error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
     """A line that has code, as `syntax.helper` answers it.
 
@@ -135,18 +147,13 @@ class Place:
 
 @dataclass(slots=True, kw_only=True)
 class LineBreakpoint(Breakpoint):
-    """A breakpoint on a line or, with a message, a tracepoint.
-
-    Attributes:
-        passes: Worker → `LinesPassed` of the current run.
-    """
+    """A breakpoint on a line or, with a message, a tracepoint."""
 
     place: Place
     hit_count: int = 1
     log_message: str | None = None
     multiple: int = 0
     max_notifications: int = 0
-    passes: dict[str, Passes] = field(default_factory=dict)
 
     pending = PENDING_LINE
 
@@ -154,16 +161,6 @@ class LineBreakpoint(Breakpoint):
     def type(self) -> str:
         """`blocking | tracepoint`."""
         return "blocking" if self.log_message is None else "tracepoint"
-
-    @property
-    def hits(self) -> int:
-        """Passes in all processes of the current run."""
-        return sum(each.passes for each in self.passes.values())
-
-    def begin_run(self) -> None:
-        """See `Breakpoint`."""
-        self.bound.clear()
-        self.passes.clear()
 
     def command(self, request: int) -> Command:
         """See `Breakpoint`."""
@@ -178,6 +175,44 @@ class LineBreakpoint(Breakpoint):
             message=self.log_message,
             multiple=self.multiple,
             max_notifications=self.max_notifications,
+            enabled=self.enabled,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExceptionBreakpoint(Breakpoint):
+    """A breakpoint on exceptions of a class; see `probes.classes.ExceptionBreakpoint`."""
+
+    exception_type: str
+    first_chance: bool = True
+    second_chance: bool = True
+    include_subtypes: bool = True
+    scope: str = "user"
+
+    pending = PENDING_CLASS
+
+    def __post_init__(self) -> None:
+        self._foresee()
+
+    def begin_run(self) -> None:
+        """See `Breakpoint`."""
+        Breakpoint.begin_run(self)
+        self._foresee()
+
+    def _foresee(self) -> None:
+        if builtin_exception(self.exception_type) is not None:
+            self.bound[SOURCES] = Bound(self.id, [self.exception_type], verified=True)
+
+    def command(self, request: int) -> Command:
+        """See `Breakpoint`."""
+        return AddException(
+            request,
+            self.id,
+            self.exception_type,
+            first_chance=self.first_chance,
+            second_chance=self.second_chance,
+            include_subtypes=self.include_subtypes,
+            scope=self.scope,
             enabled=self.enabled,
         )
 
@@ -252,6 +287,27 @@ class Desired:
         self._known[added.id] = added
         return added
 
+    def add_exception(
+        self,
+        exception_type: str,
+        *,
+        first_chance: bool,
+        second_chance: bool,
+        include_subtypes: bool,
+        scope: str,
+    ) -> ExceptionBreakpoint:
+        """Add a breakpoint on exceptions of a class."""
+        added = ExceptionBreakpoint(
+            f"ex-{next(self._numbers)}",
+            exception_type=exception_type,
+            first_chance=first_chance,
+            second_chance=second_chance,
+            include_subtypes=include_subtypes,
+            scope=scope,
+        )
+        self._known[added.id] = added
+        return added
+
     def named(self, function_name: str) -> FunctionBreakpoint | None:
         """The breakpoint of exactly this name."""
         return next((each for each in self.functions if each.function_name == function_name), None)
@@ -275,8 +331,8 @@ class Desired:
             each.begin_run()
 
     def note_passes(self, worker: str, passed: LinesPassed) -> None:
-        """A process told how often lines were passed."""
+        """A process told how often lines were passed, or exceptions stopped."""
         for id, passes in passed.passes.items():
             known = self._known.get(id)
-            if isinstance(known, LineBreakpoint):
+            if known is not None:
                 known.passes[worker] = Passes(**passes)

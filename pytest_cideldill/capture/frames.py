@@ -56,8 +56,12 @@ def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
 
 def visible_traceback(error: BaseException, project: Project) -> list[tuple[FrameType, int]]:
     """`(frame, line)` of an exception's traceback without our frames, innermost first."""
+    return visible_places(_traceback_of(error), project)
+
+
+def visible_places(place: TracebackType | None, project: Project) -> list[tuple[FrameType, int]]:
+    """The same of a traceback."""
     places = []
-    place = _traceback_of(error)
     while place is not None:
         if not project.is_ours(place.tb_frame.f_code.co_filename):
             places.append((place.tb_frame, place.tb_lineno))

@@ -19,6 +19,7 @@ from typing import Any
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
+from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Handlers
@@ -45,6 +46,7 @@ class Discovery:
         guard: Threads that evaluate for us see nothing.
         recording: Offered every module before it runs.
         lines: Offered all code before it runs; told the lines that are passed.
+        raises: Told the exceptions that are raised.
         means_any: Whether a breakpoint may mean a function inside a code object.
         means_in: Whether a breakpoint may mean what is in a module of this name.
         bind: Binds breakpoints now, those in code that starts or all.
@@ -57,6 +59,7 @@ class Discovery:
         guard: EvaluationGuard,
         recording: Recording,
         lines: LineProbes,
+        raises: RaiseProbes,
         means_any: Callable[[CodeType, str], bool],
         means_in: Callable[[str], bool],
         bind: Callable[[Root | None], None],
@@ -64,6 +67,7 @@ class Discovery:
     ) -> None:
         self._recording = recording
         self._lines = lines
+        self._raises = raises
         self._means_any = means_any
         self._means_in = means_in
         self._bind = bind
@@ -128,13 +132,14 @@ class Discovery:
                 self._lock.release()
 
     def _update(self) -> None:
-        if self._is_closed or not (self._wanted or self._source):
+        if self._is_closed or not (self._wanted or self._raises.raises or self._source):
             return
         if self._source is None:
             source = self._source = open_source(self._handlers)
             if self._is_closed:
                 source.close()
         self._source.discover(self._wanted)
+        self._source.watch_raises(self._raises.raises)
         if self._sees_loads != self._imports:
             self._sees_loads = self._imports
             if self._imports:
@@ -151,6 +156,8 @@ class Discovery:
             lost.append("calls are not recorded")
         if self._lines.are_any:
             lost.append("lines are not watched")
+        if self._raises.raises:
+            lost.append("exceptions stop only when they escape")
         return " and ".join(lost)
 
     def _look_back(self, source: Source) -> None:

@@ -15,6 +15,7 @@ from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.autopsy import describe_exception
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.traceback import crash_message
 from pytest_cideldill.run.traceback import visible_places
@@ -36,6 +37,7 @@ class PostMortem:
 
     def __init__(self, manager: BreakpointManager) -> None:
         self.manager = manager
+        self._of_fixture: BaseException | None = None
 
     @guest
     def pytest_exception_interact(
@@ -44,24 +46,39 @@ class PostMortem:
         call: pytest.CallInfo[Any],
         report: pytest.CollectReport | pytest.TestReport,
     ) -> None:
-        """Pause with the autopsy of the failure."""
-        phases = PHASES[self.manager.pauses.pause_on]
-        if not isinstance(report, pytest.TestReport) or report.when not in phases:
+        """Pause with the autopsy of the failure, if failures or this exception are to pause."""
+        if not isinstance(report, pytest.TestReport) or not isinstance(node, pytest.Item):
             return
-        if call.excinfo is None or not isinstance(node, pytest.Item):
+        if call.excinfo is None:
+            return
+        probe = self._second_chance(call.excinfo.value, report)
+        is_wanted = report.when in PHASES[self.manager.pauses.pause_on]
+        if not is_wanted and probe is None:
             return
         lens = self.manager.lens
         places = visible_places(call.excinfo, lens.project)
         exception = describe_exception(call.excinfo.value, crash_message(report), lens)
-        details = {
+        details: dict[str, Any] = {
             "exception": exception,
             "autopsy": autopsy(exception, places, lens)
             | _surroundings(node, lens)
             | _output(report, lens),
         }
+        if probe is not None:
+            details |= {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
+        reason = "test_failure" if is_wanted else "exception"
         frames = [frame for frame, _ in places]
         lines = [line for _, line in places]
-        self.manager.pauses.pause("post_mortem", "test_failure", frames, details, lines=lines)
+        names = {"__exception__": call.excinfo.value}
+        self.manager.pauses.pause("post_mortem", reason, frames, details, lines=lines, names=names)
+
+    def _second_chance(self, error: BaseException, report: pytest.TestReport) -> RaiseProbe | None:
+        """The exception breakpoint that stops here.
+
+        A fixture that failed is not made again: all its tests fail by the same exception.
+        """
+        told, self._of_fixture = self._of_fixture, error if report.when == "setup" else None
+        return None if error is told else self.manager.raises.escaped(error)
 
 
 def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:

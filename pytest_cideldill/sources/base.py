@@ -10,6 +10,7 @@ from abc import ABC
 from abc import abstractmethod
 from types import CodeType
 from types import FrameType
+from types import TracebackType
 
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
@@ -19,6 +20,7 @@ from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
+from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.events import Seen
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import running_frames
@@ -26,6 +28,10 @@ from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.locals import keeps_snapshot
 from pytest_cideldill.sources.passes import repeats
 from pytest_cideldill.syntax.codes import lines_of
+
+# Not the attributes: a class may define its own.
+_with_traceback = BaseException.with_traceback
+_set_context = BaseException.__dict__["__context__"].__set__
 
 
 class BaseSource(ABC):
@@ -49,6 +55,8 @@ class BaseSource(ABC):
         # Code whose end is told.
         self._ends: dict[int, CodeType] = {}
         self._seen = Seen()
+        # Replaced whole.
+        self._raises: Raises | None = None
 
     # --- how it comes true ------------------------------------------------------------------
 
@@ -107,6 +115,12 @@ class BaseSource(ABC):
         if self._calls.stop(code):
             self._arm(code)
 
+    def watch_raises(self, raises: Raises | None) -> None:
+        """See `Source`."""
+        if not self._closed and raises is not self._raises:
+            self._raises = raises
+            self._update()
+
     def refresh(self) -> bool:
         """See `Source`."""
         return False
@@ -119,6 +133,7 @@ class BaseSource(ABC):
         self._discovering = False
         self._lines.clear()
         self._ends.clear()
+        self._raises = None
         self._calls.clear()
         self._release()
 
@@ -167,6 +182,43 @@ class BaseSource(ABC):
         else:
             return
         raise error
+
+    def _tell_raise(
+        self, frame: FrameType, error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        """An exception passes a frame; the classes that are not wanted were left out."""
+        __tracebackhide__ = True
+        raises = self._raises
+        if raises is None or self._is_quiet():
+            return
+        # The StopIteration that ends a `for` loop does not have its frame.
+        if traceback is None or traceback.tb_frame is not frame:
+            return
+        try:
+            if raises.in_file(frame.f_code.co_filename) and not is_trampoline(frame.f_code):
+                raises.tell(frame, error, traceback)
+        except Deliberate as wanted:
+            instead = wanted.error
+        except BaseException as failure:
+            if self._judge_raises(failure, frame.f_code):
+                raise
+            return
+        else:
+            return
+        # For the interpreter the frame has raised already: it would be missing in the traceback.
+        place = TracebackType(None, frame, traceback.tb_lasti, traceback.tb_lineno)
+        try:
+            raise _with_traceback(instead, place)
+        finally:
+            # Set here, as `raise` puts there what is being handled.
+            _set_context(instead, error)
+
+    def _judge_raises(self, failure: BaseException, code: CodeType) -> bool:
+        """Whether an exception that left a handler of raises belongs to the program."""
+        verdict = self._border.judge(failure, "looking at an exception", code)
+        if verdict is Verdict.BUG:
+            self.watch_raises(None)
+        return verdict is Verdict.FOREIGN
 
     def _drop_line(self, code: CodeType, line: int) -> None:
         """Not disarmed, which could race with a command: its events just mean nothing any more."""

@@ -21,6 +21,7 @@ from types import CoroutineType
 from types import FrameType
 from types import FunctionType
 from types import GeneratorType
+from types import TracebackType
 from typing import Any
 from typing import Protocol
 
@@ -60,12 +61,29 @@ OnEnd = Callable[[object, FrameType, object, BaseException | None], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Raises:
+    """Which raised exceptions are told; all of it runs no code of the program.
+
+    Attributes:
+        wants: By their class; asked for every exception that is raised anywhere: it must be fast.
+        in_file: By the `co_filename` of the frame.
+        tell: `(frame, error, traceback)`, once for each frame that an exception passes, from the
+            one where it was raised outwards. The traceback begins at that frame.
+    """
+
+    wants: Callable[[type], object]
+    in_file: Callable[[str], bool]
+    tell: Callable[[FrameType, BaseException, TracebackType], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Handlers:
     """What the consumer of a source does with events; called on the thread of the program.
 
     An exception that starts in a handler, or below it in the standard library, disarms what it was
     called for and is told once through `on_failure`. Everything else passes into the program:
-    Ctrl-C, what signal handlers raise, and what a handler of lines or calls wraps in `Deliberate`.
+    Ctrl-C, what signal handlers raise, and what a handler of lines, calls or raises wraps in
+    `Deliberate`.
 
     Attributes:
         on_code: `(code, frame)`: a code object that starts or runs while `Source.discover` is on.
@@ -95,7 +113,8 @@ class Source(Protocol):
     Differences: a loop written on one line passes once with `sys.monitoring`, once per round with
     `sys.settrace`. An exception that leaves a handler blinds `sys.settrace` on its thread until the
     next call or return there; at the recursion limit, or when a signal handler raises as a handler
-    begins, until `refresh`.
+    begins, until `refresh`. While raises are told, an exception that is raised in the last frame
+    below the recursion limit becomes a RecursionError.
     """
 
     def discover(self, wanted: bool) -> None:
@@ -138,6 +157,15 @@ class Source(Protocol):
 
     def stop_recording(self, code: CodeType) -> None:
         """Tell no more calls; the ends of those under way are not told."""
+
+    def watch_raises(self, raises: Raises | None) -> None:
+        """Tell exceptions that are raised, in Python or C; None: no more.
+
+        Not told: what is raised again as it is (`raise`, `finally`), and the ends of `for` loops.
+
+        Raises:
+            SourceUnavailable: As `discover`.
+        """
 
     def refresh(self) -> bool:
         """Arm again where a program removed us (3.11); cheap, meant for the start of a test.

@@ -1,7 +1,8 @@
 """Events from `sys.monitoring`, 3.12 and later. Callbacks run on the thread of the program.
 
 One tool id discovers code: a global PY_START that disables itself at each code object. The other
-watches: local events on single code objects, which cost nothing anywhere else.
+watches: local events on single code objects, which cost nothing anywhere else; raises, which are
+global only.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _START: Final = _monitoring.events.PY_START
 _RETURN: Final = _monitoring.events.PY_RETURN
 _UNWIND: Final = _monitoring.events.PY_UNWIND
 _LINE: Final = _monitoring.events.LINE
+_RAISE: Final = _monitoring.events.RAISE
+
+# Not the attribute: a class may define its own.
+_traceback_of: Final = BaseException.__dict__["__traceback__"].__get__
 
 # Bound at import: a program may patch `sys`.
 _getframe: Final = sys._getframe
@@ -54,6 +59,7 @@ class MonitoringSource(BaseSource):
         register(self._probe, _RETURN, self._on_return)
         register(self._probe, _UNWIND, self._on_unwind)
         register(self._probe, _LINE, self._on_line)
+        register(self._probe, _RAISE, self._on_raise)
 
     def _release(self) -> None:
         for code in self._armed.copy().values():
@@ -61,7 +67,7 @@ class MonitoringSource(BaseSource):
         self._update()
         # Freeing an id leaves its callbacks and events to the next owner: they go first.
         for tool in {self._discovery, self._probe}:
-            for event in (_START, _RETURN, _UNWIND, _LINE):
+            for event in (_START, _RETURN, _UNWIND, _LINE, _RAISE):
                 _monitoring.register_callback(tool, event, None)
             _monitoring.free_tool_id(tool)
 
@@ -119,7 +125,8 @@ class MonitoringSource(BaseSource):
         while True:
             wanted = {self._discovery: _START if self._discovering else 0}
             unwind = _UNWIND if self._recorders and not self._closed else 0
-            wanted[self._probe] = wanted.get(self._probe, 0) | unwind
+            raises = _RAISE if self._raises is not None else 0
+            wanted[self._probe] = wanted.get(self._probe, 0) | unwind | raises
             # Only what differs: each setting uses up one of 2**24 versions of the process.
             if all(_monitoring.get_events(tool) == events for tool, events in wanted.items()):
                 return
@@ -173,6 +180,18 @@ class MonitoringSource(BaseSource):
         if not repeated or frame.f_lasti not in repeated:
             self._hit(frame, line)
         return None
+
+    def _on_raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
+        __tracebackhide__ = True
+        raises = self._raises
+        try:
+            if raises is None or not raises.wants(type(error)):
+                return
+        except BaseException as failure:
+            if self._judge_raises(failure, code):
+                raise
+            return
+        self._tell_raise(_getframe(1), error, _traceback_of(error))
 
 
 def _claim() -> tuple[int, int]:

@@ -10,10 +10,12 @@ import sys
 from _thread import allocate_lock
 from types import CodeType
 from types import FrameType
+from types import TracebackType
 from typing import Any
 
 from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.events import Handlers
+from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.installer import Installer
 from pytest_cideldill.sources.locals import refresh
@@ -21,6 +23,7 @@ from pytest_cideldill.sources.shapes import RETURN
 from pytest_cideldill.sources.shapes import Raised
 from pytest_cideldill.sources.shapes import Shape
 
+_set_traceback = BaseException.__dict__["__traceback__"].__set__
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
@@ -59,10 +62,18 @@ class TracingSource(BaseSource):
         self.close()
         self._release()
 
+    def watch_raises(self, raises: Raises | None) -> None:
+        """See `Source`."""
+        super().watch_raises(raises)
+        for frame in running_frames() if raises is not None else ():
+            if frame.f_trace is None and self._may_raise(frame):
+                self._installer.trace_frame(frame)
+                frame.f_trace_lines = False
+
     # --- arming -----------------------------------------------------------------------------
 
     def _is_wanted(self) -> bool:
-        wanted = self._discovering or self._lines or self._recorders
+        wanted = self._discovering or self._lines or self._recorders or self._raises
         return bool(wanted) and not self._closed
 
     def _arm(self, code: CodeType) -> None:
@@ -111,13 +122,18 @@ class TracingSource(BaseSource):
             elif not self._installer.is_installed:
                 self._installer.leave(self._trace_call)
                 return None
-            if key not in self._kept:
-                return None
-            if key in self._recorders:
-                self._entered(key, frame)
-                frame.f_trace_lines = self._needs_lines(key, frame)
+            if key in self._kept:
+                if key in self._recorders:
+                    self._entered(key, frame)
+                    frame.f_trace_lines = self._needs_lines(key, frame)
+                    return self._trace_frame
+                if key in self._lines or key in self._ends:
+                    frame.f_trace_lines = True  # a generator may have gone on without
+                    return self._trace_frame
+            if self._may_raise(frame):
+                frame.f_trace_lines = False
                 return self._trace_frame
-            return self._trace_frame if key in self._lines or key in self._ends else None
+            return None
         except BaseException:
             self._installer.survive(frame)
             raise
@@ -138,14 +154,17 @@ class TracingSource(BaseSource):
                     self._passed(lines, frame)
             elif event == "return":
                 self._left(key, frame, arg)
-            elif event == "exception" and key in self._recorders:
-                self._raises(frame, arg[1])
-                frame.f_trace_lines = True  # they tell when it is handled
+            elif event == "exception":
+                if self._raises is not None:
+                    self._passes_raise(frame, *arg)
+                if key in self._recorders:
+                    self._noted(frame, arg[1])
+                    frame.f_trace_lines = True  # they tell when it is handled
             return self._trace_frame
         except BaseException as error:
-            if event == "line" and key in self._recorders:
+            if event in ("line", "exception") and key in self._recorders:
                 # No event will tell it: tracing is off until `survive` brings it back.
-                self._raises(frame, error)
+                self._noted(frame, error)
             self._installer.survive(frame)
             raise
 
@@ -168,11 +187,38 @@ class TracingSource(BaseSource):
         self._raised.pop(id(frame), None)  # of a frame that had this id
         self._calls.begin(recorder, frame)
 
-    def _raises(self, frame: FrameType, error: BaseException) -> None:
+    def _noted(self, frame: FrameType, error: BaseException) -> None:
         raised = self._raised.get(id(frame))
         if raised is None:
             raised = self._raised[id(frame)] = Raised()
         raised.add(error, frame.f_lasti)
+
+    def _may_raise(self, frame: FrameType) -> bool:
+        raises = self._raises
+        return raises is not None and raises.in_file(frame.f_code.co_filename)
+
+    def _passes_raise(
+        self,
+        frame: FrameType,
+        cls: type,
+        error: BaseException,
+        traceback: TracebackType | None,
+    ) -> None:
+        """An exception is raised in a frame or passes it."""
+        __tracebackhide__ = True
+        raises = self._raises
+        try:
+            if raises is None or traceback is None or not raises.wants(cls):
+                return
+        except BaseException as failure:
+            if self._judge_raises(failure, frame.f_code):
+                raise
+            return
+        _set_traceback(error, traceback)  # as on later versions; it is put there when it is caught
+        try:
+            self._tell_raise(frame, error, traceback)
+        finally:
+            refresh(frame)
 
     def _goes_on(self, key: int, frame: FrameType) -> None:
         shape, raised = self._shapes.get(key), self._raised[id(frame)]

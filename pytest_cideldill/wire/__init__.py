@@ -12,6 +12,7 @@ from typing import Any
 from typing import get_args
 
 from pytest_cideldill.wire.commands import AddBreakpoint
+from pytest_cideldill.wire.commands import AddException
 from pytest_cideldill.wire.commands import AddLine
 from pytest_cideldill.wire.commands import Begin
 from pytest_cideldill.wire.commands import Command
@@ -53,6 +54,7 @@ __all__ = [
     "KINDS",
     "PROTOCOL",
     "AddBreakpoint",
+    "AddException",
     "AddLine",
     "Begin",
     "Bound",

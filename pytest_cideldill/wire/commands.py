@@ -80,6 +80,23 @@ class AddLine:
 
 
 @dataclass(frozen=True, slots=True)
+class AddException:
+    """Watch exceptions of a class, or change whether the probe that has this id is enabled.
+
+    The fields are those of `probes.classes.ExceptionBreakpoint`.
+    """
+
+    request: int
+    id: str
+    exception_type: str
+    first_chance: bool = True
+    second_chance: bool = True
+    include_subtypes: bool = True
+    scope: str = "user"
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveBreakpoint:
     """Stop watching. Pauses that it caused stay."""
 
@@ -183,6 +200,7 @@ Command = (
     | AddBreakpoint
     | SetDefaultBehavior
     | AddLine
+    | AddException
     | RemoveBreakpoint
     | Resume
     | PauseOn

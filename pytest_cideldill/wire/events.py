@@ -109,7 +109,8 @@ class Recorded:
 class LinesPassed:
     """How often watched lines were passed, when that changed; at most every 300 ms.
 
-    `passes`: probe id → the counters of `probes.linehits.Probe`.
+    `passes`: probe id → the counters of `probes.linehits.Probe`; of an exception breakpoint, before
+    each of its stops, `passes` only.
     """
 
     passes: dict[str, dict[str, Any]]

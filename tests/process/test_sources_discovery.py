@@ -52,6 +52,7 @@ class Owner:
             EvaluationGuard(),
             self.recording,
             self.lines,
+            played(raises=None),
             lambda code, module: code.co_name in self.meant,
             lambda module: module in self.meant,
             self._bind,

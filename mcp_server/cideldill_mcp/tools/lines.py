@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cideldill_mcp.desired import Breakpoint
+from cideldill_mcp.desired import ExceptionBreakpoint
 from cideldill_mcp.desired import FunctionBreakpoint
 from cideldill_mcp.desired import LineBreakpoint
 from cideldill_mcp.desired import Place
@@ -98,7 +99,7 @@ async def enable(request: Request) -> Reply:
             ErrorCode.INVALID_PARAMETER,
             f"{id} is on a function: breakpoint_add with behavior 'go' switches it off",
             parameter="id",
-            expected="id of a breakpoint on a line",
+            expected="id of a breakpoint on a line or an exception",
         )
     known.enabled = request["enabled"]
     await set_everywhere(request.runs.active, known)
@@ -154,9 +155,22 @@ def _told(each: Breakpoint) -> dict[str, Any]:
     if isinstance(each, LineBreakpoint):
         told |= {"type": each.type, **_location(each), "hit_count": each.hits}
         told |= _counts(each)
+    if isinstance(each, ExceptionBreakpoint):
+        told |= {"type": "exception", "hit_count": each.hits, **choices(each)}
     if each.message is not None:
         told["message"] = each.message
     return told
+
+
+def choices(each: ExceptionBreakpoint) -> dict[str, Any]:
+    """What was chosen for an exception breakpoint."""
+    return {
+        "exceptionType": each.exception_type,
+        "breakOnFirstChance": each.first_chance,
+        "breakOnSecondChance": each.second_chance,
+        "includeSubtypes": each.include_subtypes,
+        "scope": each.scope,
+    }
 
 
 def _counts(each: LineBreakpoint) -> dict[str, Any]:
@@ -235,7 +249,7 @@ TOOLS = (
     Tool(
         "breakpoint_enable",
         "Switch a breakpoint",
-        "Switch a line breakpoint or tracepoint off, or on again.",
+        "Switch a line or exception breakpoint or a tracepoint off, or on again.",
         enable,
         (
             Param("id", "string", "As tp-2", required=True),

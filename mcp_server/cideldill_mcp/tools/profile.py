@@ -5,6 +5,7 @@ from __future__ import annotations
 from cideldill_mcp.tools import behaviors
 from cideldill_mcp.tools import catalog
 from cideldill_mcp.tools import control
+from cideldill_mcp.tools import exceptions
 from cideldill_mcp.tools import functions
 from cideldill_mcp.tools import lines
 from cideldill_mcp.tools import looking
@@ -22,6 +23,7 @@ ALL = (
     *records.TOOLS,
     *objects.TOOLS,
     *lines.TOOLS,
+    *exceptions.TOOLS,
     *stops.TOOLS,
     *control.TOOLS,
     *looking.TOOLS,

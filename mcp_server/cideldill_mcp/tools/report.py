@@ -153,6 +153,12 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
             'breakpoint_add {"function_name": "…"} and test_run with "replace": true: stop earlier',
             f"{go_on}: let the test fail and tear down",
         ]
+    if pause["phase"] == "raise":
+        return [
+            f"{look}: __exception__ is what is raised",
+            f'{go_on[:-1]}, "action": "raise", "exception_type": "…"}}: raise another one instead',
+            f"{go_on}: see who handles it",
+        ]
     return [
         f"{look}: frame 0 is the call, frame 1 its caller",
         f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: what if it returned something else?',

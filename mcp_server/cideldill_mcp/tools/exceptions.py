@@ -1,0 +1,74 @@
+"""Section 3 of the contract: breakpoints on exceptions."""
+
+from __future__ import annotations
+
+from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.tools.lines import choices
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.exceptions import check_exception_name
+
+
+async def set_exception(request: Request) -> Reply:
+    """`breakpoint_set_exception`: stop where a class of exceptions is raised or escapes."""
+    name = request["exception_type"].strip()
+    try:
+        check_exception_name(name)
+    except ValueError as error:
+        raise Refusal(ErrorCode.INVALID_EXCEPTION_TYPE, str(error), exception_type=name) from error
+    first, second = request["break_on_first_chance"], request["break_on_second_chance"]
+    if not (first or second):
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            "a breakpoint without first and second chance stops nowhere: choose one",
+            parameter="break_on_first_chance",
+            expected="true here or for break_on_second_chance",
+        )
+    added = request.desired.add_exception(
+        name,
+        first_chance=first,
+        second_chance=second,
+        include_subtypes=request["include_subtypes"],
+        scope=request["scope"],
+    )
+    await set_everywhere(request.runs.active, added)
+    told = {
+        "id": added.id,
+        "type": "exception",
+        **choices(added),
+        "enabled": added.enabled,
+        "verified": added.verified,
+        "state": added.state,
+        "hitCount": added.hits,
+    }
+    if added.message is not None:
+        told["message"] = added.message
+    return Reply({"success": True, "breakpoint": told})
+
+
+TOOLS = (
+    Tool(
+        "breakpoint_set_exception",
+        "Break on an exception",
+        "Pause where an exception of a class is raised, before anyone handles it, and when it "
+        "escapes a test, a fixture or a thread. For errors that someone swallows.",
+        set_exception,
+        (
+            Param("exception_type", "string", "As KeyError or shop.cart.EmptyCart", required=True),
+            Param("break_on_first_chance", "boolean", "At the raise", default=True),
+            Param("break_on_second_chance", "boolean", "When it escapes", default=True),
+            Param("include_subtypes", "boolean", default=True),
+            Param(
+                "scope",
+                "string",
+                "First chance: in the first frame of user code, or in any",
+                default="user",
+                choices=("user", "all"),
+            ),
+        ),
+    ),
+)

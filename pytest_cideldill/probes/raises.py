@@ -1,0 +1,195 @@
+"""Exception breakpoints of this process: which classes they mean, and which raise stops.
+
+`want`, `remove`, `refresh` and `disarm` are called by who has the manager's lock; the rest on the
+threads of the program, which wait for nobody. Classes are looked at by their own data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
+from types import FrameType
+from types import TracebackType
+
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.probes.classes import ExceptionBreakpoint
+from pytest_cideldill.probes.classes import RaiseProbe
+from pytest_cideldill.probes.classes import Verdicts
+from pytest_cideldill.probes.classes import mro_of
+from pytest_cideldill.probes.uncaught import Uncaught
+from pytest_cideldill.project import Project
+from pytest_cideldill.sources.events import Raises
+from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import LinesPassed
+
+
+class RaiseProbes:
+    """See the module.
+
+    Args:
+        project: Tells user code.
+        guard: Threads that evaluate for us stop nowhere.
+        stop: Parks the thread where an exception is raised: `(probe, frame, error, traceback)`.
+        stop_uncaught: The same where nobody catches one.
+        send: Takes what a name means, once that is known, and the counts before each stop.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        guard: EvaluationGuard,
+        stop: Callable[[RaiseProbe, FrameType, BaseException, TracebackType], None],
+        stop_uncaught: Callable[[RaiseProbe, FrameType, BaseException, TracebackType | None], None],
+        send: Callable[[Event], None],
+    ) -> None:
+        self._project = project
+        self._guard = guard
+        self._stop = stop
+        self._stop_uncaught = stop_uncaught
+        self._send = send
+        self._uncaught = Uncaught(self._is_uncaught)
+        # Replaced whole, and read without a lock.
+        self._probes: dict[str, RaiseProbe] = {}
+        self._raises: Raises | None = None
+
+    @property
+    def raises(self) -> Raises | None:
+        """What the event source is to tell; None: nothing."""
+        return self._raises
+
+    def want(self, asked: ExceptionBreakpoint) -> Bound:
+        """Add a breakpoint, or change whether the one with this id is enabled."""
+        known = self._probes.get(asked.id)
+        if known is None:
+            known = RaiseProbe(asked)
+            known.resolve()
+        else:
+            known.asked = replace(known.asked, enabled=asked.enabled)
+        self._replace({**self._probes, asked.id: known})
+        self._send(known.bound)
+        return known.bound
+
+    def remove(self, id: str) -> None:
+        """Forget a breakpoint; unknown ids are no error."""
+        if id in self._probes:
+            self._replace({key: each for key, each in self._probes.items() if key != id})
+
+    def disarm(self) -> None:
+        """Forget all of them."""
+        self._replace({})
+
+    def refresh(self) -> None:
+        """For the start of a phase: look for names in what was imported; come back where pytest
+        removed us."""
+        found = [each for each in self._probes.values() if not each.known and each.resolve()]
+        if found:
+            self._replace(self._probes)  # what was decided about classes may be wrong now
+        for each in found:
+            self._send(each.bound)
+        self._reach()
+
+    # --- on the threads of the program ------------------------------------------------------
+
+    def raised(self, frame: FrameType, error: BaseException, traceback: TracebackType) -> None:
+        """An exception of a class that is meant passes a frame: stop where it is seen first."""
+        __tracebackhide__ = True
+        scopes = self._first_seen(frame, traceback)
+        found = [each for each in self._meaning(type(error)) if each.asked.first_chance]
+        hit = self._count(each for each in found if each.asked.scope in scopes)
+        if hit is not None:
+            self._stop(hit, frame, error, traceback)
+
+    def escaped(self, error: BaseException) -> RaiseProbe | None:
+        """Count what escaped a test, a fixture or a thread; which breakpoint stops there."""
+        return self._count(each for each in self._meaning(type(error)) if each.asked.second_chance)
+
+    def _is_uncaught(
+        self, error: BaseException, traceback: TracebackType | None, frame: FrameType
+    ) -> None:
+        if self._guard.is_quiet() or self._is_inside_us(frame):
+            return
+        hit = self.escaped(error)
+        if hit is not None:
+            self._stop_uncaught(hit, frame, error, traceback)
+
+    def _is_inside_us(self, frame: FrameType | None) -> bool:
+        """Whether code that is not the user's runs on our behalf, or on a thread of ours.
+
+        Nothing stops there: a lock may be held, and the I/O thread must never wait.
+        """
+        project, outermost = self._project, frame
+        called_by_user = False
+        while frame is not None:
+            file = frame.f_code.co_filename
+            called_by_user = called_by_user or project.is_user(file)
+            if not called_by_user and project.is_ours(file):
+                return True
+            outermost, frame = frame, frame.f_back
+        return outermost is not None and project.is_ours(outermost.f_code.co_filename)
+
+    def _first_seen(self, frame: FrameType, traceback: TracebackType) -> tuple[str, ...]:
+        """For which scopes this is the first frame that sees an exception."""
+        project = self._project
+        innermost, is_first, is_first_user = frame, True, project.is_user(frame.f_code.co_filename)
+        place = traceback.tb_next
+        while place is not None:
+            innermost, is_first = place.tb_frame, False
+            is_first_user = is_first_user and not project.is_user(innermost.f_code.co_filename)
+            place = place.tb_next
+        # What starts in our own code is what the client had raised.
+        if project.is_ours(innermost.f_code.co_filename) or self._is_inside_us(frame):
+            return ()
+        return ("user",) * is_first_user + ("all",) * is_first
+
+    def _count(self, probes: Iterator[RaiseProbe]) -> RaiseProbe | None:
+        """Count a stop of all these; the first of them tells it."""
+        hit = None
+        for each in probes:
+            each.hits.next()
+            hit = hit or each
+        if hit is not None:
+            counts = {id: {"passes": each.hits.value} for id, each in self._probes.items()}
+            self._send(LinesPassed(counts))
+        return hit
+
+    # --- which classes are meant ------------------------------------------------------------
+
+    def _enabled(self) -> list[RaiseProbe]:
+        return [each for each in self._probes.values() if each.asked.enabled]
+
+    def _meaning(self, cls: type) -> list[RaiseProbe]:
+        """The enabled breakpoints that mean a class, the most exact first."""
+        found = []
+        for probe in self._enabled():
+            is_news = not probe.known and probe.resolve()
+            distance = probe.distance(cls)
+            if distance is not None:
+                is_news = probe.add(mro_of(cls)[distance]) or is_news
+                found.append((distance, probe))
+            if is_news:
+                self._send(probe.bound)
+        return [probe for _, probe in sorted(found, key=_by_distance)]
+
+    def _replace(self, probes: dict[str, RaiseProbe]) -> None:
+        self._probes = probes
+        self._reach()
+        first = [each.asked for each in self._enabled() if each.asked.first_chance]
+        if not first:
+            self._raises = None
+            return
+        project = self._project
+        anywhere = any(each.scope == "all" for each in first)
+        in_file = (lambda file: not project.is_ours(file)) if anywhere else project.is_user
+        self._raises = Raises(Verdicts(self._is_meant).of, in_file, self.raised)
+
+    def _reach(self) -> None:
+        self._uncaught.reach(any(each.asked.second_chance for each in self._enabled()))
+
+    def _is_meant(self, cls: type) -> bool:
+        return any(each.asked.first_chance for each in self._meaning(cls))
+
+
+def _by_distance(found: tuple[int, RaiseProbe]) -> int:
+    return found[0]

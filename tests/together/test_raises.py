@@ -1,0 +1,434 @@
+"""Exception breakpoints in real runs (contract, section 3: first chance, second chance)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.together.driver import only_stop
+from tests.together.workbench import Bench
+
+full = pytest.mark.full
+
+
+def added(bench: Bench, exception_type: str, **options: Any) -> dict[str, Any]:
+    """Set one: its description."""
+    reply = bench.agent.call("breakpoint_set_exception", exception_type=exception_type, **options)
+    breakpoint: dict[str, Any] = reply["breakpoint"]
+    return breakpoint
+
+
+def first(bench: Bench, exception_type: str, **options: Any) -> dict[str, Any]:
+    """One that stops at raises only."""
+    return added(bench, exception_type, break_on_second_chance=False, **options)
+
+
+def listed(bench: Bench) -> dict[str, Any]:
+    """The one breakpoint there is."""
+    (known,) = bench.agent.call("breakpoint_list")["breakpoints"]
+    assert isinstance(known, dict)
+    return known
+
+
+SHOP = """
+    import json
+
+    class CartError(Exception):
+        pass
+
+    class EmptyCart(CartError):
+        pass
+
+    def price(cart, name):
+        try:
+            return cart[name]
+        except KeyError as missing:
+            raise EmptyCart("nothing", 40) from missing
+
+    def parse(text):
+        return json.loads(text)
+"""
+
+TEST = """
+    from shop import price, parse
+
+    def test_swallowed():
+        try:
+            price({"lamp": 40}, "desk")
+        except Exception:
+            pass
+        for _ in iter([1]):
+            pass
+
+    def test_library():
+        try:
+            parse("{bad")
+        except ValueError:
+            pass
+"""
+
+
+@pytest.fixture
+def shop(bench: Bench) -> Bench:
+    """A module whose errors are handled."""
+    bench.write(shop=SHOP, test_it=TEST)
+    return bench
+
+
+def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
+    """Raised by C code, in Python with a cause, by a library: where the user's code sees it first.
+
+    Set before the run for a class that is not imported yet; the breakpoint survives the run.
+    """
+    key = first(shop, "KeyError")
+    assert (key["type"], key["verified"], key["hitCount"]) == ("exception", True, 0)
+    cart = first(shop, "shop.CartError")
+    assert (cart["verified"], cart["state"]) == (False, "pending")
+    stop = only_stop(shop.run(["test_it.py"]))
+    assert (stop["phase"], stop["pause_reason"]) == ("raise", "exception")
+    assert (stop["breakpoint_id"], stop["hit_count"]) == (key["id"], 1)
+    assert stop["exception"] == {"type": "KeyError", "message": "desk"}
+    assert (stop["location"]["function"], stop["location"]["source"]) == (
+        "price",
+        "return cart[name]",
+    )
+    assert stop["locals"]["name"] == "'desk'"
+    assert shop.eval(stop, "__exception__.args, name") == "(('desk',), 'desk')"
+    assert stop["autopsy"]["frames"][1]["function"] == "test_swallowed"
+
+    stop = only_stop(shop.go_on(stop))
+    assert stop["breakpoint_id"] == cart["id"]
+    assert stop["exception"]["type"] == "shop.EmptyCart"
+    assert stop["exception"]["innerExceptions"] == [
+        {"type": "KeyError", "message": "desk", "depth": 1, "relation": "cause"}
+    ]
+    value = first(shop, "json.JSONDecodeError")  # while paused, under another name than its own
+    assert (value["verified"], value["state"]) == (True, "bound")
+
+    stop = only_stop(shop.go_on(stop))
+    assert (stop["breakpoint_id"], stop["location"]["function"]) == (value["id"], "parse")
+    assert stop["autopsy"]["frames"][0]["isExternal"] is True
+    assert shop.go_on(stop)["exit_code"] == 0
+    known = shop.agent.call("breakpoint_list")["breakpoints"]
+    assert [(each["id"], each["state"], each["hit_count"]) for each in known] == [
+        (key["id"], "bound", 1),
+        (cart["id"], "bound", 1),
+        (value["id"], "bound", 1),
+    ]
+
+
+def test_another_exception_can_be_raised_instead(shop: Bench) -> None:
+    """Contract, section 2: phase `raise` allows continue and raise (chained)."""
+    first(shop, "shop.EmptyCart", include_subtypes=False)
+    shop.write(
+        test_it="""
+        from shop import price
+
+        def test_chained():
+            try:
+                price({}, "desk")
+            except OSError as error:
+                seen = [error, error.__context__, error.__context__.__cause__]
+                names = [type(each).__name__ for each in seen]
+                assert names == ["OSError", "EmptyCart", "KeyError"]
+            else:
+                assert False
+        """
+    )
+    stop = only_stop(shop.run(["test_it.py"]))
+    refused = shop.agent.refused("breakpoint_continue", pause_id=stop["id"], action="skip")
+    assert (refused["error"], refused["allowed"]) == ("invalid_action", ["continue", "raise"])
+    reply = shop.go_on(stop, action="raise", exception_type="OSError", exception_message="gone")
+    assert reply["exit_code"] == 0, reply
+
+
+@full
+def test_it_can_be_switched_and_removed_while_a_test_is_paused(shop: Bench) -> None:
+    """`breakpoint_enable`, `breakpoint_remove` by id, counts that start anew with each run."""
+    key = first(shop, "LookupError")  # KeyError is a subtype
+    shop.write(
+        test_it="""
+        def test_many():
+            for number in range(4):
+                try:
+                    {}[number]
+                except KeyError:
+                    pass
+        """
+    )
+    stop = only_stop(shop.run(["test_it.py"]))
+    off = shop.agent.call("breakpoint_enable", id=key["id"], enabled=False)["breakpoint"]
+    assert (off["state"], off["hitCount"], off["type"]) == ("disabled", 1, "exception")
+    assert shop.go_on(stop)["exit_code"] == 0
+    assert shop.agent.call("breakpoint_enable", id=key["id"])["breakpoint"]["enabled"] is True
+    stop = only_stop(shop.run(["test_it.py"]))
+    assert stop["hit_count"] == 1
+    stop = only_stop(shop.go_on(stop))
+    assert (stop["hit_count"], listed(shop)["hit_count"]) == (2, 2)
+    shop.agent.call("breakpoint_remove", id=key["id"])
+    assert shop.go_on(stop)["exit_code"] == 0
+    assert shop.agent.call("breakpoint_list")["breakpoints"] == []
+
+
+SUBTLE = """
+    import asyncio
+    import contextlib
+    import pytest
+
+    class Lazy:
+        @property
+        def name(self):
+            raise AttributeError("name")
+
+    def generate():
+        try:
+            yield 1
+        finally:
+            pass
+
+    async def cancelled():
+        task = asyncio.ensure_future(asyncio.sleep(10))
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    def again():
+        try:
+            try:
+                raise OSError("first")
+            except OSError as error:
+                raise error
+            finally:
+                pass
+        except OSError as error:
+            try:
+                raise
+            except OSError:
+                pass
+
+    def test_control():
+        generator = generate()
+        next(generator)
+        generator.close()
+        for _ in generate():
+            next(iter([]), None)
+        with contextlib.suppress(StopIteration):
+            next(iter([]))
+        asyncio.run(cancelled())
+        try:
+            pytest.skip("no")
+        except BaseException:
+            pass
+        try:
+            pytest.fail("no")
+        except BaseException:
+            pass
+        again()
+        hasattr(Lazy(), "name")
+        try:
+            raise ExceptionGroup("group", [ValueError(1), TypeError(2)])
+        except* ValueError:
+            pass
+        except* TypeError:
+            pass
+"""
+
+
+def stops_of(bench: Bench, reply: dict[str, Any]) -> list[str]:
+    """The exceptions of all stops of a run to its end."""
+    seen = []
+    while reply["stops"]:
+        stop = only_stop(reply)
+        seen.append(stop["exception"]["type"])
+        reply = bench.go_on(stop)
+    assert reply["exit_code"] == 0, reply
+    return seen
+
+
+def test_an_exception_stops_once_and_control_flow_not_at_all(bench: Bench) -> None:
+    """Not what ends loops, tasks and tests; what is raised again is no news; groups are one."""
+    first(bench, "BaseException")
+    assert stops_of(bench, bench.test(SUBTLE)) == ["OSError", "AttributeError", "ExceptionGroup"]
+
+
+@full
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("StopIteration", ["StopIteration"]),
+        ("GeneratorExit", ["GeneratorExit"]),
+        ("asyncio.CancelledError", ["asyncio.exceptions.CancelledError"]),
+        ("Skipped", ["Skipped"]),
+        ("pytest.fail.Exception", ["Failed"]),
+    ],
+)
+def test_control_flow_stops_when_it_is_named(bench: Bench, name: str, seen: list[str]) -> None:
+    """Contract, section 3."""
+    first(bench, name)
+    assert stops_of(bench, bench.test(SUBTLE)) == seen
+
+
+FAILING = """
+    import pytest
+
+    @pytest.fixture(scope="module")
+    def broken():
+        raise ValueError("of the fixture")
+
+    def test_handled():
+        with pytest.raises(ValueError):
+            raise ValueError("handled")
+
+    def test_fails():
+        raise ValueError("of the test")
+
+    def test_one(broken): pass
+    def test_two(broken): pass
+"""
+
+
+def test_what_escapes_a_test_or_a_fixture_stops_there(bench: Bench) -> None:
+    """Second chance: also when no failure is to pause; once for an exception."""
+    known = added(bench, "ValueError", break_on_first_chance=False)
+    stop = bench.stop_of(FAILING, pause_on="never")
+    assert (stop["phase"], stop["pause_reason"]) == ("post_mortem", "exception")
+    assert (stop["breakpoint_id"], stop["hit_count"]) == (known["id"], 1)
+    assert (stop["nodeid"], stop["when"]) == ("test_it.py::test_fails", "call")
+    assert bench.eval(stop, "__exception__") == "ValueError('of the test')"
+    refused = bench.agent.refused("breakpoint_continue", pause_id=stop["id"], action="raise")
+    assert refused["allowed"] == ["continue"]
+    stop = only_stop(bench.go_on(stop))
+    assert (stop["nodeid"], stop["when"]) == ("test_it.py::test_one", "setup")
+    reply = bench.go_on(stop)
+    assert (reply["exit_code"], reply["outcomes"]["error"]) == (1, 2)
+    assert listed(bench)["hit_count"] == 2
+
+
+@full
+def test_a_failure_that_pauses_anyway_pauses_once(bench: Bench) -> None:
+    """It tells the breakpoint."""
+    known = added(bench, "ValueError", break_on_first_chance=False)
+    stop = bench.stop_of("def test_it(): raise ValueError('x')")
+    assert (stop["pause_reason"], stop["breakpoint_id"]) == ("test_failure", known["id"])
+    assert bench.go_on(stop)["exit_code"] == 1
+
+
+THREADS = """
+    import threading
+
+    class Careless:
+        def __del__(self):
+            raise LookupError("in a finalizer")
+
+    def work():
+        number = 41
+        raise LookupError("in a thread")
+
+    def test_thread():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    def test_finalizer():
+        Careless()
+"""
+
+
+def test_what_escapes_a_thread_stops_there(bench: Bench) -> None:
+    """And what can't be raised at all; pytest's warnings of both come as ever."""
+    added(bench, "LookupError", break_on_first_chance=False)
+    stop = bench.stop_of(THREADS)
+    assert (stop["phase"], stop["pause_reason"]) == ("post_mortem", "exception")
+    assert (stop["location"]["function"], stop["locals"]) == ("work", {"number": "41"})
+    assert stop["thread"]["name"].startswith("Thread-")
+    stop = only_stop(bench.go_on(stop))
+    assert stop["exception"] == {"type": "LookupError", "message": "in a finalizer"}
+    assert stop["location"]["function"] == "Careless.__del__"
+    reply = bench.go_on(stop)
+    assert reply["exit_code"] == 0
+    assert reply["outcomes"]["passed"] == 2
+    bench.agent.call("breakpoint_remove", id=listed(bench)["id"])
+    assert bench.run(args=["-W", "error"], pause_on="never")["outcomes"]["failed"] == 2
+
+
+@full
+def test_evaluations_stop_nowhere_and_every_frame_may_be_asked_for(bench: Bench) -> None:
+    """`scope: all` stops in a library that handles it; an expression's error is the client's."""
+    test = """
+        import ipaddress
+
+        def test_address():
+            assert ipaddress.ip_address("::1").version == 6
+    """
+    first(bench, "ipaddress.AddressValueError")
+    assert bench.test(test)["exit_code"] == 0
+    first(bench, "ipaddress.AddressValueError", scope="all")
+    stop = bench.stop_of(test)
+    assert stop["autopsy"]["frames"][0]["isExternal"] is True
+    assert stop["location"]["function"] == "test_address"  # the top user frame, as everywhere
+    assert "AddressValueError" in bench.eval(stop, "ipaddress.IPv4Address('x')", frame_index=0)
+    assert bench.go_on(stop)["exit_code"] == 0
+    counts = [each["hit_count"] for each in bench.agent.call("breakpoint_list")["breakpoints"]]
+    assert counts == [0, 1]
+
+
+@full
+def test_workers_stop_and_forked_children_do_not(bench: Bench) -> None:
+    """Counts are those of all workers."""
+    first(bench, "ZeroDivisionError")
+    bench.write(
+        test_it="""
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("number", range(2))
+        def test_divides(number):
+            child = os.fork()
+            if not child:
+                try:
+                    1 / 0
+                except ZeroDivisionError:
+                    os._exit(7)
+                os._exit(1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            with pytest.raises(ZeroDivisionError):
+                1 / 0
+        """
+    )
+    reply = bench.run(workers=2, args=["--dist=each"], wait=False)
+    assert reply["run_id"]
+    for stop in bench.until_paused(2):
+        bench.agent.call("breakpoint_continue", pause_id=stop["id"])
+    seen = 2
+    while bench.agent.call("debug_state")["state"] not in ("finished", "crashed"):
+        for stop in bench.agent.call("breakpoint_list_paused")["paused"]:
+            bench.agent.call("breakpoint_continue", pause_id=stop["id"])
+            seen += 1
+    assert (seen, listed(bench)["hit_count"]) == (4, 4)
+    assert bench.agent.call("debug_state")["outcomes"] == {"passed": 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, "missing_parameter"),
+        ({"exception_type": "a b"}, "invalid_exception_type"),
+        ({"exception_type": "shop..Error"}, "invalid_exception_type"),
+        ({"exception_type": "print"}, "invalid_exception_type"),
+        ({"exception_type": "KeyError", "scope": "mine"}, "invalid_parameter"),
+        (
+            {
+                "exception_type": "KeyError",
+                "break_on_first_chance": False,
+                "break_on_second_chance": False,
+            },
+            "invalid_parameter",
+        ),
+    ],
+)
+def test_what_can_t_be_set_is_refused(bench: Bench, arguments: dict[str, Any], error: str) -> None:
+    """Nothing is added."""
+    assert bench.agent.refused("breakpoint_set_exception", **arguments)["error"] == error
+    assert bench.agent.call("breakpoint_list")["breakpoints"] == []
