@@ -21,10 +21,12 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.log import RowLog
+from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
@@ -195,6 +197,30 @@ def per_message(lens: Lens, message: str) -> list[float]:
     return samples
 
 
+def handled() -> None:
+    """An exception that is raised and handled in one frame."""
+    try:
+        raise LookupError
+    except LookupError:
+        pass
+
+
+def raised(lens: Lens) -> None:
+    """What one of another class costs while there is an exception breakpoint; pairs, interleaved."""
+    probes = RaiseProbes(lens.project, EvaluationGuard(), *(lambda *_: None,) * 4)
+    probes.want(ExceptionBreakpoint("ex-1", "OSError", second_chance=False))
+    timer, costs = timeit.Timer(handled, timer=thread_time), []
+    for _ in range(ROUNDS):
+        floor = min(timer.repeat(20, CALLS // 10))
+        events = source()
+        events.watch_raises(probes.raises)
+        watched = min(timer.repeat(20, CALLS // 10))
+        events.close()
+        costs.append((watched - floor) / (CALLS // 10) * 1e6)
+    aim = "aim 0.3 µs" if IS_FREE else "sys.settrace"
+    show("raised and handled, another class is watched", costs, "µs more", aim)
+
+
 def untouched() -> None:
     """Call-heavy code while discovery is on; pairs, interleaved."""
     ratios, costs = [], []
@@ -232,6 +258,7 @@ def main() -> None:
     recorded(lens)
     watched()
     traced(lens)
+    raised(lens)
     untouched()
     shown(lens)
 

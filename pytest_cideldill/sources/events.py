@@ -195,7 +195,8 @@ def engine() -> dict[str, str]:
     return {
         "name": "sys.settrace",
         "why": f"Python {version} has no sys.monitoring; every call costs about 0.2 µs, but only"
-        " while a breakpoint's function is not found yet, lines are watched or calls recorded.",
+        " while a breakpoint's function is not found yet, lines or exceptions are watched, or calls"
+        " recorded.",
     }
 
 

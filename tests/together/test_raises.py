@@ -368,7 +368,7 @@ def test_evaluations_stop_nowhere_and_every_frame_may_be_asked_for(bench: Bench)
     stop = bench.stop_of(test)
     assert stop["autopsy"]["frames"][0]["isExternal"] is True
     assert stop["location"]["function"] == "test_address"  # the top user frame, as everywhere
-    assert "AddressValueError" in bench.eval(stop, "ipaddress.IPv4Address('x')", frame_index=0)
+    assert "AddressValueError" in bench.eval(stop, "IPv4Address('x')", frame_index=0)
     assert bench.go_on(stop)["exit_code"] == 0
     counts = [each["hit_count"] for each in bench.agent.call("breakpoint_list")["breakpoints"]]
     assert counts == [0, 1]

@@ -110,8 +110,8 @@ def test_kinds_are_named_after_their_classes() -> None:
         "node_finished", "bound", "recorded", "lines_passed", "stopped", "resumed",
         "worker_lost", "redaction_chosen", "warned", "interrupted", "internal_error_raised",
         "finished", "departed", "replied", "refused", "configure", "begin",
-        "add_breakpoint", "set_default_behavior", "add_line", "remove_breakpoint", "resume",
-        "pause_on", "evaluate", "inspect", "read_stack", "read_variables", "read_threads",
+        "add_breakpoint", "set_default_behavior", "add_line", "add_exception", "remove_breakpoint",
+        "resume", "pause_on", "evaluate", "inspect", "read_stack", "read_variables", "read_threads",
         "interrupt", "release_all",
     ]  # fmt: skip
 
