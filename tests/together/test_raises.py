@@ -175,6 +175,7 @@ SUBTLE = """
     import asyncio
     import contextlib
     import pytest
+    from concurrent.futures import ThreadPoolExecutor
 
     class Lazy:
         @property
@@ -208,7 +209,17 @@ SUBTLE = """
             except OSError:
                 pass
 
+    async def failing():
+        await asyncio.sleep(0)
+        raise RuntimeError("in a task")
+
+    def in_a_pool():
+        raise BufferError("in a pool")
+
     def test_control():
+        for run in (lambda: asyncio.run(failing()), lambda: pool.submit(in_a_pool).result()):
+            with ThreadPoolExecutor() as pool, contextlib.suppress(RuntimeError, BufferError):
+                run()
         generator = generate()
         next(generator)
         generator.close()
@@ -247,10 +258,13 @@ def stops_of(bench: Bench, reply: dict[str, Any]) -> list[str]:
     return seen
 
 
+@full
 def test_an_exception_stops_once_and_control_flow_not_at_all(bench: Bench) -> None:
     """Not what ends loops, tasks and tests; what is raised again is no news; groups are one."""
     first(bench, "BaseException")
-    assert stops_of(bench, bench.test(SUBTLE)) == ["OSError", "AttributeError", "ExceptionGroup"]
+    assert stops_of(bench, bench.test(SUBTLE)) == [
+        "RuntimeError", "BufferError", "OSError", "AttributeError", "ExceptionGroup",
+    ]  # fmt: skip
 
 
 @full
@@ -268,6 +282,37 @@ def test_control_flow_stops_when_it_is_named(bench: Bench, name: str, seen: list
     """Contract, section 3."""
     first(bench, name)
     assert stops_of(bench, bench.test(SUBTLE)) == seen
+
+
+@full
+def test_a_function_that_is_intercepted_raises_as_itself(shop: Bench) -> None:
+    """Once, without our frames; what the client has a call raise stops nowhere."""
+    first(shop, "KeyError")
+    shop.breakpoint("shop.price")
+    stop = only_stop(shop.run(["test_it.py::test_swallowed"]))
+    assert stop["phase"] == "before"
+    stop = only_stop(shop.go_on(stop))
+    assert (stop["phase"], stop["location"]["function"]) == ("raise", "price")
+    functions = [frame["function"] for frame in stop["autopsy"]["frames"][:3]]
+    assert functions[0] == "price"
+    assert "test_swallowed" in functions
+    assert shop.go_on(stop)["exit_code"] == 0
+    stop = only_stop(shop.run(["test_it.py::test_swallowed"]))
+    reply = shop.go_on(stop, action="raise", exception_type="KeyError", exception_message="mine")
+    assert (reply["exit_code"], reply["stops"]) == (0, [])
+
+
+@full
+def test_a_module_that_can_t_be_imported_stops_where_it_raises(bench: Bench) -> None:
+    """While tests are collected there is no test yet; `breakpoint_wait` finds the stop."""
+    known = first(bench, "ImportError")
+    bench.write(test_it="import nothing_of_this_name")
+    bench.run(["test_it.py"], wait=False)
+    stop = bench.agent.call("breakpoint_wait", breakpoint_id=known["id"])
+    assert (stop["hit"], stop["nodeid"], stop["reason"]) == (True, None, "exception")
+    assert stop["autopsy"]["exception"]["type"] == "ModuleNotFoundError"
+    reply = bench.go_on(stop)
+    assert reply["exit_code"] == 2, reply
 
 
 FAILING = """
@@ -336,6 +381,7 @@ THREADS = """
 """
 
 
+@full
 def test_what_escapes_a_thread_stops_there(bench: Bench) -> None:
     """And what can't be raised at all; pytest's warnings of both come as ever."""
     added(bench, "LookupError", break_on_first_chance=False)
