@@ -96,6 +96,8 @@ class RaiseProbes:
         """An exception of a class that is meant passes a frame: stop where it is seen first."""
         __tracebackhide__ = True
         scopes = self._first_seen(frame, traceback)
+        if not scopes:
+            return
         found = [each for each in self._meaning(type(error)) if each.asked.first_chance]
         hit = self._count(each for each in found if each.asked.scope in scopes)
         if hit is not None:
@@ -131,17 +133,21 @@ class RaiseProbes:
 
     def _first_seen(self, frame: FrameType, traceback: TracebackType) -> tuple[str, ...]:
         """For which scopes this is the first frame that sees an exception."""
-        project = self._project
-        innermost, is_first, is_first_user = frame, True, project.is_user(frame.f_code.co_filename)
-        place = traceback.tb_next
+        project, place = self._project, traceback.tb_next
+        is_user, is_first, innermost = (
+            project.is_user(frame.f_code.co_filename),
+            place is None,
+            frame,
+        )
         while place is not None:
-            innermost, is_first = place.tb_frame, False
-            is_first_user = is_first_user and not project.is_user(innermost.f_code.co_filename)
+            innermost = place.tb_frame
+            if not is_user or project.is_user(innermost.f_code.co_filename):
+                return ()  # most often: it is on its way out
             place = place.tb_next
         # What starts in our own code is what the client had raised.
         if project.is_ours(innermost.f_code.co_filename) or self._is_inside_us(frame):
             return ()
-        return ("user",) * is_first_user + ("all",) * is_first
+        return ("user",) * is_user + ("all",) * is_first
 
     def _count(self, probes: Iterator[RaiseProbe]) -> RaiseProbe | None:
         """Count a stop of all these; the first of them tells it."""
