@@ -207,7 +207,7 @@ def handled() -> None:
 
 def raised(lens: Lens) -> None:
     """What one of another class costs while there is an exception breakpoint; interleaved."""
-    probes = RaiseProbes(lens.project, EvaluationGuard(), *(lambda *_: None,) * 4)
+    probes = RaiseProbes(lens.project, EvaluationGuard(), *(lambda *_: None,) * 3)
     probes.want(ExceptionBreakpoint("ex-1", "OSError", second_chance=False))
     timer, costs = timeit.Timer(handled, timer=thread_time), []
     for _ in range(ROUNDS):

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import replace
+from dis import opmap
 from types import FrameType
 from types import TracebackType
+from typing import Final
 
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
@@ -23,6 +25,8 @@ from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import LinesPassed
+
+_RAISE: Final = opmap["RAISE_VARARGS"]
 
 
 class RaiseProbes:
@@ -82,7 +86,8 @@ class RaiseProbes:
 
     def refresh(self) -> None:
         """For the start of a phase: look for names in what was imported; come back where pytest
-        removed us."""
+        removed us.
+        """
         found = [each for each in self._probes.values() if not each.known and each.resolve()]
         if found:
             self._replace(self._probes)  # what was decided about classes may be wrong now
@@ -133,21 +138,24 @@ class RaiseProbes:
 
     def _first_seen(self, frame: FrameType, traceback: TracebackType) -> tuple[str, ...]:
         """For which scopes this is the first frame that sees an exception."""
-        project, place = self._project, traceback.tb_next
-        is_user, is_first, innermost = (
-            project.is_user(frame.f_code.co_filename),
-            place is None,
-            frame,
-        )
-        while place is not None:
-            innermost = place.tb_frame
-            if not is_user or project.is_user(innermost.f_code.co_filename):
+        project, innermost = self._project, traceback
+        is_user = project.is_user(frame.f_code.co_filename)
+        while innermost.tb_next is not None:
+            innermost = innermost.tb_next
+            if not is_user or project.is_user(innermost.tb_frame.f_code.co_filename):
                 return ()  # most often: it is on its way out
-            place = place.tb_next
-        # What starts in our own code is what the client had raised.
-        if project.is_ours(innermost.f_code.co_filename) or self._is_inside_us(frame):
+        if self._is_the_client_s(innermost) or self._is_inside_us(frame):
             return ()
+        is_first = innermost is traceback
         return ("user",) * is_user + ("all",) * is_first
+
+    def _is_the_client_s(self, place: TracebackType) -> bool:
+        """Whether an exception that starts here was asked for: our own code raises it.
+
+        What our code calls, a wrapped callable of C, is the program's.
+        """
+        code = place.tb_frame.f_code
+        return self._project.is_ours(code.co_filename) and code.co_code[place.tb_lasti] == _RAISE
 
     def _count(self, probes: Iterator[RaiseProbe]) -> RaiseProbe | None:
         """Count a stop of all these; the first of them tells it."""

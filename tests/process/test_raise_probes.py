@@ -21,29 +21,32 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.syntax.exceptions import check_exception_name
 from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import LinesPassed
 
 
 class Lab:
     """Probes whose neighbours are played."""
 
     def __init__(self, exception_type: str = "", **asked: Any) -> None:
-        self.bound: list[Bound] = []
-        self.counts: list[dict[str, int]] = []
+        self.sent: list[Event] = []
         self.probes = RaiseProbes(
             Project("."),
             EvaluationGuard(),
             lambda *stop: None,
             lambda *stop: None,
-            self.bound.extend,
-            lambda told: self.counts.append(
-                {id: each["passes"] for id, each in told.passes.items()}
-            ),
+            self.sent.append,
         )
         self.set("ex-1", exception_type, **asked)
 
     def set(self, id: str, exception_type: str, **asked: Any) -> Bound:
         asked = {"second_chance": False} | asked
         return self.probes.want(ExceptionBreakpoint(id, exception_type, **asked))
+
+    @property
+    def bound(self) -> list[Bound]:
+        """What was told of names, but that they mean nothing yet."""
+        return [each for each in self.sent if isinstance(each, Bound) and each.verified]
 
     def wants(self, cls: type) -> bool:
         raises = self.probes.raises
@@ -125,7 +128,8 @@ def test_a_dotted_name_waits_until_its_class_is_there_and_imports_nothing() -> N
     lab = Lab("late_shop.errors.Gone")
     lab.set("ex-2", "late_shop.Alias")
     assert "late_shop" not in sys.modules
-    assert lab.probes.resolve() == []
+    lab.probes.refresh()
+    assert lab.bound == []
     gone = type("Gone", (Exception,), {"__module__": "late_shop.errors"})
     assert lab.wants(gone)
     assert lab.bound == [Bound("ex-1", ["late_shop.errors.Gone"], verified=True)]
@@ -133,11 +137,11 @@ def test_a_dotted_name_waits_until_its_class_is_there_and_imports_nothing() -> N
     module.Alias = gone  # type: ignore[attr-defined]
     sys.modules["late_shop"] = module
     try:
-        assert [each.id for each in lab.probes.resolve()] == ["ex-2"]
-        assert lab.probes.resolve() == []
+        lab.probes.refresh()
+        lab.probes.refresh()
     finally:
         del sys.modules["late_shop"]
-    assert len(lab.bound) == 1
+    assert [each.id for each in lab.bound] == ["ex-1", "ex-2"]
 
 
 def test_what_is_no_exception_class_is_told() -> None:
@@ -200,7 +204,9 @@ def test_the_most_exact_breakpoint_tells_and_all_count() -> None:
         lab.probes.disarm()
     assert hit is not None
     assert hit.asked.id == "ex-3"
-    assert lab.counts == [{"ex-1": 1, "ex-2": 1, "ex-3": 1, "ex-4": 0}]
+    assert lab.sent[-1] == LinesPassed(
+        {f"ex-{number}": {"passes": int(number < 4)} for number in range(1, 5)}
+    )
 
 
 def test_hooks_are_chained_and_leave_no_trace() -> None:

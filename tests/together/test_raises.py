@@ -303,6 +303,28 @@ def test_a_function_that_is_intercepted_raises_as_itself(shop: Bench) -> None:
 
 
 @full
+def test_a_callable_of_c_that_is_intercepted_raises_in_its_caller(bench: Bench) -> None:
+    """Our wrapper calls it, but what it raises is the program's."""
+    first(bench, "ValueError")
+    bench.breakpoint("roots.sqrt")
+    bench.write(roots="from math import sqrt\ndef root(value): return sqrt(value)\n")
+    stop = bench.stop_of(
+        """
+        import pytest
+        from roots import root
+
+        def test_root():
+            with pytest.raises(ValueError):
+                root(-1.0)
+        """
+    )
+    assert stop["phase"] == "before"
+    stop = only_stop(bench.go_on(stop))
+    assert (stop["phase"], stop["location"]["function"]) == ("raise", "root")
+    assert bench.go_on(stop)["exit_code"] == 0
+
+
+@full
 def test_a_module_that_can_t_be_imported_stops_where_it_raises(bench: Bench) -> None:
     """While tests are collected there is no test yet; `breakpoint_wait` finds the stop."""
     known = first(bench, "ImportError")
