@@ -186,6 +186,7 @@ def test_the_one_line_for_claude_code_says_the_same_as_the_file() -> None:
     assert own.endswith(" pytest")
 
 
+@pytest.mark.full
 def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None:
     _, option, path, *rest = shlex.split(command("cideldill-mcp --python"))
     assert (option, path) == ("--python", ".venv/bin/python")
@@ -195,6 +196,7 @@ def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None
         assert agent.call("debug_state")["state"] == "idle"
 
 
+@pytest.mark.full
 def test_what_the_section_on_secrets_names_is_hidden(tmp_path: Path) -> None:
     (ini,), (hook,) = blocks("ini"), blocks("python")
     (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")

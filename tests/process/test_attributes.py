@@ -30,6 +30,8 @@ from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
 from tests.process.labels import Label
 
+pytestmark = pytest.mark.full  # dozens of scans of all that a test process holds
+
 HERE = "tests.process.labels"
 
 

@@ -192,6 +192,7 @@ def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
         running.result()
 
 
+@pytest.mark.full
 def test_a_replacement_must_fit_the_functions_that_were_made(process: Debuggee) -> None:
     """Contract, `breakpoint_set_replacement`: `signature_mismatch`."""
     process.add(f"{HERE}.adder.add", "go")
@@ -344,6 +345,7 @@ def test_code_that_runs_in_two_namespaces_keeps_them_apart(process: Debuggee) ->
 # --- many of them, and their end ----------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_functions_made_by_the_thousand_leave_nothing_behind(process: Debuggee) -> None:
     process.add(f"{HERE}.steps.*")
     process.add(f"{HERE}.*", "go", id="fn-2")
@@ -363,6 +365,7 @@ def inner_codes(root: CodeType) -> list[CodeType]:
     return own + [code for each in own for code in inner_codes(each)]
 
 
+@pytest.mark.full
 def test_a_removal_restores_the_code_of_all_functions(process: Debuggee) -> None:
     """Those made before, meanwhile and afterwards; and no more references are left than before."""
     makers: list[Any] = [adder, logged, steps, turns, later, in_time, deep, countdown]

@@ -119,6 +119,7 @@ DURING = {
 REFUSED = ("shop.cart.Plain", "str.upper", "dict.get", "datetime.datetime.now", "builtins.vars")
 
 
+@pytest.mark.full
 def test_names_mean_the_same_with_and_without_a_run(shop: Bench) -> None:
     """Both answer; what cannot be intercepted is refused, and not kept."""
     for name, expected in BEFORE.items():

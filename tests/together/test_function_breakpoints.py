@@ -45,6 +45,7 @@ CHOICES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.full
 def test_a_call_goes_on_as_the_client_chose(shapes: Bench) -> None:
     """Contract, section 2, `breakpoint_continue` at a `before` pause."""
     shapes.breakpoint("area")

@@ -177,6 +177,7 @@ def test_lines_inside_and_outside_are_watched_meanwhile(bench: Bench) -> None:
     assert messages == ["made of 1", "added 2", "made of 10", "added 1"]
 
 
+@pytest.mark.full
 def test_calls_are_recorded_from_the_first_one(bench: Bench) -> None:
     """A breakpoint that goes on records; and what it raises is seen at the `exception` phase."""
     bench.write(shop=DECORATED)

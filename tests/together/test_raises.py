@@ -118,6 +118,7 @@ def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
     ]
 
 
+@pytest.mark.full
 def test_another_exception_can_be_raised_instead(shop: Bench) -> None:
     """Contract, section 2: phase `raise` allows continue and raise (chained)."""
     first(shop, "shop.EmptyCart", include_subtypes=False)

@@ -79,6 +79,7 @@ def records(bench: Bench, /, **options: Any) -> dict[str, Any]:
 # --- the plan -----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_get_call_records_empty(make_project: MakeProject) -> None:
     """Plan, 53: an empty list when no calls are recorded, before a run and after one."""
     project = make_project(test_it="def test_it(): pass\n")
@@ -239,6 +240,7 @@ def test_a_call_that_is_paused_is_running_and_ends_in_place(
     assert calls[1]["call_id"] == told["total"]["call_id"]
 
 
+@pytest.mark.full
 def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
     make_project: MakeProject,
 ) -> None:

@@ -211,6 +211,7 @@ def test_a_run_stopped_before_it_began_to_test_was_interrupted(bench: Bench) -> 
     assert bench.agent.call("debug_state")["state"] == "finished"
 
 
+@pytest.mark.full
 def test_a_run_that_is_not_waited_for_can_be_watched_and_ends_by_itself(bench: Bench) -> None:
     """Contract, section 5: `wait`; section 4: `debug_state` while it runs."""
     started = bench.test(WAITS_FOR_GO, wait=False)

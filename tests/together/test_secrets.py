@@ -20,8 +20,6 @@ from tests.together.driver import only_stop
 from tests.together.driver import server
 from tests.together.workbench import Bench
 
-full = pytest.mark.full
-
 BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
 VAULT = {
     "pem": f"-----BEGIN PRIVATE KEY-----\n{BODY}\n{BODY[::-1]}\n-----END PRIVATE KEY-----\n",
@@ -226,7 +224,8 @@ PRINTING = """
 """
 
 
-@pytest.mark.parametrize("pause_on", ["failure", pytest.param("never", marks=full)])
+@pytest.mark.full
+@pytest.mark.parametrize("pause_on", ["failure", "never"])
 def test_captured_output_tells_no_secret(confidant: Confidant, pause_on: str) -> None:
     """stdout, stderr and log, in the autopsy and in the results."""
     confidant.run(PRINTING, pause_on=pause_on)

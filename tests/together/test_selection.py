@@ -109,6 +109,7 @@ def test_absolute_paths_and_the_rootdir_itself_are_accepted(odd: Bench) -> None:
     assert odd.run(["."])["outcomes"]["passed"] == 18
 
 
+@pytest.mark.full
 def test_unknown_node_ids_are_told_while_the_others_run(odd: Bench) -> None:
     """Contract, section 5: `missing`; a plain pytest would end with exit code 4 at once."""
     unknown = [

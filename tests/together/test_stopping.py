@@ -54,6 +54,7 @@ def start_busy(bench: Bench, text: str = BUSY) -> int:
     return int(pid)
 
 
+@pytest.mark.full
 def test_a_run_in_a_busy_loop_is_interrupted_in_order(bench: Bench) -> None:
     """pytest facts, section 2: the stop ladder; Ctrl-C gives exit code 2."""
     pid = start_busy(bench)
