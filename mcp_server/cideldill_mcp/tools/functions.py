@@ -302,7 +302,7 @@ TOOLS = (
             ),
             Param("modified_args", "array", 'All positional arguments; {"$eval": "…"} as value'),
             Param("modified_kwargs", "object", "Keyword arguments to replace"),
-            Param("fake_result", "any", "With skip"),
+            Param("fake_result", "any", 'With skip, as {"$eval": "__return__ + 1"}'),
             Param("exception_type", "string", "With raise", default="Exception"),
             Param("exception_message", "string", "With raise", default=""),
             Param("replacement_function", "string", "Before a call: call this one instead"),
@@ -314,7 +314,7 @@ TOOLS = (
         "breakpoint_repl_eval",
         "Evaluate in a paused frame",
         "Run Python in the paused frame: read and change variables, call functions, with fixtures "
-        "alive. Frame 0 is where it paused.",
+        "alive. Frame 0 is where it paused. After a call: __return__ or __exception__.",
         repl_eval,
         (
             _PAUSE_ID,
