@@ -22,11 +22,14 @@ from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.events import Seen
+from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.locals import keeps_snapshot
 from pytest_cideldill.sources.passes import repeats
+from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.sources.trails import Trails
 from pytest_cideldill.syntax.codes import lines_of
 
 # Not the attributes: a class may define its own.
@@ -48,6 +51,7 @@ class BaseSource(ABC):
         self._border = Border(handlers.is_ours, handlers.on_failure)
         self._calls = Calls(self._border, handlers.is_quiet)
         self._recorders = self._calls.recorders
+        self._trails = Trails(self._border, handlers.is_quiet)
         self._discovering = False
         self._closed = False
         # Code → line → the offsets that don't count.
@@ -67,6 +71,10 @@ class BaseSource(ABC):
     @abstractmethod
     def _update(self) -> None:
         """Get the events of all code that are wanted now, and no others."""
+
+    @abstractmethod
+    def _follow(self, ident: int, before: Trail | None, now: Trail | None) -> None:
+        """Get the events of a thread's trail that is new, and no longer those of the one before."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -121,6 +129,18 @@ class BaseSource(ABC):
             self._raises = raises
             self._update()
 
+    def follow(self, ident: int, trail: Trail | None) -> None:
+        """See `Source`."""
+        if self._closed:
+            return
+        before = self._trails.put(ident, trail)
+        try:
+            self._follow(ident, before, trail)
+        except SourceUnavailable:
+            self._trails.put(ident, None)
+            self._follow(ident, trail, None)
+            raise
+
     def refresh(self) -> bool:
         """See `Source`."""
         return False
@@ -135,6 +155,7 @@ class BaseSource(ABC):
         self._ends.clear()
         self._raises = None
         self._calls.clear()
+        self._trails.threads.clear()
         self._release()
 
     def forget(self) -> None:

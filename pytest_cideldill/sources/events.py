@@ -26,6 +26,7 @@ from typing import Any
 from typing import Protocol
 
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.sources.trail import Trail
 
 
 class SourceUnavailable(Exception):
@@ -165,6 +166,16 @@ class Source(Protocol):
 
         Raises:
             SourceUnavailable: As `discover`.
+        """
+
+    def follow(self, ident: int, trail: Trail | None) -> None:
+        """Replace what is told of a thread, from its next event on; None: nothing.
+
+        Costs calls and other threads nothing with `sys.monitoring`; with `sys.settrace` every call
+        while any thread has a trail.
+
+        Raises:
+            SourceUnavailable: As `watch_lines`; nothing is told then.
         """
 
     def refresh(self) -> bool:

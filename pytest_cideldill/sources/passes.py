@@ -26,6 +26,10 @@ _ENDS = frozenset(
     }
 )
 _ENTERS_WITH = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
+_THROWN = "CLEANUP_THROW"
+"""What an exception goes through that comes up in an `await`; 3.13 tells the line again."""
+
+_AWAITS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _NONE: frozenset[int] = frozenset()
 
@@ -35,10 +39,20 @@ def repeats(code: CodeType, line: int, file: str) -> frozenset[int]:
 
     Empty when every event counts; also when the source can't be read.
     """
-    if len([start for start, number in _runs(code) if number == line]) < 2:
+    is_single = len([start for start, number in _runs(code) if number == line]) < 2
+    if is_single and not code.co_flags & _AWAITS:
         return _NONE
     statement = _statement(code, line, file)
     return _NONE if statement is None else _Flow(code, statement).repeats(line)
+
+
+def continuations(code: CodeType, line: int, file: str) -> frozenset[int]:
+    """The offsets at which an event only goes on with the statement that `line` is in.
+
+    Of all its lines; empty when the source can't be read.
+    """
+    statement = _statement(code, line, file)
+    return _NONE if statement is None else _Flow(code, statement).repeats()
 
 
 def _runs(code: CodeType) -> Iterator[tuple[int, int]]:
@@ -130,13 +144,17 @@ class _Flow:
             lines[each.offset] = last
         return lines
 
-    def repeats(self, line: int) -> frozenset[int]:
-        """Follows the flow from every entry to the first event of `line`: the others repeat."""
-        candidates = {start for start, number in _runs(self._code) if number == line}
-        candidates |= {target for target in self._targets() if self._lines.get(target) == line}
+    def repeats(self, line: int | None = None) -> frozenset[int]:
+        """Follows the flow from every entry to the first event of `line`: the others repeat.
+
+        Without a line: to the first event of any.
+        """
+        candidates = {start for start, number in _runs(self._code) if line in (number, None)}
+        targets = set(self._targets())
+        candidates |= {each for each in targets if line in (self._lines.get(each), None)}
         candidates &= self._inside
         follow = successors(self._instructions)
-        waiting = list(self._entries())
+        waiting = list(self._entries(rounds=line is not None))
         reached: set[int] = set()
         counted: set[int] = set()
         while waiting:
@@ -150,8 +168,8 @@ class _Flow:
                 waiting += follow[offset]
         return frozenset(candidates - counted)
 
-    def _entries(self) -> Iterator[int]:
-        """Where a pass begins: from outside, and once per round of a loop inside."""
+    def _entries(self, *, rounds: bool) -> Iterator[int]:
+        """Where a pass begins: from outside, and if `rounds` once per round of a loop inside."""
         for region in self._regions():
             if self._is_with and not any(each.opname in _ENTERS_WITH for each in region):
                 continue  # the exit, which carries the lines of the header
@@ -160,7 +178,8 @@ class _Flow:
             return
         for each in self._instructions:
             target = _target(each)
-            if target is not None and (each.offset not in self._inside or _is_round(each)):
+            is_round = rounds and _is_round(each)
+            if target is not None and (each.offset not in self._inside or is_round):
                 yield target
 
     def _regions(self) -> Iterator[list[dis.Instruction]]:
@@ -175,8 +194,9 @@ class _Flow:
             yield region
 
     def _targets(self) -> Iterator[int]:
+        """Where a line event may come although the line does not change."""
         for each in self._instructions:
-            target = _target(each)
+            target = each.offset if each.opname == _THROWN else _target(each)
             if target is not None:
                 yield target
 

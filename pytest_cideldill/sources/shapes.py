@@ -13,7 +13,7 @@ from types import CodeType
 from pytest_cideldill.sources.passes import successors
 
 RETURN = dis.opmap["RETURN_VALUE"]
-_YIELD = dis.opmap["YIELD_VALUE"]
+YIELD = dis.opmap["YIELD_VALUE"]
 _RESUME = dis.opmap["RESUME"]
 
 _Target = tuple[int, int, int]
@@ -59,7 +59,7 @@ class Shape:
         operations = code.co_code[::2]
         self.start = 2 * operations.index(_RESUME)
         self.returns = _places(operations, RETURN)
-        self.yields = _places(operations, _YIELD)
+        self.yields = _places(operations, YIELD)
         self._targets = list(_targets(code.co_exceptiontable))
         # An exception arrives, which `sys.exc_info` does not tell: not yet, or in clean-up code.
         self.catches = frozenset(target for _, _, target in self._targets)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock
+from _thread import get_ident
 from types import CodeType
 from types import FrameType
 from types import TracebackType
@@ -20,8 +21,12 @@ from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.installer import Installer
 from pytest_cideldill.sources.locals import refresh
 from pytest_cideldill.sources.shapes import RETURN
+from pytest_cideldill.sources.shapes import YIELD
 from pytest_cideldill.sources.shapes import Raised
 from pytest_cideldill.sources.shapes import Shape
+from pytest_cideldill.sources.trail import Left
+from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.sources.trails import how_it_yields
 
 _set_traceback = BaseException.__dict__["__traceback__"].__set__
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -38,6 +43,11 @@ class TracingSource(BaseSource):
         self._shapes: dict[int, Shape] = {}
         # By the id of the frame.
         self._raised: dict[int, Raised] = {}
+        # Whether calls are of interest beyond the code that is kept: one test for the hot path.
+        self._is_alert = False
+        self._followed = self._trails.threads
+        # Thread → where an exception came up last in the frame that is followed.
+        self._came_up: dict[int, int] = {}
         # Held while installing and removing. Nobody waits for it: its holder may be a thread that
         # a signal handler stopped.
         self._lock = allocate_lock()
@@ -73,8 +83,8 @@ class TracingSource(BaseSource):
     # --- arming -----------------------------------------------------------------------------
 
     def _is_wanted(self) -> bool:
-        wanted = self._discovering or self._lines or self._recorders or self._raises
-        return bool(wanted) and not self._closed
+        watched = self._discovering or self._lines or self._recorders
+        return bool(watched or self._raises or self._followed) and not self._closed
 
     def _arm(self, code: CodeType) -> None:
         key = id(code)
@@ -90,6 +100,7 @@ class TracingSource(BaseSource):
 
     def _update(self) -> None:
         """Install or remove. Never waits: who has the lock looks again after releasing it."""
+        self._is_alert = self._discovering or bool(self._followed)
         while self._is_wanted() != self._installer.is_installed:
             if not self._lock.acquire(False):
                 return
@@ -101,6 +112,16 @@ class TracingSource(BaseSource):
                     self._raised.clear()
             finally:
                 self._lock.release()
+
+    def _follow(self, ident: int, before: Trail | None, now: Trail | None) -> None:  # noqa: ARG002
+        self._update()
+        if now is not None and now.frame is not None:
+            self._installer.trace_frame(now.frame)
+        if now is not None and now.anywhere:
+            frame = sys._current_frames().get(ident)
+            while frame is not None:
+                self._installer.trace_frame(frame)
+                frame = frame.f_back
 
     def _release(self) -> None:
         self._update()
@@ -115,10 +136,13 @@ class TracingSource(BaseSource):
         __tracebackhide__ = True
         try:
             key = id(frame.f_code)
-            if self._discovering:
-                if key not in self._seen.ids:
+            is_followed = False
+            if self._is_alert:
+                if self._discovering and key not in self._seen.ids:
                     self._seen.is_new(frame.f_code)
                     self._offer(frame.f_code, frame)
+                if self._followed:
+                    is_followed = self._is_followed(frame)
             elif not self._installer.is_installed:
                 self._installer.leave(self._trace_call)
                 return None
@@ -130,6 +154,8 @@ class TracingSource(BaseSource):
                 if key in self._lines or key in self._ends:
                     frame.f_trace_lines = True  # a generator may have gone on without
                     return self._trace_frame
+            if is_followed:
+                return self._trace_frame
             if self._may_raise(frame):
                 frame.f_trace_lines = False
                 return self._trace_frame
@@ -150,16 +176,22 @@ class TracingSource(BaseSource):
                 if self._raised and id(frame) in self._raised:
                     self._goes_on(key, frame)
                 lines = self._lines.get(key)
-                if lines is not None:
+                if self._followed:
+                    self._passed_followed(lines or {}, frame)
+                elif lines is not None:
                     self._passed(lines, frame)
             elif event == "return":
                 self._left(key, frame, arg)
+                if self._followed:
+                    self._leaves(frame, arg)
             elif event == "exception":
                 if self._raises is not None:
                     self._passes_raise(frame, *arg)
                 if key in self._recorders:
                     self._noted(frame, arg[1])
                     frame.f_trace_lines = True  # they tell when it is handled
+                if self._followed:
+                    self._comes_up(frame)
             return self._trace_frame
         except BaseException as error:
             if event in ("line", "exception") and key in self._recorders:
@@ -167,6 +199,62 @@ class TracingSource(BaseSource):
                 self._noted(frame, error)
             self._installer.survive(frame)
             raise
+
+    # --- threads that are followed ----------------------------------------------------------
+
+    def _is_followed(self, frame: FrameType) -> bool:
+        """A frame starts or goes on: whether its events are to be told."""
+        __tracebackhide__ = True
+        trail = self._trails.mine()
+        if trail is not None and frame is not trail.frame and not trail.anywhere:
+            self._trails.start(trail, frame)
+            trail = self._trails.mine()
+        followed = trail is not None and (frame is trail.frame or trail.anywhere)
+        if followed:
+            self._came_up.pop(get_ident(), None)
+            frame.f_trace_lines = True
+        return followed
+
+    def _passed_followed(self, lines: dict[int, frozenset[int]], frame: FrameType) -> None:
+        __tracebackhide__ = True
+        trail = self._trails.mine()
+        if lines:
+            self._passed(lines, frame)
+        if trail is None or (frame is not trail.frame and not trail.anywhere):
+            return
+        self._came_up.pop(get_ident(), None)
+        try:
+            self._trails.line(trail, frame, frame.f_lineno)
+        finally:
+            refresh(frame)
+
+    def _comes_up(self, frame: FrameType) -> None:
+        trail = self._trails.mine()
+        if trail is not None and trail.frame is frame:
+            self._came_up[get_ident()] = frame.f_lasti
+
+    def _leaves(self, frame: FrameType, value: object) -> None:
+        """The end of a frame that is followed; a yield is told apart from what is thrown in."""
+        __tracebackhide__ = True
+        trail = self._trails.mine()
+        if trail is None or (frame is not trail.frame and not trail.anywhere):
+            return
+        if trail.anywhere:
+            try:
+                self._trails.line(trail, frame, frame.f_lineno)
+            finally:
+                refresh(frame)
+            return
+        place = frame.f_lasti
+        operation = frame.f_code.co_code[place]
+        left = Left.UNWIND
+        if operation == RETURN:
+            left = Left.RETURN
+        elif operation == YIELD and self._came_up.get(get_ident()) != place:
+            left = how_it_yields(frame.f_code, value)
+        self._trails.leave(trail, frame, left)
+
+    # --- lines and calls --------------------------------------------------------------------
 
     def _passed(self, lines: dict[int, frozenset[int]], frame: FrameType) -> None:
         __tracebackhide__ = True
@@ -232,7 +320,8 @@ class TracingSource(BaseSource):
 
     def _needs_lines(self, key: int, frame: FrameType) -> bool:
         # In a generator, to tell a yield from an exception that leaves at a yield.
-        return key in self._lines or bool(frame.f_code.co_flags & _GENERATORS)
+        kept = key in self._lines or bool(frame.f_code.co_flags & _GENERATORS)
+        return kept or bool(self._followed and self._trails.on(frame.f_code))
 
     def _left(self, key: int, frame: FrameType, result: object) -> None:
         """A frame returns, yields, or an exception leaves it: settrace calls it all `return`."""

@@ -1,0 +1,140 @@
+"""The threads that are followed, and the telling of what they do. Same for both kinds of sources.
+
+Runs on the thread of the program, without locks. Each thread has at most one trail.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Callable
+from types import CodeType
+from types import FrameType
+from typing import Any
+
+from pytest_cideldill.sources.border import Border
+from pytest_cideldill.sources.border import Verdict
+from pytest_cideldill.sources.events import Deliberate
+from pytest_cideldill.sources.events import actual_file
+from pytest_cideldill.sources.passes import continuations
+from pytest_cideldill.sources.passes import repeats
+from pytest_cideldill.sources.trail import Left
+from pytest_cideldill.sources.trail import Trail
+
+_COROUTINES = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
+_HANDED_OUT = "async_generator_wrapped_value"
+"""The type of what an asynchronous generator yields to its consumer, not to the event loop."""
+
+_name_of = type.__dict__["__name__"].__get__  # a user's metaclass may define its own
+
+
+class Trails:
+    """See the module.
+
+    Attributes:
+        threads: Thread → its trail. Single items are set and popped: atomic.
+    """
+
+    __slots__ = ("_border", "_is_quiet", "_repeats", "threads")
+
+    def __init__(self, border: Border, is_quiet: Callable[[], bool]) -> None:
+        self._border = border
+        self._is_quiet = is_quiet
+        self.threads: dict[int, Trail] = {}
+        # Code and line → the offsets that begin nothing new; the code is kept for its id.
+        self._repeats: dict[tuple[int, int, bool], tuple[CodeType, frozenset[int]]] = {}
+
+    def put(self, ident: int, trail: Trail | None) -> Trail | None:
+        """Replace the trail of a thread; the one that it had."""
+        before = self.threads.get(ident)
+        if trail is None:
+            self.threads.pop(ident, None)
+        else:
+            self.threads[ident] = trail
+        if not self.threads:
+            self._repeats.clear()
+        return before
+
+    def mine(self) -> Trail | None:
+        """The trail of the calling thread."""
+        return self.threads.get(get_ident())
+
+    def on(self, code: CodeType) -> list[Trail]:
+        """Those of frames of this code."""
+        return [
+            each
+            for each in self.threads.copy().values()
+            if each.frame is not None and each.frame.f_code is code
+        ]
+
+    @property
+    def want_starts(self) -> bool:
+        """Whether any wants to be told what starts."""
+        return any(each.starts for each in self.threads.copy().values())
+
+    @property
+    def want_all(self) -> bool:
+        """Whether any wants lines of all frames."""
+        return any(each.anywhere for each in self.threads.copy().values())
+
+    def line(self, trail: Trail | None, frame: FrameType, line: int) -> None:
+        """A line is about to run.
+
+        Args:
+            trail: The one that the thread had before others were told of the line.
+            frame: Where.
+            line: Which.
+        """
+        __tracebackhide__ = True
+        if trail is None or self.mine() is not trail or self._is_quiet():
+            return
+        if not trail.anywhere:
+            if frame is not trail.frame or not trail.lines or trail.only not in (None, line):
+                return
+            if frame.f_lasti in self._old(frame, line, whole=trail.only is None):
+                return
+        self._tell(frame.f_code, trail.on_line, frame, line)
+
+    def start(self, trail: Trail, frame: FrameType) -> None:
+        """A frame starts or goes on."""
+        __tracebackhide__ = True
+        if trail.starts and not self._is_quiet():
+            self._tell(frame.f_code, trail.on_start, frame)
+
+    def leave(self, trail: Trail, frame: FrameType, left: Left) -> None:
+        """The frame of the trail is left."""
+        __tracebackhide__ = True
+        self._tell(frame.f_code, trail.on_leave, frame, left)
+
+    def _old(self, frame: FrameType, line: int, *, whole: bool) -> frozenset[int]:
+        """Where an event of `line` begins no new pass: over its `whole` statement, or over it."""
+        code = frame.f_code
+        key = (id(code), line, whole)
+        known = self._repeats.get(key)
+        if known is None:
+            file = actual_file(frame) or code.co_filename
+            found = (continuations if whole else repeats)(code, line, file)
+            known = self._repeats[key] = (code, found)
+        return known[1]
+
+    def _tell(self, code: CodeType, handler: Callable[..., None], *arguments: Any) -> None:
+        __tracebackhide__ = True
+        try:
+            handler(*arguments)
+        except Deliberate as wanted:
+            error = wanted.error
+        except BaseException as failure:
+            verdict = self._border.judge(failure, "following the program", code)
+            if verdict is Verdict.FOREIGN:
+                raise
+            # No trail: it is told nothing more. What is armed for it goes with the next one.
+            self.threads.pop(get_ident(), None)
+            return
+        else:
+            return
+        raise error
+
+
+def how_it_yields(code: CodeType, value: object) -> Left:
+    """Whether a frame that yields hands out an item or waits."""
+    waits = code.co_flags & _COROUTINES and _name_of(type(value)) != _HANDED_OUT
+    return Left.AWAIT if waits else Left.YIELD
