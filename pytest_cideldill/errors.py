@@ -74,3 +74,10 @@ class Refusal(Exception):
         """The inverse of `to_plain`, for a refusal that came over the wire."""
         extra = {key: value for key, value in data.items() if key not in ("error", "message")}
         return cls(ErrorCode(data["error"]), data["message"], **extra)
+
+
+def internal_error(error: Exception) -> Refusal:
+    """The refusal for a failure of our own inside the process under test."""
+    return Refusal(
+        ErrorCode.INTERNAL_ERROR, f"the debugger failed inside the test process: {error!r}"
+    )

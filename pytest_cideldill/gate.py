@@ -34,11 +34,21 @@ class Resolution:
         action: `continue`, `skip`, `raise`, …
         by: `client | lease | disconnect | stop`.
         value: What the action needs (arguments, a result, an exception).
+        told: What the client calls it, where that is not the action.
     """
 
     action: str = "continue"
     by: str = "client"
     value: Any = None
+    told: str | None = None
+
+
+Seen = dict[str, tuple[int, str]]
+"""The locals of a frame: name → id of the value, and how it was shown."""
+
+
+def _let_go(_command: Resume, pause: Pause) -> Resolution:
+    raise pause_not_found(pause.id)
 
 
 @dataclass(slots=True)
@@ -55,6 +65,7 @@ class Pause:
         lines: The current line of each frame where it is not the frame's own (tracebacks).
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
+        seen: What was told of the locals of its frames, here and where its steps began; by id.
     """
 
     id: str
@@ -66,6 +77,23 @@ class Pause:
     lines: Sequence[int] | None = None
     namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: bool = False
+    seen: dict[int, Seen] = field(default_factory=dict)
+
+    def let_go(self) -> None:
+        """Keep no object of the program while it goes on to its next stop; but the sessions."""
+        for namespace in self.namespaces.values():
+            for name in self.names:
+                namespace.pop(name, None)
+        self.names = {}
+        self.frames.clear()
+        self.resolve = _let_go
+
+    def take_sessions(self, before: Pause) -> None:
+        """Go on with the REPL sessions of the stop before."""
+        self.namespaces = before.namespaces
+        self.report["repl_sessions"] = before.report["repl_sessions"]
+        for namespace in self.namespaces.values():
+            namespace.update(self.names)
 
 
 Work = Callable[[Pause], Resolution | None]

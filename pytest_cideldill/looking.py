@@ -23,6 +23,7 @@ from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import ReadStack
 from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import ReadVariables
@@ -42,13 +43,19 @@ class Looking:
         self._pauses = pauses
         self._keeping = keeping
 
-    def answer(self, command: ReadStack | ReadVariables | ReadThreads) -> None:
+    def answer(self, command: Inspect | ReadStack | ReadVariables | ReadThreads) -> None:
         """Have a question answered.
 
         Raises:
             Refusal: `pause_not_found`, `thread_not_found`.
         """
         match command:
+            case Inspect():
+                self._pauses.ask(
+                    command.request,
+                    command.pause_id,
+                    lambda _: self._keeping.inspect(command.cid, command.path, command.depth),
+                )
             case ReadThreads():
                 self._pauses.reply(command.request, self._threads())
             case ReadVariables():

@@ -18,14 +18,15 @@ from pytest_cideldill.calling import Calls
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.controlling import Control
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import internal_error
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.looking import Looking
 from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.pausing import internal_error
 from pytest_cideldill.probes.classes import exception_breakpoint
 from pytest_cideldill.probes.discovery import IS_FREE
 from pytest_cideldill.probes.discovery import Discovery
@@ -42,11 +43,13 @@ from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Bound
+from pytest_cideldill.wire import CancelPause
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.wire import PauseNow
 from pytest_cideldill.wire import PauseOn
 from pytest_cideldill.wire import ReadStack
 from pytest_cideldill.wire import ReadThreads
@@ -56,6 +59,7 @@ from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import RemoveBreakpoint
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import SetDefaultBehavior
+from pytest_cideldill.wire import Step
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import kind_of
 
@@ -121,6 +125,9 @@ class BreakpointManager:
         )
         self._looking = Looking(lens, pauses, keeping)
         self._is_stale, self._modules = False, 0
+        self.control = Control(
+            lens, guard, pauses, stops.at_place, lambda: self._discovery.needed()
+        )
         # Breakpoint id → what was told last of it.
         self._told: dict[str, Bound] = {}
         self._warned: set[str] = set()
@@ -156,10 +163,10 @@ class BreakpointManager:
                 self.pauses.resume(command)
             case Evaluate():
                 self.pauses.evaluate(command)
-            case Inspect():
-                self.pauses.inspect(command)
-            case ReadStack() | ReadVariables() | ReadThreads():
+            case Inspect() | ReadStack() | ReadVariables() | ReadThreads():
                 self._looking.answer(command)
+            case Step() | PauseNow() | CancelPause():
+                self.control.apply(command)
             case PauseOn():
                 self.pauses.pause_on = command.pause_on
             case Interrupt():

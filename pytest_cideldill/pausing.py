@@ -7,29 +7,23 @@ thread through the gate. No user code runs on the I/O thread.
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from types import FrameType
 from typing import Any
+from typing import Protocol
 
-from pytest_cideldill import clock
 from pytest_cideldill.actions import check_action
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import notice_secrets
-from pytest_cideldill.capture.frames import short_locals
-from pytest_cideldill.capture.frames import top_user_frame
-from pytest_cideldill.capture.frames import user_stack
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import internal_error
 from pytest_cideldill.gate import Gate
 from pytest_cideldill.gate import Job
 from pytest_cideldill.gate import Pause
@@ -42,30 +36,25 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position
-from pytest_cideldill.sources.interpose import is_trampoline
+from pytest_cideldill.telling import Identity
+from pytest_cideldill.telling import Teller
 from pytest_cideldill.wire import Evaluate
-from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import Step
+from pytest_cideldill.wire import StepEnded
 from pytest_cideldill.wire import Stopped
 
-# Tests patch these: bound at import.
-_getpid = os.getpid
-_enumerate = threading.enumerate
 
+class Stepping(Protocol):
+    """Lets the calling thread step."""
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which process this is: names its pauses."""
+    def halt(self) -> None:
+        """It stands still."""
 
-    run_id: str
-    worker: str
-
-    @property
-    def prefix(self) -> str:
-        """`r1.gw0` or `r1.main`."""
-        return f"{self.run_id}.{self.worker}"
+    def leave(self) -> None:
+        """It goes on without stepping."""
 
 
 class Pauses:
@@ -85,6 +74,7 @@ class Pauses:
 
     Attributes:
         pause_on: Which failures pause: `never | failure | error`.
+        steps: What lets threads step, if anything does.
     """
 
     def __init__(
@@ -102,7 +92,8 @@ class Pauses:
     ) -> None:
         self.pause_on = "failure"
         self.position = position
-        self._identity = identity
+        self._teller = Teller(identity, position, lens)
+        self._prefix = identity.prefix
         self._lens = lens
         self._guard = guard
         self._send = send
@@ -111,6 +102,12 @@ class Pauses:
         self._keeping = keeping
         self._numbers = itertools.count(1)
         self._gate = Gate(lease_s, around_pause, self._on_stopped, self._on_resumed)
+        self.steps: Stepping | None = None
+        # Thread → the pause that its step began at; it is the next pause, too.
+        self._stepped: dict[int, Pause] = {}
+        # Threads whose step has left the code of the user.
+        self._outside: set[int] = set()
+        self._tests = get_ident()
         # Request → its evaluation; filled when the request arrives, so that an interrupt finds it.
         self._evaluations: dict[int, Interruptor] = {}
         # Requests that were interrupted, perhaps while they waited for their turn.
@@ -156,55 +153,58 @@ class Pauses:
         """
         if self._gate.is_open or self._guard.is_quiet():
             return Resolution(by="stop")
-        self._before_stop()
-        pause_id = f"{self._identity.prefix}.{next(self._numbers)}"
-        report = self._report(pause_id, phase, reason, frames, lines) | details
-        if "autopsy" not in details:  # that tells its own
-            report["frames"] = user_stack(frames, lines, self._lens, is_trampoline)
-        return self._gate.park(
-            Pause(
-                pause_id, phase, list(frames), report, resolve or _only_continue, names or {}, lines
-            )
-        )
-
-    def _report(
-        self,
-        pause_id: str,
-        phase: str,
-        reason: str,
-        frames: Sequence[FrameType],
-        lines: Sequence[int] | None,
-    ) -> dict[str, Any]:
-        """The pause of the contract (section 2)."""
-        top = top_user_frame(list(frames), self._lens.project)
-        frame = frames[top]
-        line = lines[top] if lines else frame.f_lineno
         ident = get_ident()
-        shown = short_locals(frame, self._lens)
-        forget_locals(frame)
-        return {
-            "id": pause_id,
-            "paused_at": clock.wall(),
-            "call_data": None,
-            "repl_sessions": [],
-            "pause_reason": reason,
-            "phase": phase,
-            "when": self.position.when,
-            "breakpoint_id": None,
-            "nodeid": self.position.nodeid,
-            "run_id": self._identity.run_id,
-            "worker": self._identity.worker,
-            "thread": {"id": ident, "name": _thread_name(ident)},
-            "location": location(frame, line, self._lens),
-            "locals": shown,
-        }
+        stepped = self._stepped.pop(ident, None)
+        self._outside.discard(ident)
+        if self.steps is not None:
+            self.steps.halt()
+        self._before_stop()
+        number = f"{self._prefix}.{next(self._numbers)}" if stepped is None else stepped.id
+        report = self._teller.report(number, phase, reason, frames, lines) | details
+        resolve = resolve or _only_continue
+        pause = Pause(number, phase, list(frames), report, resolve, names or {}, lines)
+        self._teller.see(pause, stepped)
+        if stepped is not None:
+            pause.take_sessions(stepped)
+        try:
+            return self._gate.park(pause)
+        finally:
+            if self.steps is not None and ident not in self._stepped:
+                self.steps.leave()
 
     def _on_stopped(self, pause: Pause) -> None:
         self._send(Stopped(pause.report), urgent=True)
 
     def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
-        self._send(Resumed(pause.id, resolution.action, resolution.by), urgent=True)
+        action = resolution.told or resolution.action
+        self._send(Resumed(pause.id, action, resolution.by), urgent=True)
+        if get_ident() in self._stepped:
+            pause.let_go()
+        if get_ident() != self._tests:
+            self.end_steps()
         self._flush()
+
+    # --- steps, on the threads that step ----------------------------------------------------
+
+    def step_left(self) -> None:
+        """The step of the calling thread has left the code of the user.
+
+        It ends with the phase of the test: a failure may pause until then. Other threads have none.
+        """
+        self._outside.add(get_ident())
+        if get_ident() != self._tests and get_ident() not in self._gate.threads:
+            self.end_steps()
+
+    def end_steps(self, *, all_of_them: bool = False) -> None:
+        """End the step of the calling thread if it is outside, or in any case."""
+        ident = get_ident()
+        if ident not in self._stepped or not (all_of_them or ident in self._outside):
+            return
+        self._outside.discard(ident)
+        pause = self._stepped.pop(ident)
+        if self.steps is not None:
+            self.steps.leave()
+        self._send(StepEnded(pause.id), urgent=True)
 
     # --- on the I/O thread ------------------------------------------------------------------
 
@@ -219,6 +219,29 @@ class Pauses:
 
         self._submit(command.request, command.pause_id, work)
 
+    def step(self, command: Step, begin: Callable[[Pause], None]) -> None:
+        """Have a parked thread go on to its next stop, which is the same pause.
+
+        Args:
+            command: Names the pause.
+            begin: Called on the thread, to arm for the next stop; may refuse.
+        """
+
+        def work(pause: Pause) -> Resolution:
+            plain = Resume(command.request, command.pause_id, "continue")
+            with self._guard.evaluating():
+                resolution = pause.resolve(plain, pause)
+            self._stepped[get_ident()] = pause
+            try:
+                begin(pause)
+            except BaseException:
+                self._stepped.pop(get_ident(), None)
+                raise
+            self.reply(command.request, result={"action": "step"})
+            return replace(resolution, told="step")
+
+        self._submit(command.request, command.pause_id, work)
+
     def evaluate(self, command: Evaluate) -> None:
         """Have an expression evaluated by the parked thread."""
         interruptor = self._evaluations[command.request] = Interruptor()
@@ -229,16 +252,6 @@ class Pauses:
             self.reply(command.request, result=self._evaluated(command, pause, interruptor))
 
         self._submit(command.request, command.pause_id, work)
-
-    def inspect(self, command: Inspect) -> None:
-        """Have a kept object described by the parked thread."""
-        assert self._keeping is not None
-        inspect = self._keeping.inspect
-        self.ask(
-            command.request,
-            command.pause_id,
-            lambda _pause: inspect(command.cid, command.path, command.depth),
-        )
 
     def ask(self, request: int, pause_id: str, answer: Callable[[Pause], dict[str, Any]]) -> None:
         """Have a question answered by the parked thread.
@@ -332,18 +345,6 @@ class Pauses:
         }
 
 
-def internal_error(error: Exception) -> Refusal:
-    """The refusal for a failure of our own."""
-    return Refusal(
-        ErrorCode.INTERNAL_ERROR, f"the debugger failed inside the test process: {error!r}"
-    )
-
-
 def _only_continue(command: Resume, pause: Pause) -> Resolution:
     check_action(pause.phase, command)
     return Resolution()
-
-
-def _thread_name(ident: int) -> str:
-    # Not current_thread(): it would make a raw thread known to `threading`.
-    return next((each.name for each in _enumerate() if each.ident == ident), str(ident))

@@ -57,6 +57,21 @@ class Stops:
         if resolution.action == "raise":
             raise Deliberate(resolution.value)
 
+    def at_place(self, frame: FrameType, reason: str) -> None:
+        """Where a step ends, or a thread is told to stop; `frame` is where it stands."""
+        __tracebackhide__ = True
+        resolution = self.as_guest(
+            lambda: self._pauses.pause(
+                "line",
+                reason,
+                visible_stack(frame, self._lens.project),
+                {},
+                lambda command, _pause: resolve_line(command, frame),
+            )
+        )
+        if resolution.action == "raise":
+            raise Deliberate(resolution.value)
+
     def at_raise(
         self, probe: RaiseProbe, frame: FrameType, error: BaseException, traceback: TracebackType
     ) -> None:

@@ -14,10 +14,14 @@ STDIO = "stdio"
 
 
 class Deliveries:
-    """The pauses that were part of a reply, by client, and how far its replies told of hits."""
+    """The stops that were part of a reply, by client, and how far its replies told of hits.
+
+    A pause that steps has several stops.
+    """
 
     def __init__(self) -> None:
-        self._told: dict[str, set[str]] = {}
+        # Client → pause → `seq` of its newest stop that was told.
+        self._told: dict[str, dict[str, int]] = {}
         # How many hits there were, and the number of the newest.
         self._hits = (0, 0)
         self._hits_told: dict[str, tuple[int, int]] = {}
@@ -34,13 +38,15 @@ class Deliveries:
         """A reply to this client contained the newest hits."""
         self._hits_told[client] = self._hits
 
-    def note(self, client: str, pause_ids: Iterable[str]) -> None:
+    def note(self, client: str, pauses: Iterable[Mapping[str, Any]]) -> None:
         """A reply to this client contained these pauses."""
-        self._told.setdefault(client, set()).update(pause_ids)
+        told = self._told.setdefault(client, {})
+        told.update((pause["id"], pause["seq"]) for pause in pauses)
 
-    def is_new(self, client: str, pause_id: str) -> bool:
-        """Whether the client was not told of this pause yet."""
-        return pause_id not in self._told.get(client, ())
+    def is_new(self, client: str, pause: Mapping[str, Any]) -> bool:
+        """Whether the client was not told of this stop yet."""
+        told: int = self._told.get(client, {}).get(pause["id"], -1)
+        return bool(pause["seq"] > told)
 
     def pending(
         self,
@@ -57,7 +63,7 @@ class Deliveries:
         new = [
             pause["seq"]
             for id, pause in pauses.items()
-            if id not in told and self.is_new(client, id)
+            if id not in told and self.is_new(client, pause)
         ]
         count, newest = self._hits_told.get(client, (0, 0))
         hits = 0 if tells_hits else self._hits[0] - count

@@ -36,6 +36,7 @@ from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import RedactionChosen
 from pytest_cideldill.wire import Resumed
+from pytest_cideldill.wire import StepEnded
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import WorkerLost
@@ -68,7 +69,8 @@ class Run:
 
     Attributes:
         pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
-        resumed: Ids of pauses that are over.
+        stepping: Pauses whose thread is on its way to its next stop, by id.
+        resumed: Ids of pauses that are over, or stepping.
         closed_sessions: REPL sessions that ended with their pause.
         interventions: What a client changed in this run (`skip`, `raise`, arguments), in words.
         end: The contract's `end`, once the run is over.
@@ -84,6 +86,7 @@ class Run:
         self.child: Child | None = None
         self.targets: dict[str, Target] = {}
         self.pauses: dict[str, dict[str, Any]] = {}
+        self.stepping: dict[str, dict[str, Any]] = {}
         self.resumed: set[str] = set()
         self.closed_sessions: set[str] = set()
         self.warnings: list[str] = []
@@ -177,6 +180,9 @@ class Run:
         gone = [id for id, pause in self.pauses.items() if pause["worker"] == target.worker]
         for id in gone:
             self._forget_pause(id)
+        stepping = [id for id, each in self.stepping.items() if each["worker"] == target.worker]
+        for id in stepping:
+            self._end_step(id)
         return gone
 
     def apply(self, target: Target, event: Event) -> Logged:
@@ -201,11 +207,13 @@ class Run:
                 results.finished(event)
                 return "test_outcome", {"nodeid": event.nodeid}
             case Stopped():
-                self.pauses[event.pause["id"]] = event.pause
+                self._stop(event.pause)
                 told = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
                 return "stop", told | {"thread": event.pause["thread"]["id"]}
+            case StepEnded():
+                self._end_step(event.pause_id)
             case Resumed():
-                self._forget_pause(event.pause_id)
+                self._forget_pause(event.pause_id, steps=event.action == "step")
                 values = {"action": event.action, "by": event.by}
                 return "resumed", {"pause_id": event.pause_id, **values}
             case RedactionChosen():
@@ -254,6 +262,8 @@ class Run:
         self._ended = time.monotonic()
         for id in list(self.pauses):
             self._forget_pause(id)
+        for id in list(self.stepping):
+            self._end_step(id)
         return True
 
     def _note_end(self, target: Target, event: Event) -> None:
@@ -283,10 +293,26 @@ class Run:
                     "what it means is not hidden in the last words of a process that crashed"
                 )
 
-    def _forget_pause(self, id: str) -> None:
-        pause = self.pauses.pop(id, None)
+    def _stop(self, pause: dict[str, Any]) -> None:
+        """A new pause, or one whose thread has made a step."""
+        id = pause["id"]
+        self.stepping.pop(id, None)
+        self.resumed.discard(id)
+        self.pauses[id] = pause
+
+    def _end_step(self, id: str) -> None:
+        pause = self.stepping.pop(id, None)
         if pause is not None:
-            self.resumed.add(id)
+            self.closed_sessions.update(pause["repl_sessions"])
+
+    def _forget_pause(self, id: str, *, steps: bool = False) -> None:
+        pause = self.pauses.pop(id, None)
+        if pause is None:
+            return
+        self.resumed.add(id)
+        if steps:
+            self.stepping[id] = pause
+        else:
             self.closed_sessions.update(pause["repl_sessions"])
 
     def _warn(self, message: str) -> None:

@@ -115,11 +115,15 @@ class Runs:
             if pause_id in run.pauses:
                 return run, run.targets[run.pauses[pause_id]["worker"]]
         resumed = any(pause_id in run.resumed for run in self)
+        steps = any(pause_id in run.stepping for run in self)
+        became = (
+            "makes a step; breakpoint_wait tells when it stops" if steps else "was resumed already"
+        )
         paused = [pause for run in self for pause in run.pauses]
         now = f"paused now: {', '.join(paused)}" if paused else "nothing is paused now"
         raise Refusal(
             ErrorCode.PAUSE_NOT_FOUND,
-            f"pause {pause_id!r} {'was resumed already' if resumed else 'is unknown'}; {now}",
+            f"pause {pause_id!r} {became if resumed else 'is unknown'}; {now}",
             pause_id=pause_id,
             reason="already_resumed" if resumed else "unknown",
         )

@@ -6,6 +6,7 @@ not know what is evaluated or who decides that it takes too long.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found, unused-ignore]
 import ctypes
 import opcode
 import signal
@@ -47,6 +48,9 @@ _JUMPS: Final = range(100)
 _SLEEP: Final = (time.sleep,)
 _main_thread: Final = threading.main_thread  # tests patch `threading`
 
+# Those of `signal` make enumeration members of numbers, and of what looks like one.
+getsignal: Final[Callable[[int], Any]] = _signal.getsignal
+setsignal: Final[Callable[[int, Any], Any]] = _signal.signal
 _HAS_SIGNALS: Final = hasattr(signal, "pthread_kill")
 _BREAKS: Final = frozenset(
     number
@@ -54,6 +58,24 @@ _BREAKS: Final = frozenset(
     if name == "RESUME" or ("JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name)
 )
 """Operations at which a thread that waits for its turn raises what was sent."""
+
+
+class Unseen(int):
+    """A handler of a signal that a program which asks takes for the default: that is a number.
+
+    Tests may look, and should find what they find without us.
+    """
+
+    handle: Callable[[int, FrameType | None], None]
+
+    def __new__(cls, handle: Callable[[int, FrameType | None], None]) -> Unseen:
+        self = super().__new__(cls, signal.SIG_DFL)
+        self.handle = handle
+        return self
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        __tracebackhide__ = True
+        self.handle(signum, frame)
 
 
 class Interruptor:
@@ -65,12 +87,13 @@ class Interruptor:
     ends when it ends.
     """
 
-    __slots__ = ("_ident", "_is_asked", "_lock", "_sending", "_state", "sent")
+    __slots__ = ("_before", "_ident", "_is_asked", "_lock", "_sending", "_state", "sent")
 
     def __init__(self) -> None:
         self._state = _IDLE
         self._ident = get_ident()
         self._sending = False
+        self._before: Any = None
         # Whether the signal handler is to raise.
         self._is_asked = False
         # Taken by interrupting threads only: an interruption that arrived while the evaluating
@@ -170,20 +193,20 @@ class Interruptor:
         """
         if not is_main_thread() or not _HAS_SIGNALS:
             return None
-        before: Any = signal.getsignal(signal.SIGURG)
-        is_free = before is signal.SIG_DFL or before is signal.SIG_IGN
-        if before == self._on_signal or not (is_free or _is_ours(before)):
+        before: Any = getsignal(signal.SIGURG)
+        if before == self._on_signal or not (is_free(before) or is_ours(before)):
             return None
-        signal.signal(signal.SIGURG, self._on_signal)
+        self._before = before
+        setsignal(signal.SIGURG, self._on_signal)
 
         def restore() -> None:
-            if signal.getsignal(signal.SIGURG) == self._on_signal:
-                signal.signal(signal.SIGURG, before)
+            if getsignal(signal.SIGURG) == self._on_signal:
+                setsignal(signal.SIGURG, before)
 
         return restore
 
     def _send(self) -> bool:
-        handler: Any = signal.getsignal(signal.SIGURG) if _HAS_SIGNALS else None
+        handler: Any = getsignal(signal.SIGURG) if _HAS_SIGNALS else None
         if handler == self._on_signal:
             self.sent = self._is_asked = True
             signal.pthread_kill(self._ident, signal.SIGURG)
@@ -198,11 +221,14 @@ class Interruptor:
             signal.pthread_kill(self._ident, signal.SIGURG)
         return True
 
-    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         """On the main thread, hence never too late: it looks what runs now."""
+        __tracebackhide__ = True
         if self._is_asked and self._state is _RUNNING:
             self._is_asked = False
             raise Interruption
+        if is_ours(self._before):  # it is meant for somebody else of us
+            self._before(signum, frame)
 
 
 def is_main_thread() -> bool:
@@ -214,7 +240,15 @@ def _call(work: Callable[[], _T]) -> _T:
     return work()
 
 
-def _is_ours(handler: Any) -> bool:
+def is_free(handler: Any) -> bool:
+    """Whether a signal with this handler does nothing."""
+    return type(handler) is int and handler in (signal.SIG_DFL, signal.SIG_IGN)
+
+
+def is_ours(handler: Any) -> bool:
+    """Whether a handler of a signal belongs to this plugin."""
+    if type(handler) is Unseen:
+        return True
     return type(handler) is MethodType and handler.__func__ is Interruptor._on_signal
 
 

@@ -23,6 +23,9 @@ from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 
 MAX_TASKS = 200
+MAX_STACK = 20
+"""Frames of each stack among others."""
+
 _DEEPEST = 100
 _TRIES = 10
 
@@ -38,13 +41,16 @@ def stack_of(thread_id: int, lens: Lens) -> list[FrameType] | None:
     return None if frame is None else visible_stack(frame, lens.project) or None
 
 
-def describe_threads(lens: Lens, paused: Mapping[int, str]) -> list[dict[str, Any]]:
+def describe_threads(
+    lens: Lens, paused: Mapping[int, str], *, stacks: bool = False
+) -> list[dict[str, Any]]:
     """`[{id, name, state, is_current, paused, location}]`, the main thread first; not our own.
 
     Args:
         lens: Tells files.
         paused: Thread → id of its pause, the newest last. That one's thread is the current one,
             without a pause the main thread.
+        stacks: Whether each has a `stack`, innermost first, of `file:line function`.
     """
     names = {each.ident: each.name for each in _enumerate()}
     current = next(reversed(paused), _main_ident)
@@ -63,6 +69,8 @@ def describe_threads(lens: Lens, paused: Mapping[int, str]) -> list[dict[str, An
                 "location": _place(frames, lens),
             }
         )
+        if stacks:
+            told[-1]["stack"] = [_line(frame, lens) for frame in frames[:MAX_STACK]]
     return told
 
 
@@ -136,6 +144,11 @@ def _suspended(coroutine: Any) -> Iterator[FrameType]:
             return
         if frame is not None:
             yield frame
+
+
+def _line(frame: FrameType, lens: Lens) -> str:
+    place = lens.place(frame, frame.f_lineno)
+    return f"{place['file']}:{place['line']} {frame.f_code.co_qualname}"
 
 
 def _place(frames: list[FrameType], lens: Lens) -> dict[str, Any]:

@@ -75,6 +75,7 @@ class Discovery:
         self._source: Source | None = None
         self._wanted = self._is_complete = self._is_closed = self._is_stale = False
         self._imports = self._sees_loads = False
+        self._is_needed = False
         # Held while the source is brought to what is wanted. Nobody waits for it.
         self._lock = allocate_lock()
         self._handlers = Handlers(
@@ -108,6 +109,19 @@ class Discovery:
         self._imports = self._wanted and imports
         self._reach()
 
+    def needed(self) -> Source:
+        """The event source, opened for whoever can't do without.
+
+        Raises:
+            SourceUnavailable: It can't be had.
+        """
+        if self._source is None:
+            self._is_needed = True
+            self._reach()
+        if self._source is None:
+            raise SourceUnavailable("there are no events of this program; debug_state tells why")
+        return self._source
+
     def refresh(self) -> None:
         """Arm again where a program removed us; for the start of a phase."""
         self._reach()
@@ -132,7 +146,8 @@ class Discovery:
                 self._lock.release()
 
     def _update(self) -> None:
-        if self._is_closed or not (self._wanted or self._raises.raises or self._source):
+        wanted = self._wanted or self._is_needed or self._raises.raises
+        if self._is_closed or not (wanted or self._source):
             return
         if self._source is None:
             source = self._source = open_source(self._handlers)

@@ -12,6 +12,7 @@ import platform
 import socket
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,7 +31,6 @@ from pytest_cideldill.link import SocketLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers
-from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.probes.position import Position
@@ -50,6 +50,7 @@ from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import conflict
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
+from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import PROTOCOL
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
@@ -169,7 +170,8 @@ def _switch_on(
         plugins.append(PostMortem(manager))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    config.add_cleanup(lambda: _leave(engine, position))
+    undo = (manager.control.hear_signals(),)
+    config.add_cleanup(lambda: _leave(engine, position, undo))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +249,12 @@ def _call(work: Callable[[], Pickled]) -> Pickled | None:
     return work()
 
 
-def _leave(engine: _Engine, position: PositionFile | None) -> None:
+def _leave(
+    engine: _Engine, position: PositionFile | None, undo: Iterable[Callable[[], None]]
+) -> None:
     engine.manager.release("stop")
+    for each in undo:
+        each()
     engine.link.send(Departed())
     engine.link.close(GOODBYE_S)
     engine.keeping.close()

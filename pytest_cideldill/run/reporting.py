@@ -120,6 +120,7 @@ class Reporting:
 
     def _enter(self, nodeid: str | None, when: str | None) -> None:
         self.manager.bind_new()
+        self.manager.pauses.end_steps(all_of_them=nodeid is None)
         position = self.manager.pauses.position
         position.nodeid, position.when = nodeid, when
         if self._position is not None:

@@ -15,11 +15,13 @@ from pytest_cideldill.wire.commands import AddBreakpoint
 from pytest_cideldill.wire.commands import AddException
 from pytest_cideldill.wire.commands import AddLine
 from pytest_cideldill.wire.commands import Begin
+from pytest_cideldill.wire.commands import CancelPause
 from pytest_cideldill.wire.commands import Command
 from pytest_cideldill.wire.commands import Configure
 from pytest_cideldill.wire.commands import Evaluate
 from pytest_cideldill.wire.commands import Inspect
 from pytest_cideldill.wire.commands import Interrupt
+from pytest_cideldill.wire.commands import PauseNow
 from pytest_cideldill.wire.commands import PauseOn
 from pytest_cideldill.wire.commands import ReadStack
 from pytest_cideldill.wire.commands import ReadThreads
@@ -28,6 +30,7 @@ from pytest_cideldill.wire.commands import ReleaseAll
 from pytest_cideldill.wire.commands import RemoveBreakpoint
 from pytest_cideldill.wire.commands import Resume
 from pytest_cideldill.wire.commands import SetDefaultBehavior
+from pytest_cideldill.wire.commands import Step
 from pytest_cideldill.wire.events import Bound
 from pytest_cideldill.wire.events import Collected
 from pytest_cideldill.wire.events import CollectionFailed
@@ -46,6 +49,7 @@ from pytest_cideldill.wire.events import RedactionChosen
 from pytest_cideldill.wire.events import Refused
 from pytest_cideldill.wire.events import Replied
 from pytest_cideldill.wire.events import Resumed
+from pytest_cideldill.wire.events import StepEnded
 from pytest_cideldill.wire.events import Stopped
 from pytest_cideldill.wire.events import Warned
 from pytest_cideldill.wire.events import WorkerLost
@@ -58,6 +62,7 @@ __all__ = [
     "AddLine",
     "Begin",
     "Bound",
+    "CancelPause",
     "Collected",
     "CollectionFailed",
     "Command",
@@ -76,6 +81,7 @@ __all__ = [
     "Message",
     "NodeFinished",
     "NodeStarted",
+    "PauseNow",
     "PauseOn",
     "PhaseReported",
     "ReadStack",
@@ -90,6 +96,8 @@ __all__ = [
     "Resume",
     "Resumed",
     "SetDefaultBehavior",
+    "Step",
+    "StepEnded",
     "Stopped",
     "Warned",
     "WorkerLost",

@@ -120,6 +120,38 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Let a parked thread go on to its next stop, which is the same pause; else `StepEnded` comes.
+
+    `mode`: `in | over | out`; `until_line` beats it and `count`.
+    """
+
+    request: int
+    pause_id: str
+    mode: str = "over"
+    count: int = 1
+    until_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseNow:
+    """Stop a running thread where it is, by default the one that runs the tests.
+
+    Answered at once; the stop comes, or not, until `CancelPause`.
+    """
+
+    request: int
+    thread_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPause:
+    """Nothing need stop any more by `PauseNow`; tell the stacks of all threads."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
 class PauseOn:
     """Which failures pause from now on: `never | failure | error`. Not answered."""
 
@@ -203,6 +235,9 @@ Command = (
     | AddException
     | RemoveBreakpoint
     | Resume
+    | Step
+    | PauseNow
+    | CancelPause
     | PauseOn
     | Evaluate
     | Inspect

@@ -137,6 +137,13 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class StepEnded:
+    """The test, or the thread, ended before a step did; its pause is over."""
+
+    pause_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerLost:
     """xdist's controller lost a worker."""
 
@@ -215,6 +222,7 @@ Event = (
     | LinesPassed
     | Stopped
     | Resumed
+    | StepEnded
     | WorkerLost
     | RedactionChosen
     | Warned

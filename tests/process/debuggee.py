@@ -26,12 +26,12 @@ from pytest_cideldill.link import DirectLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers
-from pytest_cideldill.pausing import Identity
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event

@@ -108,11 +108,11 @@ def test_kinds_are_named_after_their_classes() -> None:
     assert list(KINDS) == [
         "hello", "collected", "collection_failed", "node_started", "phase_reported",
         "node_finished", "bound", "recorded", "lines_passed", "stopped", "resumed",
-        "worker_lost", "redaction_chosen", "warned", "interrupted", "internal_error_raised",
-        "finished", "departed", "replied", "refused", "configure", "begin",
+        "step_ended", "worker_lost", "redaction_chosen", "warned", "interrupted",
+        "internal_error_raised", "finished", "departed", "replied", "refused", "configure", "begin",
         "add_breakpoint", "set_default_behavior", "add_line", "add_exception", "remove_breakpoint",
-        "resume", "pause_on", "evaluate", "inspect", "read_stack", "read_variables", "read_threads",
-        "interrupt", "release_all",
+        "resume", "step", "pause_now", "cancel_pause", "pause_on", "evaluate", "inspect",
+        "read_stack", "read_variables", "read_threads", "interrupt", "release_all",
     ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ async def stack(request: Request) -> Reply:
         _, target = request.runs.owner_of(pause_id)
         targets = [target]
     else:
-        targets = _targets(request)
+        targets = targets_of(request)
     refused: Refusal | None = None
     for target in targets:
         try:
@@ -101,7 +101,7 @@ def _newest_pause(request: Request) -> str:
     return paused[-1]
 
 
-def _targets(request: Request) -> list[Target]:
+def targets_of(request: Request) -> list[Target]:
     """The processes that are meant by `worker`; all of them when it is not given.
 
     Raises:

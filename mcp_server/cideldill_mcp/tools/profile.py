@@ -11,6 +11,7 @@ from cideldill_mcp.tools import lines
 from cideldill_mcp.tools import looking
 from cideldill_mcp.tools import objects
 from cideldill_mcp.tools import records
+from cideldill_mcp.tools import stepping
 from cideldill_mcp.tools import stops
 from cideldill_mcp.tools import tests
 from cideldill_mcp.tools.registry import Tool
@@ -26,6 +27,7 @@ ALL = (
     *exceptions.TOOLS,
     *stops.TOOLS,
     *control.TOOLS,
+    *stepping.TOOLS,
     *looking.TOOLS,
 )
 

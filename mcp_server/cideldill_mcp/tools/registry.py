@@ -146,7 +146,7 @@ class Request:
     desired: Desired
     max_chars: int
     progress: Progress
-    is_news: Callable[[str], bool] = lambda _: True
+    is_news: Callable[[Mapping[str, Any]], bool] = lambda _: True
     hits_told: int = 0
 
     def __getitem__(self, name: str) -> Any:
@@ -296,7 +296,7 @@ class Toolbox:
             self._desired,
             max_chars,
             progress,
-            lambda pause_id: self._deliveries.is_new(client, pause_id),
+            lambda pause: self._deliveries.is_new(client, pause),
             self._deliveries.hits_told(client),
         )
 
@@ -315,7 +315,7 @@ class Toolbox:
             if news == pending:
                 break
             pending = news
-        self._deliveries.note(client, told)
+        self._deliveries.note(client, [present[id] for id in told if id in present])
         if has_hits:
             self._deliveries.note_hits_told(client)
         return text

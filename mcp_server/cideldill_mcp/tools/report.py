@@ -159,6 +159,12 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
             f'{go_on[:-1]}, "action": "raise", "exception_type": "…"}}: raise another one instead',
             f"{go_on}: see who handles it",
         ]
+    if pause["phase"] == "line":
+        return [
+            f"{look}: read and change variables",
+            f'debug_step {{"pause_id": "{id}"}}: the next line; mode in, out: a call, the caller',
+            f"{go_on}: let it run",
+        ]
     return [
         f"{look}: frame 0 is the call, frame 1 its caller",
         f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: what if it returned something else?',

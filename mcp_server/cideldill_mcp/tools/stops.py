@@ -92,12 +92,12 @@ def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:
     """The oldest present pause that fits and is news to the client (or behind `after`)."""
     after, wanted = request["after"], request["breakpoint_id"]
     for run in request.runs:
-        for id, pause in run.pauses.items():
+        for pause in run.pauses.values():
             if wanted is not None and pause["breakpoint_id"] != wanted:
                 continue
             if "seq" not in pause:
                 continue
-            if pause["seq"] > after if after is not None else request.is_news(id):
+            if pause["seq"] > after if after is not None else request.is_news(pause):
                 return run, pause
     return None
 

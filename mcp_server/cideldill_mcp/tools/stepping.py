@@ -1,0 +1,235 @@
+"""Section 4 of the contract: steps from a pause to the next stop, and pauses of what runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from cideldill_mcp.run import Run
+from cideldill_mcp.targets import MAIN
+from cideldill_mcp.targets import Target
+from cideldill_mcp.tools import report
+from cideldill_mcp.tools.functions import RESUME_S
+from cideldill_mcp.tools.functions import WAIT_S
+from cideldill_mcp.tools.looking import LOOK_S
+from cideldill_mcp.tools.looking import targets_of
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.wire import CancelPause
+from pytest_cideldill.wire import PauseNow
+from pytest_cideldill.wire import Step
+
+STOP_S = 2.0
+"""How long a thread may take to come to Python code where it can stop."""
+
+_REASONS = {"step": "step", "exception": "exception", "test_failure": "exception"}
+"""Why a step ended, by the reason of the pause; the others are breakpoints."""
+
+_DEAF = (
+    "{} does not come to Python code at all, so it can't even tell its stacks (a long call of C "
+    "code that keeps the interpreter); test_stop ends it"
+)
+_LATE = "{} did not come to your code within {:.0f} s; threads tells what each is in"
+
+_ENDS = {
+    "test_finished": "no code of yours was left to stop in: the test, or the thread, went on to "
+    "its end",
+    "running": "the step has not come to its end yet; breakpoint_wait tells when it stops",
+}
+
+
+async def step(request: Request) -> Reply:
+    """The thread goes on and stops again: the same pause."""
+    pause_id = request["pause_id"]
+    run, target = request.runs.owner_of(pause_id)
+    before = run.pauses[pause_id]["seq"]
+    options = request["mode"], request["count"], request["until_line"]
+    await target.ask(lambda number: Step(number, pause_id, *options), RESUME_S)
+
+    def stopped() -> dict[str, Any] | None:
+        pause = run.pauses.get(pause_id)
+        return pause if pause is not None and pause.get("seq", 0) > before else None
+
+    def is_decided() -> bool:
+        is_going = pause_id in run.pauses or pause_id in run.stepping
+        return run.is_over or stopped() is not None or not is_going
+
+    decided = await request.runs.log.until(is_decided, request["timeout_s"])
+    pause = stopped()
+    if pause is None:
+        body = _without_stop(run, pause_id, "test_finished" if decided else "running")
+        if not target.is_alive and not run.has_departed:
+            body["message"] = "the process ended before the step did"
+    else:
+        body = _stopped(run, pause, request)
+    body["next"] = report.next_steps(run, request.runs)
+    return Reply(body)
+
+
+def _without_stop(run: Run, pause_id: str, reason: str) -> dict[str, Any]:
+    return {
+        "reason": reason,
+        "pause_id": pause_id,
+        "location": None,
+        "changed": {},
+        "message": _ENDS[reason],
+        **report.verdict(run),
+    }
+
+
+def _stopped(run: Run, pause: dict[str, Any], request: Request) -> dict[str, Any]:
+    body = {
+        "reason": _REASONS.get(pause["pause_reason"], "breakpoint"),
+        "pause_id": pause["id"],
+        "location": pause["location"],
+        "changed": pause.get("changed", {}),
+        "phase": pause["phase"],
+        "pause_reason": pause["pause_reason"],
+        "seq": pause["seq"],
+        "state": run.state,
+    }
+    if pause["pause_reason"] != "step":
+        body["breakpoint_id"] = pause["breakpoint_id"]
+        kept = ("call_data", "exception", "hit_count")
+        body |= {key: pause[key] for key in kept if pause.get(key) is not None}
+    if "autopsy" in pause:
+        body["autopsy"] = report.autopsy(pause, request.max_chars)
+    return body
+
+
+async def pause(request: Request) -> Reply:
+    """Stop what runs: of each process the thread that runs the tests, or a named one."""
+    targets = targets_of(request)
+    run = request.runs.get(targets[0].hello.run_id)
+    # The controller of workers runs no tests.
+    targets = [each for each in targets if each.worker != MAIN] or targets
+    told = await _stop_all(request, run, targets)
+    ids = [each["pause_id"] for each in told if each["pause_id"] is not None]
+    statuses = {each["status"] for each in told}
+    status = next(each for each in ("paused", "already_paused", "not_stopped") if each in statuses)
+    stops = [run.pauses[id] for id in ids if id in run.pauses]
+    threads = [
+        {**thread, "worker": each["worker"]} for each in told for thread in each.get("threads", ())
+    ]
+    body = {
+        "status": status,
+        "pause_id": ids[0] if ids else None,
+        "running": _running(run, threads),
+        "threads": threads,
+        "stops": [
+            report.told(each) | {"seq": each["seq"], "reason": each["pause_reason"]}
+            for each in stops
+        ],
+        "next": report.next_steps(run, request.runs),
+    }
+    messages = [each["message"] for each in told if each.get("message")]
+    if messages:
+        body["message"] = "; ".join(dict.fromkeys(messages))
+    return Reply(body, lists=["threads", "running", "stops"])
+
+
+async def _stop_all(request: Request, run: Run, targets: list[Target]) -> list[dict[str, Any]]:
+    """What became of each; a thread is in one process only."""
+    stops = (_stop(request, run, target) for target in targets)
+    asked = await asyncio.gather(*stops, return_exceptions=True)
+    told, refused = [], []
+    for each in asked:
+        if isinstance(each, BaseException):
+            refused.append(each)
+        else:
+            told.append(each)
+    strange = [each for each in refused if not _is_elsewhere(each)]
+    if strange or not told:
+        raise (strange or refused)[0]
+    return told
+
+
+def _is_elsewhere(error: BaseException) -> bool:
+    return isinstance(error, Refusal) and error.code is ErrorCode.THREAD_NOT_FOUND
+
+
+async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
+    """`status`, `pause_id`, `worker`; `threads` and a `message` when it did not stop."""
+    before = request.runs.log.last_seq
+    thread_id = request["thread_id"]
+    told: dict[str, Any] = {"status": "not_stopped", "pause_id": None, "worker": target.worker}
+    try:
+        asked = await target.ask(lambda number: PauseNow(number, thread_id), LOOK_S)
+    except Refusal as refusal:
+        if refusal.code is not ErrorCode.PROCESS_BUSY:
+            raise
+        target.tell(CancelPause(0))
+        return told | {"message": _DEAF.format(target.worker)}
+    if asked["status"] != "asked":
+        return told | asked
+
+    def found() -> str | None:
+        for id, each in run.pauses.items():
+            is_its = each["worker"] == target.worker and each["thread"]["id"] == asked["thread_id"]
+            if is_its and each.get("seq", 0) > before:
+                return id
+        return None
+
+    def is_decided() -> bool:
+        return found() is not None or run.is_over or not target.is_alive
+
+    await request.runs.log.until(is_decided, STOP_S)
+    if found() is None and target.is_alive:
+        told |= await target.ask(CancelPause, LOOK_S)
+    if (id := found()) is not None:
+        return told | asked | {"status": "paused", "pause_id": id, "threads": []}
+    message = asked.get("message") or _LATE.format(target.worker, STOP_S)
+    return told | {"message": message}
+
+
+def _running(run: Run, threads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tests under way and where they are, as far as it is known."""
+    paused = {each["nodeid"]: each for each in run.pauses.values()}
+    current = {each["worker"]: each["location"] for each in threads if each["is_current"]}
+    shown = []
+    for test in run.results.running():
+        stop = paused.get(test.nodeid, {})
+        shown.append(
+            {
+                "nodeid": test.nodeid,
+                "phase": stop.get("when"),
+                "worker": test.worker,
+                "location": stop.get("location") or current.get(test.worker),
+            }
+        )
+    return shown
+
+
+TOOLS = (
+    Tool(
+        "debug_step",
+        "Step",
+        "From a pause to the next line: into calls, over them, out to the caller, or on to a line "
+        "of the frame. The reply has the place and the locals that changed; the pause stays.",
+        step,
+        (
+            Param("pause_id", "string", "Of a pause, as r1.main.1", required=True),
+            Param("mode", "string", default="over", choices=("in", "over", "out")),
+            Param("count", "integer", "So many steps", default=1, minimum=1, maximum=10_000),
+            Param("until_line", "integer", "Run to this line of the frame, or its end", minimum=1),
+            Param("timeout_s", "number", default=WAIT_S, minimum=0.1, maximum=300),
+        ),
+        destroys=True,
+    ),
+    Tool(
+        "debug_pause",
+        "Pause what runs",
+        "Stop a test that runs, as an endless loop, and see where it is. One that is stuck in C "
+        "code can't be stopped: the reply has the stacks of all threads.",
+        pause,
+        (
+            Param("worker", "string", "main, gw0, …; default: all"),
+            Param("thread_id", "integer", "From threads_list; default: the tests' thread"),
+        ),
+        destroys=True,
+    ),
+)
