@@ -37,6 +37,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.run.breakpoints import UserBreakpoints
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.redaction import Redaction
 from pytest_cideldill.run.redaction import make_redactor
@@ -170,7 +171,9 @@ def _switch_on(
         plugins.append(PostMortem(manager))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    undo = (manager.control.hear_signals(),)
+    asked = UserBreakpoints(manager, passes=listing)
+    asked.install()
+    undo = (asked.restore, manager.control.hear_signals())
     config.add_cleanup(lambda: _leave(engine, position, undo))
 
 
