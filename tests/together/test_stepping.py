@@ -129,6 +129,10 @@ def test_steps_from_a_call_and_a_breakpoint_on_the_way(till: Bench) -> None:
     before = steps.step(count=5)
     assert (before["reason"], before["phase"]) == ("breakpoint", "before")
     assert before["call_data"]["pretty_args"] == ["-15"]
+    agent.call("breakpoint_set_exception", exception_type="ValueError")
+    raised = steps.step()
+    assert (raised["reason"], raised["phase"]) == ("exception", "raise")
+    assert raised["location"]["function"] == "checked"
     assert steps.place() == ("test_total", 10)
     assert till.go_on(stop)["exit_code"] == 0
 
