@@ -121,9 +121,7 @@ class Param:
         )
 
 
-MAX_CHARS = Param(
-    "max_chars", "integer", "Size cap of the reply", minimum=500, maximum=MAX_MAX_CHARS
-)
+MAX_CHARS = Param("max_chars", "integer", minimum=500, maximum=MAX_MAX_CHARS)
 
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]

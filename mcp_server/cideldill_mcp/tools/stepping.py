@@ -208,13 +208,13 @@ TOOLS = (
     Tool(
         "debug_step",
         "Step",
-        "From a pause to the next line: into calls, over them, out to the caller, or on to a line "
-        "of the frame. The reply has the place and the locals that changed; the pause stays.",
+        "From a pause to the next line, or n of them; tells the place and the locals that changed. "
+        "The pause stays.",
         step,
         (
-            Param("pause_id", "string", "Of a pause, as r1.main.1", required=True),
+            Param("pause_id", "string", required=True),
             Param("mode", "string", default="over", choices=("in", "over", "out")),
-            Param("count", "integer", "So many steps", default=1, minimum=1, maximum=10_000),
+            Param("count", "integer", default=1, minimum=1, maximum=10_000),
             Param("until_line", "integer", "Run to this line of the frame, or its end", minimum=1),
             Param("timeout_s", "number", default=WAIT_S, minimum=0.1, maximum=300),
         ),
@@ -223,12 +223,11 @@ TOOLS = (
     Tool(
         "debug_pause",
         "Pause what runs",
-        "Stop a test that runs, as an endless loop, and see where it is. One that is stuck in C "
-        "code can't be stopped: the reply has the stacks of all threads.",
+        "Stop a test that hangs or loops, and see where. Stuck in C: the stacks of all threads.",
         pause,
         (
-            Param("worker", "string", "main, gw0, …; default: all"),
-            Param("thread_id", "integer", "From threads_list; default: the tests' thread"),
+            Param("worker", "string", "Default: all"),
+            Param("thread_id", "integer", "Default: where the tests run"),
         ),
         destroys=True,
     ),
