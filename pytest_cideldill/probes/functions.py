@@ -39,7 +39,7 @@ from pytest_cideldill.wire import AddBreakpoint
 
 @dataclass(frozen=True, slots=True)
 class _Intercepted:
-    """A swapped function, or planted code. No function is kept alive: it is the program's.
+    """A swapped function, one that is recorded only, or planted code. None is kept alive.
 
     Attributes:
         function: The function while it lives, another one may have its id later; or one that was
@@ -53,6 +53,10 @@ class _Intercepted:
     code: CodeType
     path: str
     undo: Callable[[], None]
+
+
+def _nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +241,15 @@ class FunctionProbes:
         return found
 
     def _swap(self, function: FunctionType) -> None:
-        """Intercept a function."""
-        code, alive = function.__code__, ref(function)
+        """Intercept a function; one whose calls are only recorded needs nothing but that."""
+        code, alive, key = function.__code__, ref(function), id(function)
         if is_trampoline(code):
             return
-        key, path = id(function), self._meanings.path(function, code)
+        path = self._meanings.path(function, code)
+        if self._record is not None and not self._hits.acts_on(key) and not original_of(code):
+            if key not in self._swapped:
+                self._keep(key, _Intercepted(alive, code, path, _nothing))
+            return
         on_call = self._hits.handler(key, code, path, lambda _frame: alive())
         try:
             undo = intercept(function, on_call, self._hits.wants(key))

@@ -101,6 +101,10 @@ class Hits:
             self._acting.pop(key)
         self._acting.update(acting)
 
+    def acts_on(self, key: int) -> bool:
+        """Whether calls are to be handed on, as was chosen last."""
+        return key in self._acting
+
     def renew(self, id: str) -> None:
         """A breakpoint has changed, or is gone: forget its condition."""
         self._conditions.forget(id)
