@@ -18,9 +18,8 @@ from typing import Protocol
 
 from pytest_cideldill.actions import check_action
 from pytest_cideldill.capture.evaluate import Interruptor
-from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
@@ -29,8 +28,6 @@ from pytest_cideldill.gate import Job
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
-from pytest_cideldill.gate import frame_of
-from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
@@ -99,7 +96,7 @@ class Pauses:
         self._send = send
         self._before_stop = before_stop
         self._flush = flush
-        self._keeping = keeping
+        self._console = Console(lens, guard, keeping)
         self._numbers = itertools.count(1)
         self._gate = Gate(lease_s, around_pause, self._on_stopped, self._on_resumed)
         self.steps: Stepping | None = None
@@ -211,9 +208,11 @@ class Pauses:
     def resume(self, command: Resume) -> None:
         """Have a resume command checked, and obeyed, by the parked thread."""
 
+        interruptor = self._evaluations[command.request] = Interruptor()
+
         def work(pause: Pause) -> Resolution:
-            with self._guard.evaluating():
-                resolution = pause.resolve(command, pause)
+            self._check_wanted(command.request)
+            resolution = self._console.limited(interruptor, lambda: pause.resolve(command, pause))
             self.reply(command.request, result={"action": resolution.action})
             return resolution
 
@@ -247,9 +246,8 @@ class Pauses:
         interruptor = self._evaluations[command.request] = Interruptor()
 
         def work(pause: Pause) -> None:
-            if command.request in self._cancelled:
-                raise Refusal(ErrorCode.EVAL_TIMEOUT, "an evaluation before this one took the time")
-            self.reply(command.request, result=self._evaluated(command, pause, interruptor))
+            self._check_wanted(command.request)
+            self.reply(command.request, result=self._console.answer(command, pause, interruptor))
 
         self._submit(command.request, command.pause_id, work)
 
@@ -264,6 +262,10 @@ class Pauses:
             self.reply(request, result=answer(pause))
 
         self._submit(request, pause_id, work)
+
+    def _check_wanted(self, request: int) -> None:
+        if request in self._cancelled:
+            raise Refusal(ErrorCode.EVAL_TIMEOUT, "an evaluation before this one took the time")
 
     def interrupt(self, request: int) -> None:
         """End an evaluation that takes too long; unknown requests are over already."""
@@ -318,31 +320,6 @@ class Pauses:
             self.reply(request, error=refusal.to_plain())
 
         self._gate.submit(pause_id, Job(guarded, reject))
-
-    # --- on the parked thread ---------------------------------------------------------------
-
-    def _evaluated(
-        self, command: Evaluate, pause: Pause, interruptor: Interruptor
-    ) -> dict[str, Any]:
-        frame = frame_of(pause, command.frame_index)
-        session_id, namespace = namespace_of(pause, command.session_id)
-        pause.touched = True
-        done = evaluate(
-            command.expression, frame, namespace, guard=self._guard, interruptor=interruptor
-        )
-        notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
-        cid = None
-        if self._keeping is not None and done.output and not done.is_error:
-            cid = self._keeping.objects.capture(done.value).cid
-        return {
-            "session_id": session_id,
-            "output": self._lens.text(done.output),
-            "stdout": self._lens.text(done.stdout),
-            "is_error": done.is_error,
-            "timed_out": done.timed_out,
-            "result_cid": cid,
-            "lease_expires_at": pause.report["lease_expires_at"],
-        }
 
 
 def _only_continue(command: Resume, pause: Pause) -> Resolution:

@@ -229,3 +229,26 @@ def test_a_breakpoint_that_only_goes_never_pauses(shapes: Bench) -> None:
     assert shapes.test(MANY_CALLS)["exit_code"] == 0
     shapes.breakpoint("area", behavior="stop")
     assert shapes.test(MANY_CALLS)["state"] == "paused"
+
+
+@pytest.mark.full
+def test_an_expression_of_a_request_that_never_ends_is_interrupted(bench: Bench) -> None:
+    """Nothing hangs: the request is refused, and the call is still paused."""
+    bench.breakpoint("test_it.double")
+    stop = bench.stop_of(
+        """
+        def double(n): return 2 * n
+        def forever():
+            while True: pass
+        def test_it(): assert double(2) == 5
+        """
+    )
+    refused = bench.agent.refused(
+        "breakpoint_continue",
+        pause_id=stop["pause_id"],
+        action="skip",
+        fake_result={"$eval": "forever()"},
+    )
+    assert (refused["error"], refused["stopped"]) == ("eval_timeout", True)
+    over = bench.go_on(stop, action="skip", fake_result={"$eval": "n + 3"})
+    assert over["outcomes"]["passed"] == 1

@@ -124,7 +124,11 @@ async def resume(request: Request) -> Reply:
     run, target = request.runs.owner_of(pause_id)
     pause = run.pauses[pause_id]
     before = request.runs.log.last_seq
-    done = await target.ask(lambda number: _resume_command(number, request), RESUME_S)
+    done = await target.ask(
+        lambda number: _resume_command(number, request),
+        RESUME_S,
+        on_timeout=lambda number: target.tell(Interrupt(number)),
+    )
     run.released(pause_id)  # whoever waits from now on must not take it for paused
     _note_intervention(run, pause, request)
     body: dict[str, Any] = {"status": "ok", "pause_id": pause_id, "action": done["action"]}

@@ -1,0 +1,82 @@
+"""What a client runs on a parked thread: its REPL, and the expressions of a resume request.
+
+Runs on that thread, quiet, and until another one interrupts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from typing import TypeVar
+
+from pytest_cideldill.capture.evaluate import Interruptor
+from pytest_cideldill.capture.evaluate import evaluate
+from pytest_cideldill.capture.frames import notice_secrets
+from pytest_cideldill.capture.interrupt import Interrupted
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.gate import Pause
+from pytest_cideldill.gate import frame_of
+from pytest_cideldill.gate import namespace_of
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.wire import Evaluate
+
+_T = TypeVar("_T")
+
+
+class Console:
+    """See the module.
+
+    Args:
+        lens: Shows values.
+        guard: Marks the thread meanwhile: it hits nothing.
+        keeping: Gives values their content ids.
+    """
+
+    def __init__(self, lens: Lens, guard: EvaluationGuard, keeping: Keeping | None) -> None:
+        self._lens = lens
+        self._guard = guard
+        self._keeping = keeping
+
+    def limited(self, interruptor: Interruptor, work: Callable[[], _T]) -> _T:
+        """Run the expressions of a request.
+
+        Raises:
+            Refusal: As `work`; `eval_timeout` when it was interrupted.
+        """
+        with self._guard.evaluating():
+            try:
+                return interruptor.run(work)
+            except (Interrupted, Refusal):
+                if not interruptor.sent:
+                    raise
+        raise Refusal(
+            ErrorCode.EVAL_TIMEOUT,
+            "an expression of the request took too long and was interrupted; the thread is still "
+            "paused",
+            stopped=True,
+        )
+
+    def answer(self, command: Evaluate, pause: Pause, interruptor: Interruptor) -> dict[str, Any]:
+        """What the REPL says."""
+        frame = frame_of(pause, command.frame_index)
+        session_id, namespace = namespace_of(pause, command.session_id)
+        pause.touched = True
+        done = evaluate(
+            command.expression, frame, namespace, guard=self._guard, interruptor=interruptor
+        )
+        notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
+        cid = None
+        if self._keeping is not None and done.output and not done.is_error:
+            cid = self._keeping.objects.capture(done.value).cid
+        return {
+            "session_id": session_id,
+            "output": self._lens.text(done.output),
+            "stdout": self._lens.text(done.stdout),
+            "is_error": done.is_error,
+            "timed_out": done.timed_out,
+            "result_cid": cid,
+            "lease_expires_at": pause.report["lease_expires_at"],
+        }
