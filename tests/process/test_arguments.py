@@ -18,6 +18,8 @@ from tests.process.debuggee import ROOT
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
 
+pytestmark = pytest.mark.full  # many scans of all that a test process holds
+
 
 def target_of_every_kind(
     a: Any, b: Any = "b", /, c: Any = "c", *rest: Any, d: Any, e: Any = "e", **more: Any

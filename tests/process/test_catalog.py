@@ -302,6 +302,7 @@ def test_functions_are_told_as_the_compiler_makes_them(tmp_path: Path) -> None:
 PACKAGES = ("concurrent", "ctypes", "email", "http", "importlib", "logging", "unittest", "xml")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "package", ["json", "asyncio", *(pytest.param(each, marks=full) for each in PACKAGES)]
 )

@@ -27,6 +27,8 @@ from tests.process.tills import COUNT_UP
 from tests.process.tills import price_of
 from tests.process.tills import price_twice
 
+pytestmark = pytest.mark.full  # many scans of all that a test process holds
+
 TILLS = "tests.process.tills"
 
 

@@ -878,6 +878,7 @@ def check_templates_are_compiled_as_they_are_parsed() -> None:
     assert place.messages == ["   (2, 2)"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("check", checks(globals()))
 def test_linehits(check: str) -> None:
     report(__file__, check)

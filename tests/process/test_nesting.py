@@ -34,6 +34,8 @@ from pytest_cideldill.wire import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
 
+pytestmark = pytest.mark.full  # many scans of all that a test process holds
+
 
 @pytest.fixture
 def process() -> Iterator[Debuggee]:
@@ -192,7 +194,6 @@ def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
         running.result()
 
 
-@pytest.mark.full
 def test_a_replacement_must_fit_the_functions_that_were_made(process: Debuggee) -> None:
     """Contract, `breakpoint_set_replacement`: `signature_mismatch`."""
     process.add(f"{HERE}.adder.add", "go")
@@ -345,7 +346,6 @@ def test_code_that_runs_in_two_namespaces_keeps_them_apart(process: Debuggee) ->
 # --- many of them, and their end ----------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_functions_made_by_the_thousand_leave_nothing_behind(process: Debuggee) -> None:
     process.add(f"{HERE}.steps.*")
     process.add(f"{HERE}.*", "go", id="fn-2")
@@ -365,7 +365,6 @@ def inner_codes(root: CodeType) -> list[CodeType]:
     return own + [code for each in own for code in inner_codes(each)]
 
 
-@pytest.mark.full
 def test_a_removal_restores_the_code_of_all_functions(process: Debuggee) -> None:
     """Those made before, meanwhile and afterwards; and no more references are left than before."""
     makers: list[Any] = [adder, logged, steps, turns, later, in_time, deep, countdown]
@@ -388,7 +387,6 @@ def test_a_removal_restores_the_code_of_all_functions(process: Debuggee) -> None
     assert [[sys.getrefcount(code) for code in each] for each in codes] == counts
 
 
-@pytest.mark.full
 def test_threads_may_make_and_call_while_breakpoints_come_and_go(process: Debuggee) -> None:
     over, wrong = threading.Event(), []
 

@@ -181,7 +181,9 @@ async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
         late = await process.next(Resume)
         monkeypatch.setattr(functions, "RESUME_S", 10.0)
         again = front.call("breakpoint_continue", pause_id=id, action="skip")
-        second = await process.next(Resume)
+        while isinstance(second := await process.receive(), Interrupt):
+            assert second.request == late.request  # it may be an expression that takes so long
+        assert isinstance(second, Resume)
         assert second.request != late.request
         await process.send(Replied(late.request, {"action": "continue"}))
         await process.send(Replied(second.request, {"action": "skip"}))

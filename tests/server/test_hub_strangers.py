@@ -113,6 +113,7 @@ async def test_an_unknown_kind_is_refused_by_name_and_the_process_goes_on() -> N
         await front.until(lambda: run.warnings == ["still here"])
 
 
+@pytest.mark.full
 @in_loop
 async def test_a_refusal_by_the_process_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """An older plugin does not know a command: that request times out, named, the rest works."""

@@ -124,6 +124,7 @@ def test_every_combination_pauses_as_the_tables_say(bank: Bench, default: str) -
     assert phases(bank, text % len(pairs)) == [phase for each in wanted for phase in each]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("default", "before", "after"),
     [

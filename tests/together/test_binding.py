@@ -104,6 +104,7 @@ def test_generators_and_coroutines_are_bound_and_what_cannot_be_is_told(shapes: 
     assert shapes.go_on(stop)["exit_code"] == 1
 
 
+@pytest.mark.full
 def test_a_breakpoint_whose_functions_another_one_governs_says_which(shapes: Bench) -> None:
     """Contract, section 2: exact beats bare beats glob."""
     known = {}

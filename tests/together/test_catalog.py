@@ -206,6 +206,7 @@ def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
     assert call("breakpoint_remove", function_name="no name at all")["success"] is True
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -321,6 +322,7 @@ def test_every_form_of_name_is_a_line(till: Bench, name: str, line: int, functio
     assert reply["id"].startswith("bp-")
 
 
+@pytest.mark.full
 def test_the_line_of_a_function_stops(till: Bench) -> None:
     """In the very function: `Cart.total` calls another of its name."""
     till.agent.call("breakpoint_set", function="shop.till.total", condition="items == [1]")

@@ -53,6 +53,7 @@ def test_an_endless_loop_is_stopped_where_it_is(bench: Bench) -> None:
     assert bench.go_on(stop)["outcomes"] == {"passed": 1, "failed": 0}
 
 
+@pytest.mark.full
 def test_a_blocking_call_is_stopped_and_goes_on(bench: Bench) -> None:
     """Inside a library: the place is that of the user's code; the wait is not cut short."""
     running(
@@ -175,6 +176,7 @@ def test_a_step_can_be_stopped_on_its_way(bench: Bench) -> None:
     assert bench.go_on(stop)["exit_code"] == 0
 
 
+@pytest.mark.full
 def test_nothing_to_pause(bench: Bench) -> None:
     """After a run."""
     bench.test("def test_it(): pass")

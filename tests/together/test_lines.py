@@ -61,6 +61,7 @@ def test_a_breakpoint_on_a_line_stops_there_with_its_locals(till: Bench) -> None
     assert till.go_on(stop)["exit_code"] == 0
 
 
+@pytest.mark.full
 def test_a_local_assigned_at_a_line_is_what_the_program_goes_on_with(till: Bench) -> None:
     """Contract, section 2, REPL: assignment to a local changes the frame."""
     till.agent.call("breakpoint_set", file="till.py", line=6)
@@ -162,6 +163,7 @@ def test_a_slow_expression_times_out_and_the_others_still_render(till: Bench) ->
     assert [each["message"] for each in hits(till)] == ["12 <error: timeout> 2"]
 
 
+@pytest.mark.full
 def test_a_breakpoint_set_in_the_paused_frame_takes_effect_there(till: Bench) -> None:
     """Contract, section 3: loops, further lines; and another one is switched off meanwhile."""
     first = till.agent.call("breakpoint_set", file="till.py", line=5)

@@ -79,6 +79,7 @@ def test_which_failures_pause_can_be_chosen(bench: Bench, pause_on: str, phases:
     assert reply["outcomes"] == {"passed": 2, "failed": 1, "error": 2}
 
 
+@pytest.mark.full
 def test_what_is_no_failure_does_not_pause(bench: Bench) -> None:
     """pytest facts, section 3: skips, expected failures; an XPASS(strict) has no exception."""
     bench.write(test_broken="import nowhere_at_all\n")

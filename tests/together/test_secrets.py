@@ -318,6 +318,7 @@ def test_the_end_of_a_run_tells_no_secret(confidant: Confidant, ending: str) -> 
     confidant.keeps_them()
 
 
+@pytest.mark.full
 def test_the_stacks_of_a_crash_tell_no_secret(confidant: Confidant) -> None:
     """`end.stacks`: faulthandler's text and what else came on stderr behind it."""
     crash = """

@@ -128,10 +128,7 @@ def end(server: FrontEnd, way: str) -> str:
     return f"front end {front_end_s:.2f} s, everything {everything_s:.2f} s"
 
 
-FAST = {
-    ("end of file", "paused"),
-    ("SIGKILL", "busy"),
-}
+FAST = {("end of file", "paused")}
 """The full tier has every pair but those that another one implies."""
 
 IMPLIED = {

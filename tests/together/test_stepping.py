@@ -107,6 +107,7 @@ def test_steps_tell_the_place_and_what_changed_and_the_pause_stays(till: Bench) 
     assert [each["type"] for each in events] == ["stop", "resumed"] * (len(events) // 2)
 
 
+@pytest.mark.full
 def test_steps_from_a_call_and_a_breakpoint_on_the_way(till: Bench) -> None:
     """`before`: in is the callee's first line, over the caller's next; breakpoints stop a step."""
     agent = till.agent
@@ -137,6 +138,7 @@ def test_steps_from_a_call_and_a_breakpoint_on_the_way(till: Bench) -> None:
     assert till.go_on(stop)["exit_code"] == 0
 
 
+@pytest.mark.full
 def test_a_step_into_a_failure_is_its_post_mortem(till: Bench) -> None:
     """The same pause; the way out of a step that makes no sense."""
     stop = stop_at(till, 12, TEST.replace("amount == 0", "amount == 1"))

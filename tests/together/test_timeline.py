@@ -163,9 +163,7 @@ def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
 # --- waiting ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param("legacy", marks=pytest.mark.full), "2026-07-28"]
-)
+@pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
 def any_bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
@@ -175,6 +173,7 @@ def any_bench(
         yield bench
 
 
+@pytest.mark.full
 def test_a_run_that_was_not_waited_for_tells_each_stop_once(any_bench: Bench) -> None:
     """`test_run` with `wait: false`, then `breakpoint_wait` until there is nothing more."""
     bench = any_bench

@@ -151,6 +151,7 @@ STRICT = ("-W", "error", "-p", "no:anyio")
 """anyio brings a pytest plugin, which would import it in a plain run as well."""
 
 
+@pytest.mark.full
 def test_a_test_that_looks_for_us_finds_nothing(bench: Bench) -> None:
     """pytest facts, section 7; breakpoints on functions nobody calls change nothing."""
     bench.write(test_it=CURIOUS)
