@@ -1,8 +1,8 @@
 """The objects that processes kept: a file per process, put together in one per run when it is over.
 
-A thread of its own puts them together, so that the event loop never waits for it; objects are found
-meanwhile, on worker threads. Nothing is lost if that thread is stopped or the disk is full: a file
-goes when all that it holds is in the other one. Their folder is removed by its owner.
+A thread puts them together, so that the event loop never waits for it; objects are found meanwhile,
+on worker threads. Nothing is lost if that thread is stopped or the disk is full: a file goes when
+all that it holds is in the other one. Their folder is removed by its owner.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 from typing import Final
@@ -18,7 +17,7 @@ from typing import Final
 from pytest_cideldill.record.store import CIDStore
 
 STOP_S: Final = 1.0
-"""How long the end of the server waits for the thread, which looks after every few megabytes."""
+"""How long the end of the server waits for such a thread, which looks after every few megabytes."""
 
 _SUFFIX: Final = ".objects"
 
@@ -32,8 +31,7 @@ class ObjectFiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._over: SimpleQueue[str | None] = SimpleQueue()
-        self._thread: Thread | None = None
+        self._threads: list[Thread] = []
         self._is_closing = False
 
     def find(self, cid: str) -> tuple[str, dict[str, Any]] | None:
@@ -61,17 +59,15 @@ class ObjectFiles:
 
     def run_is_over(self, run_id: str) -> None:
         """No process of the run writes any more: put its files together, some time."""
-        if self._thread is None:
-            self._thread = Thread(target=self._work, name="cideldill-objects", daemon=True)
-            self._thread.start()
-        self._over.put(run_id)
+        thread = Thread(target=self._work, args=(run_id,), name="cideldill-objects", daemon=True)
+        self._threads = [*filter(Thread.is_alive, self._threads), thread]
+        thread.start()
 
     def close(self) -> None:
         """Stop putting together."""
         self._is_closing = True
-        if self._thread is not None:
-            self._over.put(None)
-            self._thread.join(STOP_S)
+        for thread in self._threads:
+            thread.join(STOP_S)
 
     def _paths(self) -> list[Path]:
         """All files, those of processes that may be alive first."""
@@ -80,11 +76,10 @@ class ObjectFiles:
 
     # --- on the thread ----------------------------------------------------------------------
 
-    def _work(self) -> None:
-        while (run_id := self._over.get()) is not None and not self._is_closing:
-            parts = sorted(self._directory.glob(f"{run_id}.*{_SUFFIX}"))
-            if len(parts) > 1:
-                self._put_together(self._directory / f"{run_id}{_SUFFIX}", parts)
+    def _work(self, run_id: str) -> None:
+        parts = sorted(self._directory.glob(f"{run_id}.*{_SUFFIX}"))
+        if len(parts) > 1 and not self._is_closing:
+            self._put_together(self._directory / f"{run_id}{_SUFFIX}", parts)
 
     def _put_together(self, path: Path, parts: list[Path]) -> None:
         # Whoever wrote the parts has seen to the limits.

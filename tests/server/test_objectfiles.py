@@ -48,10 +48,8 @@ def names(folder: Path) -> list[str]:
 def put_together(files: ObjectFiles, run_id: str = "r1") -> None:
     """And wait for it."""
     files.run_is_over(run_id)
-    files._over.put(None)
-    assert files._thread is not None
-    files._thread.join(DEADLINE_S)
-    files._thread = None
+    (thread,) = files._threads
+    thread.join(DEADLINE_S)
 
 
 def found(files: ObjectFiles, cid: str) -> tuple[str, str] | None:
