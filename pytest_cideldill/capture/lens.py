@@ -61,22 +61,26 @@ class Lens:
 
     def show(self, value: object, name: str = "") -> str:
         """A short rendering of a value that is known under `name`."""
-        # What is most frequent first, as `render` would show it.
+        # What is most frequent first, as `render` would show it; each call counts here.
         kind = type(value)
-        if kind is str or id(kind) in NUMBERS:
-            shown = self._plain(value)
-            if shown and not (name and self.redactor.name_is_sensitive(name)):
-                return shown
+        shown = ""
+        if kind is int:
+            if -_LARGE < value < _LARGE:  # type: ignore[operator]
+                shown = repr(value)
+        elif kind is str:
+            shown = self._plain(value)  # type: ignore[arg-type]
+        elif value is None or kind is float or kind is bool:
+            shown = repr(value)
+        if shown and not (name and self.redactor.name_is_sensitive(name)):
+            return shown
         return render(value, self._short, self.redactor, name)
 
-    def _plain(self, value: object) -> str:
-        """Of a number or a string that nothing is to be left out of; empty for others."""
-        if type(value) is str:
-            if len(value) > self._short.string:
-                return ""
-            shown = repr(self.redactor.redact_text(value))
-            return shown if shown.isascii() and len(shown) <= self._short.text else ""
-        return repr(value) if type(value) is not int or -_LARGE < value < _LARGE else ""
+    def _plain(self, text: str) -> str:
+        """Of a string that nothing is to be left out of; empty for others."""
+        if len(text) > self._short.string:
+            return ""
+        shown = repr(self.redactor.redact_text(text))
+        return shown if shown.isascii() and len(shown) <= self._short.text else ""
 
     def keep(self, value: object, name: str = "") -> Kept:
         """What `told` makes the text of `show` of, at any time and on any thread."""
