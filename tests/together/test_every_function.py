@@ -236,7 +236,9 @@ def test_a_suite_runs_as_without_us_with_every_function_recorded(
         run = driven(agent, suite, tmp_path / "driven.json")
         called = functions_called(agent, run.state["counts"]["events"])
     assert_same(suite.plain, run, suite.package.recorded)
-    assert run.state["counts"]["events"] > suite.package.calls
+    # Beyond the share of a run, calls are counted and not logged.
+    counts = run.state["counts"]
+    assert counts["events"] + counts["dropped"] > suite.package.calls
     assert len(called & functions_of(suite)) > 60
     assert any(function.startswith("test") for function in called)
 
