@@ -162,7 +162,9 @@ class Calls:
     def _seen(self, call: Call) -> tuple[dict[str, Any], Intercepted]:
         """A call that has just ended as it began: what the record of it holds."""
         data = self._describe(call)
-        begun = self._recording.watched() or self._recording.begin(call.path, data, call.frame)
+        begun = self._recording.watched(call.path) or self._recording.begin(
+            call.path, data, call.frame
+        )
         start, told = begun.start, self._lens.told
         data["pretty_args"] = list(map(told, start.args))
         data["pretty_kwargs"] = {name: told(value) for name, value in start.kwargs.items()}

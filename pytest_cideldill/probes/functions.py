@@ -247,7 +247,8 @@ class FunctionProbes:
             return
         path = self._meanings.path(function, code)
         if self._record is not None and not self._hits.acts_on(key) and not original_of(code):
-            if key not in self._swapped:
+            known = self._swapped.get(key)
+            if known is None or known.function() is not function:  # its id was another's
                 self._keep(key, _Intercepted(alive, code, path, _nothing))
             return
         on_call = self._hits.handler(key, code, path, lambda _frame: alive())

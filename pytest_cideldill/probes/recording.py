@@ -165,11 +165,17 @@ class Recording:
         """Remember on this thread which call ended last, from now on."""
         self._watched.setdefault(get_ident(), None)
 
-    def watched(self) -> Intercepted | None:
-        """The call that ended last on this thread, if the event source told it."""
+    def watched(self, name: str) -> Intercepted | None:
+        """The call of a function that has just ended on this thread, if the event source told it.
+
+        Args:
+            name: Dotted path of the function.
+        """
         begun = self._watched.get(get_ident())
-        if type(begun) is not tuple:
-            return begun  # type: ignore[return-value]
+        if begun is None or start_of(begun).name != name:
+            return None
+        if type(begun) is Intercepted:
+            return begun
         seen = Intercepted(start_of(begun))
         seen.frozen = seen.start.frozen
         return seen

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import AsyncIterator
 from collections.abc import Callable
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -392,3 +393,22 @@ def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debu
     mine = [row for row in told if row["call_id"] == pause["call_data"]["call_id"]]
     assert [row["status"] for row in mine] == ["exception", "success"]
     assert mine[-1]["altered"] == "result"
+
+
+def test_a_function_that_has_the_id_of_one_that_is_gone_is_recorded(process: Debuggee) -> None:
+    names: dict[str, Any] = {"__name__": __name__}
+    codes = []
+    for number in range(2):
+        exec(compile(f"def passing(): return {number}", __file__, "exec"), names)
+        codes.append(names.pop("passing").__code__)
+    names["passing"] = FunctionType(codes[0], names)
+    gone = id(names["passing"])
+    process.add(f"{__name__}.passing", "go")
+    del names["passing"]
+    names["passing"] = FunctionType(codes[1], names)
+    assert id(names["passing"]) == gone, "the interpreter gives memory again at once"
+    process.add(f"{__name__}.passing", "go")
+    process.rows.take()
+    assert process.passes(names["passing"]) == 1
+    events = [event for event in process.rows.take() if isinstance(event, Recorded)]
+    assert [row["pretty_result"] for event in events for row in event.rows] == ["1"]
