@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shutil
 import subprocess
@@ -21,10 +22,18 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:root|work|home|Users)" + r"/\w")
 LEFTOVER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
 
 
-def modules() -> Iterator[tuple[str, str]]:
-    for package in PACKAGES:
-        for path in sorted(package.rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+@functools.cache
+def modules() -> dict[str, str]:
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for package in PACKAGES
+        for path in sorted(package.rglob("*.py"))
+    }
+
+
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def text_files() -> Iterator[tuple[str, str]]:
@@ -52,7 +61,7 @@ def hidden(path: Path) -> bool:
 
 
 def functions(source: str) -> Iterator[tuple[str, int, int]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1
@@ -60,7 +69,9 @@ def functions(source: str) -> Iterator[tuple[str, int, int]]:
 
 def sleeping_lines(source: str) -> Iterator[int]:
     """Lines that call ``time.sleep`` or import it by name; text of child programs is not code."""
-    for node in ast.walk(ast.parse(source)):
+    if "sleep" not in source:
+        return
+    for node in ast.walk(parsed(source)):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr="sleep")):
                 yield node.lineno
@@ -78,14 +89,14 @@ def lines_matching(pattern: re.Pattern[str]) -> list[str]:
 
 
 def test_no_file_is_longer_than_the_budget() -> None:
-    sizes = {name: len(source.splitlines()) for name, source in modules()}
+    sizes = {name: len(source.splitlines()) for name, source in modules().items()}
     assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
 
 
 def test_no_function_is_longer_than_the_budget() -> None:
     long = [
         f"{name}:{line}: {function} has {length} lines"
-        for name, source in modules()
+        for name, source in modules().items()
         for function, line, length in functions(source)
         if length > FUNCTION_LINES
     ]
@@ -93,7 +104,7 @@ def test_no_function_is_longer_than_the_budget() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [name for name, source in modules() if not ast.get_docstring(ast.parse(source))]
+    silent = [name for name, source in modules().items() if not ast.get_docstring(parsed(source))]
     assert silent == []
 
 

@@ -132,6 +132,7 @@ def check_every_end_is_told_as_it_came() -> None:
     assert consumer.failures == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("check", checks(globals()))
 def test_random(check: str) -> None:
     report(__file__, check)

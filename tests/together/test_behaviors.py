@@ -185,6 +185,7 @@ def test_the_after_decision_uses_the_behavior_at_completion(bank: Bench) -> None
     assert only_stop(bank.go_on(stop))["phase"] == "after"
 
 
+@pytest.mark.full
 def test_a_standing_replacement_applies_to_every_call(bank: Bench) -> None:
     """With a pause and without; the test gets what the other function gives."""
     bank.breakpoint("bank.fee")
@@ -255,6 +256,7 @@ MADE = """
 """
 
 
+@pytest.mark.full
 def test_generators_and_coroutines_complete_when_they_are_exhausted(bank: Bench) -> None:
     """Not at their creation; the test sees what it would see without us."""
     for name in ("steps", "later", "ticks"):

@@ -159,6 +159,7 @@ LATE = """
 """
 
 
+@pytest.mark.full
 def test_a_function_that_is_imported_late_is_bound_when_its_module_has_run(
     shapes: Bench,
 ) -> None:

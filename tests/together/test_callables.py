@@ -170,6 +170,7 @@ STOPS = [
 ]
 
 
+@pytest.mark.full
 def test_calls_of_all_kinds_pause_also_when_they_are_imported_late(shop: Bench) -> None:
     """Set before the run; the module is imported by the test itself."""
     for name in ("discount", "Cart.tax", "Basket", "Line", "sqrt"):

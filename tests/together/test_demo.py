@@ -34,6 +34,7 @@ def sources() -> dict[Path, str]:
     return {path: path.read_text(encoding="utf-8") for path in find_shop().rglob("*.py")}
 
 
+@pytest.mark.full
 def test_the_demo_proves_the_cause_and_confirms_the_fix_on_a_copy(tmp_path: Path) -> None:
     before = sources()
     done = subprocess.run(

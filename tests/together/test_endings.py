@@ -21,6 +21,7 @@ def ended(reply: dict[str, Any]) -> tuple[str, str, int]:
     return reply["state"], reply["end"]["kind"], reply["exit_code"]
 
 
+@pytest.mark.full
 def test_a_collection_error_is_told_and_ends_a_run_that_pytest_would_end(bench: Bench) -> None:
     """pytest's own exit code 2; the text of the report is in `errors`."""
     bench.write(test_a="def broken(:\n", test_b="def test_b(): pass\n")
@@ -36,6 +37,7 @@ def test_a_collection_error_is_told_and_ends_a_run_that_pytest_would_end(bench: 
     assert reply["outcomes"] == {"passed": 1, "failed": 0, "error": 1}
 
 
+@pytest.mark.full
 def test_a_bad_option_is_a_startup_error_with_the_words_of_pytest(bench: Bench) -> None:
     """pytest's exit code 4."""
     reply = bench.test("def test_it(): pass", args=["--no-such-option"])
@@ -171,6 +173,7 @@ def test_a_crash_at_import_has_no_last_test(bench: Bench) -> None:
     assert "lastTest" not in reply["end"]
 
 
+@pytest.mark.full
 def test_a_crash_while_paused_ends_the_pause(bench: Bench) -> None:
     """A pause whose process is gone is gone, too."""
     stop = bench.stop_of("def test_bad(): assert 0")

@@ -17,6 +17,7 @@ MANY = """
 """
 
 
+@pytest.mark.full
 def test_all_tests_are_listed_in_pages_that_join_without_gaps(bench: Bench) -> None:
     """Contract, section 5 and rule 6: `limit`, `after`, `total_count`, `next_after`."""
     bench.write(test_it=MANY)

@@ -112,6 +112,7 @@ def stops_of(bench: Bench, reply: dict[str, Any]) -> list[tuple[str, list[str]]]
     return seen
 
 
+@pytest.mark.full
 def test_the_first_call_of_a_function_inside_of_another_stops(bench: Bench) -> None:
     bench.write(shop=DECORATED, test_it=NESTED)
     bound = {name: bench.breakpoint(name)["functions"] for name in NAMES}

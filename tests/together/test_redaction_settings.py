@@ -133,6 +133,7 @@ FAILING_HOOKS = {
 }
 
 
+@pytest.mark.full
 def test_a_hook_that_fails_is_told_and_ends_no_run(bench: Bench) -> None:
     """A guest's manners: each failure is a warning; what is good of an answer counts."""
     bench.write(**FAILING_HOOKS)
@@ -252,6 +253,7 @@ LIMITED = """
 """
 
 
+@pytest.mark.full
 def test_limits_of_the_ini_file_hold_in_locals_and_weaken_no_redaction(bench: Bench) -> None:
     """Contract, section 8; what is not shown is looked at for secrets all the same."""
     names = ("items", "depth", "attributes", "string", "locals", "frames")

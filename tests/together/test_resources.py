@@ -109,6 +109,7 @@ def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
     assert outer == ['- test_it.py:9 in test_it: json.loads("1")']
 
 
+@pytest.mark.full
 def test_prompts_tell_of_the_session_and_of_a_paused_call(bench: Bench) -> None:
     bench.breakpoint("test_it.price", condition="amount == 2")
     stop = bench.stop_of(TESTS)

@@ -111,6 +111,7 @@ def counts(report: str) -> dict[str, int]:
     return {name.removesuffix("s") if name == "errors" else name: int(n) for n, name in found}
 
 
+@pytest.mark.full
 def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: Bench) -> None:
     """Contract, section 5, and the spine, part 5: outcomes and exit codes are pytest's own."""
     bench.write(conftest=REPORTER, test_it=EVERY_OUTCOME)
@@ -136,6 +137,7 @@ def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: 
     } <= failed
 
 
+@pytest.mark.full
 def test_failures_name_the_exception_and_where_it_was_raised(bench: Bench) -> None:
     """Contract, section 5: `failures` items."""
     reply = bench.test(

@@ -142,6 +142,7 @@ def test_no_node_ids_at_all_means_no_tests_and_not_all_of_them(odd: Bench) -> No
     assert reply["end"]["kind"] == "no_tests"
 
 
+@pytest.mark.full
 def test_keyword_markers_and_maxfail_are_those_of_pytest(bench: Bench) -> None:
     """Contract, section 5: parameters of `test_run`."""
     bench.write(

@@ -201,6 +201,7 @@ def test_a_run_that_was_not_waited_for_tells_each_stop_once(any_bench: Bench) ->
     bench.clear()
 
 
+@pytest.mark.full
 def test_a_stop_that_another_reply_told_is_no_news(bench: Bench) -> None:
     """A stop counts as delivered by any reply that contains it."""
     stop = bench.stop_of(STORY)
