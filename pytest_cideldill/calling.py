@@ -137,7 +137,7 @@ class Calls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         completions: Callable[[], frozenset[str]],
-        make: Callable[[], Call],
+        make: Callable[[], Call | None],
     ) -> Any:
         """Nothing is described before it is needed: the event source records the call."""
         __tracebackhide__ = True
@@ -147,17 +147,15 @@ class Calls:
         except _PASSING:
             raise
         except BaseException as error:
-            if "exception" not in completions():
+            call = make() if "exception" in completions() else None
+            if call is None:
                 raise
-            call = make()
             given = self._raised(call, *self._seen(call), error)
             if given is None:
                 raise
             return given.value
-        if "after" not in completions():
-            return result
-        call = make()
-        return self._returned(call, *self._seen(call), result)
+        call = make() if "after" in completions() else None
+        return result if call is None else self._returned(call, *self._seen(call), result)
 
     def _seen(self, call: Call) -> tuple[dict[str, Any], Intercepted]:
         """A call that has just ended as it began: what the record of it holds."""

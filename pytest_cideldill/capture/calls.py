@@ -21,7 +21,8 @@ from typing import Any
 from typing import TypeVar
 
 from pytest_cideldill.capture.layout import type_name
-from pytest_cideldill.capture.lens import NUMBERS
+from pytest_cideldill.capture.lens import KEPT
+from pytest_cideldill.capture.lens import LONGEST_KEPT
 from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.lens import Lens
 
@@ -114,7 +115,6 @@ class Parameters:
         "_most",
         "_positional",
         "_redactor",
-        "_show",
         "_star",
         "_stars",
     )
@@ -122,12 +122,12 @@ class Parameters:
     def __init__(self, code: CodeType, lens: Lens) -> None:
         names = iter(code.co_varnames)
         # With the types whose values may be kept as they are.
-        self._positional = tuple((name, NUMBERS) for name in islice(names, code.co_argcount))
+        self._positional = tuple((name, KEPT) for name in islice(names, code.co_argcount))
         self._keyword_only = tuple(islice(names, code.co_kwonlyargcount))
         self._star = next(names) if code.co_flags & CO_VARARGS else None
         self._stars = next(names) if code.co_flags & CO_VARKEYWORDS else None
         self._has_more = bool(self._keyword_only or self._star or self._stars)
-        self._show, self._keep, self._redactor = lens.show, lens.keep, lens.redactor
+        self._keep, self._redactor = lens.keep, lens.redactor
         self._most = lens.limits.max_items
         self._edition = -1
 
@@ -135,14 +135,17 @@ class Parameters:
         """Positional and keyword arguments of a call that has just begun; on the hot path."""
         if self._edition != self._redactor.edition:
             self._look_at_names()
-        show = self._show
+        keep, longest = self._keep, LONGEST_KEPT
         args = tuple(
             [
-                value if id(type(value := values[name])) in numbers else show(value, name)
-                for name, numbers in self._positional
+                value
+                if id(kind := type(value := values[name])) in kinds
+                and (kind is not str or len(value) < longest)
+                else keep(value, name)
+                for name, kinds in self._positional
             ]
         )
-        return self._with_more(args, values, self._keep) if self._has_more else (args, _NOTHING)
+        return self._with_more(args, values, keep) if self._has_more else (args, _NOTHING)
 
     def frozen(
         self, values: Mapping[str, Any], freeze: Callable[[object, str], _T]
@@ -166,11 +169,11 @@ class Parameters:
         return args, kwargs
 
     def _look_at_names(self) -> None:
-        """Numbers under sensitive names are hidden like all else."""
+        """What has a sensitive name is hidden, whatever it is."""
         self._edition = self._redactor.edition
         is_sensitive = self._redactor.name_is_sensitive
         self._positional = tuple(
-            (name, _NONE if is_sensitive(name) else NUMBERS) for name, _ in self._positional
+            (name, _NONE if is_sensitive(name) else KEPT) for name, _ in self._positional
         )
 
 

@@ -27,11 +27,18 @@ MAX_SOURCE = 200
 """Characters of a source line."""
 
 
-Kept = str | int | float | None
-"""A value that is told later: its text, or a number that nobody can change meanwhile."""
+Kept = str | int | float | None | tuple[str]
+"""A value that is told later: a number or a string, which nobody can change meanwhile; what others
+are told by is made at once, and comes in a tuple."""
 
 NUMBERS: Final = frozenset(map(id, (int, bool, float, type(None))))
 """By identity: equality and hashes of a class may run a metaclass's code."""
+
+KEPT: Final = NUMBERS | {id(str)}
+"""Types whose values are kept as they are, strings up to `LONGEST_KEPT`."""
+
+LONGEST_KEPT: Final = 2_000
+"""Characters."""
 
 _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
@@ -84,13 +91,16 @@ class Lens:
 
     def keep(self, value: object, name: str = "") -> Kept:
         """What `told` makes the text of `show` of, at any time and on any thread."""
-        if id(type(value)) in NUMBERS and not (name and self.redactor.name_is_sensitive(name)):
-            return value  # type: ignore[return-value]
-        return self.show(value, name)
+        kind = type(value)
+        if id(kind) not in KEPT or (name and self.redactor.name_is_sensitive(name)):
+            return (self.show(value, name),)
+        if kind is str and len(value) > LONGEST_KEPT:  # type: ignore[arg-type]
+            return (self.show(value),)
+        return value  # type: ignore[return-value]
 
     def told(self, kept: Kept) -> str:
         """The text of what was kept."""
-        return kept if type(kept) is str else self.show(kept)
+        return kept[0] if type(kept) is tuple else self.show(kept)
 
     def notice(self, value: object, name: str) -> None:
         """Know the secrets in a value: others may tell them in texts without their names."""

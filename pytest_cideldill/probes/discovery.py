@@ -84,7 +84,7 @@ class Discovery:
             on_line=lines.passed,
             on_failure=warn,
             is_ours=project.is_ours,
-            is_quiet=guard.is_quiet,
+            quiet=guard.depths,
         )
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.close)

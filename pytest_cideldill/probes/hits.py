@@ -5,8 +5,10 @@ Runs on every calling thread and reads one reference; who binds writes, under th
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import CodeType
 from types import FrameType
@@ -28,6 +30,15 @@ from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
 
 
+@dataclass(frozen=True, slots=True)
+class _Acting:
+    """A breakpoint that acts on calls, with what it does under the present default."""
+
+    breakpoint: FunctionBreakpoint
+    stops: bool
+    completions: frozenset[str]
+
+
 class Handling(Protocol):
     """What happens at a call that a breakpoint acts on; on the thread that calls."""
 
@@ -43,9 +54,9 @@ class Handling(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         completions: Callable[[], frozenset[str]],
-        make: Callable[[], Call],
+        make: Callable[[], Call | None],
     ) -> Any:
-        """Like `handle`; `make` makes the call once it is needed."""
+        """Like `handle`; `make` makes the call once it is needed, unless its function is gone."""
 
 
 class Hits:
@@ -79,7 +90,7 @@ class Hits:
         is_handed_all: bool,
     ) -> None:
         self._project = project
-        self._guard = guard
+        self._quiet = guard.depths
         self._handling = handling
         self._breakpoints = breakpoints
         self._conditions = Conditions(overtime, on_failure)
@@ -88,14 +99,14 @@ class Hits:
         self.governing: dict[int, FunctionBreakpoint] = {}
         self.default = DEFAULT_BEHAVIOR
         # Those that act; items are set and popped, the calls read them without a lock.
-        self._acting: dict[int, FunctionBreakpoint] = {}
+        self._acting: dict[int, _Acting] = {}
 
     def choose(self) -> None:
         """Which breakpoints act on calls, as they govern now."""
         acting = {
-            key: each
+            key: self._as_of_now(each)
             for key, each in self.governing.items()
-            if self._is_handed_all or each.acts(self.default) or key in self.narrowing.choices
+            if self._may_act(each) or key in self.narrowing.choices
         }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)
@@ -129,7 +140,8 @@ class Hits:
             function_in: The function that runs in a trampoline's frame.
         """
 
-        handling = self._handling
+        handling, quiet, now = self._handling, self._quiet, self._acting.get
+        completions_now = partial(self._completions, key, None)
 
         def on_call(
             frame: FrameType,
@@ -138,58 +150,87 @@ class Hits:
             kwargs: dict[str, Any],
         ) -> Any:
             __tracebackhide__ = True
-            governing = self._governor(key, args)
-            if governing is None or self._guard.is_quiet():
+            acting, completions = now(key), completions_now
+            if key in self.narrowing.choices:
+                acting = self._narrowed(key, args)
+                id = None if acting is None else acting.breakpoint.id
+                completions = partial(self._completions, key, id)
+            if acting is None or (quiet and get_ident() in quiet):
                 return PASS
-            reason = self._conditions.reason(governing, frame)
-            if reason is None and not self._is_handed_all:
-                return PASS
-            function = function_in(frame)
-            if function is None:
-                return PASS
-            stops = governing.stops_before(self.default) or reason != "breakpoint"
-            completions = partial(self._completions, key, governing.id) if reason else frozenset
-
-            def make() -> Call:
-                return Call(
-                    governing,
-                    path,
-                    function,
-                    code,
-                    frame,
-                    args,
-                    kwargs,
-                    reason if stops else None,
-                    completions,
-                    partial(self._replacement, key, governing.id) if reason else str,
-                )
-
-            if not stops and not governing.replacement and handling.can_watch(code):
+            governing, stops = acting.breakpoint, acting.stops
+            reason: str | None = "breakpoint"
+            if governing.condition is not None:
+                reason = self._conditions.reason(governing, frame)
+                if reason is None and not self._is_handed_all:
+                    return PASS
+                stops = stops or reason == "condition_error"
+            known = (governing, path, function_in, code, frame, args, kwargs)
+            if reason is None:
+                make = partial(_call, *known, None, frozenset, str)
+            elif not stops and not governing.replacement and handling.can_watch(code):
+                make = partial(_call, *known, None, completions, str)
                 return handling.watch(original, args, kwargs, completions, make)
-            return called(code, partial(handling.handle, make()), original, self._project.is_ours)
+            else:
+                replacement = partial(self._replacement, key, governing.id)
+                make = partial(_call, *known, reason if stops else None, completions, replacement)
+            call = make()
+            if call is None:
+                return PASS
+            return called(code, partial(handling.handle, call), original, self._project.is_ours)
 
         return on_call
 
-    def _governor(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
-        """The breakpoint that acts on a call."""
-        acting = self._acting.get(key)
-        if acting is None or key not in self.narrowing.choices:
-            return acting
+    def _may_act(self, governing: FunctionBreakpoint) -> bool:
+        return self._is_handed_all or governing.acts(self.default)
+
+    def _as_of_now(self, governing: FunctionBreakpoint) -> _Acting:
+        default = self.default
+        return _Acting(governing, governing.stops_before(default), governing.completions(default))
+
+    def _narrowed(self, key: int, args: tuple[Any, ...]) -> _Acting | None:
+        """What acts on a call that is governed by its instance."""
         chosen = self.narrowing.chosen(key, args)
-        is_idle = chosen is None or not (self._is_handed_all or chosen.acts(self.default))
-        return None if is_idle else chosen
+        return self._as_of_now(chosen) if chosen is not None and self._may_act(chosen) else None
 
-    def _now(self, key: int, id: str) -> FunctionBreakpoint | None:
+    def _now(self, key: int, id: str | None) -> FunctionBreakpoint | None:
         """The breakpoint that governs a function by now."""
-        return (
-            self._breakpoints.get(id) if key in self.narrowing.choices else self.governing.get(key)
-        )
+        if id is not None and key in self.narrowing.choices:
+            return self._breakpoints.get(id)
+        return self.governing.get(key)
 
-    def _completions(self, key: int, id: str) -> frozenset[str]:
-        """At which completions the governing breakpoint stops now."""
+    def _completions(self, key: int, id: str | None) -> frozenset[str]:
+        """At which completions the governing breakpoint stops now.
+
+        Args:
+            id: Which one it is, if several govern the function.
+        """
+        if id is None:
+            acting = self._acting.get(key)
+            return NOTHING if acting is None else acting.completions
         governing = self._now(key, id)
         return NOTHING if governing is None else governing.completions(self.default)
 
     def _replacement(self, key: int, id: str) -> str:
         governing = self._now(key, id)
         return "" if governing is None else governing.replacement
+
+
+def _call(
+    governing: FunctionBreakpoint,
+    path: str,
+    function_in: Callable[[FrameType], FunctionType | None],
+    code: CodeType,
+    frame: FrameType,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reason: str | None,
+    completions: Callable[[], frozenset[str]],
+    replacement: Callable[[], str],
+) -> Call | None:
+    """The call; None when its function is gone."""
+    function = function_in(frame)
+    if function is None:
+        return None
+    return Call(
+        governing, path, function, code, frame, args, kwargs, reason, completions, replacement
+    )

@@ -138,8 +138,8 @@ class Recording:
             Start(
                 number=self._next_number(),
                 name=name,
-                args=call_data["pretty_args"],
-                kwargs=call_data["pretty_kwargs"],
+                args=[(text,) for text in call_data["pretty_args"]],
+                kwargs={name: (text,) for name, text in call_data["pretty_kwargs"].items()},
                 caller=self._caller(frame),
                 nodeid=self._position.nodeid,
                 parent=current.get(),

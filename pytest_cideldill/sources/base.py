@@ -6,6 +6,7 @@ know where events come from.
 
 from __future__ import annotations
 
+from _thread import get_ident
 from abc import ABC
 from abc import abstractmethod
 from types import CodeType
@@ -47,11 +48,11 @@ class BaseSource(ABC):
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._on_wanted_line = handlers.on_line
-        self._is_quiet = handlers.is_quiet
+        self._quiet = handlers.quiet
         self._border = Border(handlers.is_ours, handlers.on_failure)
-        self._calls = Calls(self._border, handlers.is_quiet)
+        self._calls = Calls(self._border, handlers.quiet)
         self._recorders = self._calls.recorders
-        self._trails = Trails(self._border, handlers.is_quiet)
+        self._trails = Trails(self._border, handlers.quiet)
         self._discovering = False
         self._closed = False
         # Code → line → the offsets that don't count.
@@ -186,7 +187,7 @@ class BaseSource(ABC):
 
     def _hit(self, frame: FrameType, line: int) -> None:
         __tracebackhide__ = True
-        if self._is_quiet():
+        if self._quiet and get_ident() in self._quiet:
             return
         try:
             self._on_wanted_line(frame, line)
@@ -210,7 +211,7 @@ class BaseSource(ABC):
         """An exception passes a frame; the classes that are not wanted were left out."""
         __tracebackhide__ = True
         raises = self._raises
-        if raises is None or self._is_quiet():
+        if raises is None or get_ident() in self._quiet:
             return
         # The StopIteration that ends a `for` loop does not have its frame.
         if traceback is None or traceback.tb_frame is not frame:

@@ -7,7 +7,8 @@ life. So calls are told apart in recursions and across threads, and no frame is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from _thread import get_ident
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import CodeType
 from types import FrameType
@@ -38,11 +39,11 @@ class Recorder:
 class Calls:
     """The recorded code objects, by id (the source keeps them alive), and calls under way."""
 
-    __slots__ = ("_border", "_is_quiet", "_open", "recorders")
+    __slots__ = ("_border", "_open", "_quiet", "recorders")
 
-    def __init__(self, border: Border, is_quiet: Callable[[], bool]) -> None:
+    def __init__(self, border: Border, quiet: Collection[int]) -> None:
         self._border = border
-        self._is_quiet = is_quiet
+        self._quiet = quiet
         # Single items are set and popped, by any thread: atomic, and nobody iterates.
         self.recorders: dict[int, Recorder] = {}
         self._open: dict[int, tuple[Recorder, object]] = {}
@@ -50,7 +51,7 @@ class Calls:
     def begin(self, recorder: Recorder, frame: FrameType) -> None:
         """The call in `frame` starts."""
         __tracebackhide__ = True
-        if self._is_quiet():
+        if self._quiet and get_ident() in self._quiet:
             return
         values = None
         try:

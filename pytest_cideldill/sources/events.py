@@ -11,6 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class Handlers:
         on_line: `(frame, line)`: a watched line is about to run. Once per pass over its statement.
         on_failure: A sentence about a failure of ours; any thread.
         is_ours: Whether a `co_filename` belongs to the consumer. This package always does.
-        is_quiet: Whether events of the calling thread are to be ignored now (evaluations).
+        quiet: Threads whose events are to be ignored now (evaluations), by ident.
     """
 
     on_code: Callable[[CodeType, FrameType], Watch]
@@ -101,7 +102,7 @@ class Handlers:
     on_line: Callable[[FrameType, int], None]
     on_failure: Callable[[str], None]
     is_ours: Callable[[str], bool]
-    is_quiet: Callable[[], bool]
+    quiet: Collection[int]
 
 
 class Source(Protocol):

@@ -35,7 +35,9 @@ def _find_flag() -> int | None:
 
 
 _FLAG_AT = _find_flag()
-_byte_at = ctypes.c_byte.from_address
+_FIRST_BYTE = 1  # NULL has no items
+_bytes = ctypes.cast(_FIRST_BYTE, ctypes.POINTER(ctypes.c_byte))
+"""The memory of the process from there on: an item is read and set without making an object."""
 
 
 def refresh(frame: FrameType) -> None:
@@ -61,10 +63,6 @@ def release(frame: FrameType, values: Mapping[str, Any]) -> None:
     assert type(values) is dict
     if _FLAG_AT is None:
         return
-    try:
-        flag = _byte_at(id(frame) + _FLAG_AT)
-    except RecursionError:
-        return
     # First of all: an empty snapshot that was written back would be the end of all variables.
-    flag.value = 0
+    _bytes[id(frame) + _FLAG_AT - _FIRST_BYTE] = 0
     values.clear()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable
+from collections.abc import Collection
 from types import CodeType
 from types import FrameType
 from typing import Any
@@ -34,11 +35,11 @@ class Trails:
         threads: Thread → its trail. Single items are set and popped: atomic.
     """
 
-    __slots__ = ("_border", "_is_quiet", "_repeats", "threads")
+    __slots__ = ("_border", "_quiet", "_repeats", "threads")
 
-    def __init__(self, border: Border, is_quiet: Callable[[], bool]) -> None:
+    def __init__(self, border: Border, quiet: Collection[int]) -> None:
         self._border = border
-        self._is_quiet = is_quiet
+        self._quiet = quiet
         self.threads: dict[int, Trail] = {}
         # Code and line → the offsets that begin nothing new; the code is kept for its id.
         self._repeats: dict[tuple[int, int, bool], tuple[CodeType, frozenset[int]]] = {}
@@ -85,7 +86,7 @@ class Trails:
             line: Which.
         """
         __tracebackhide__ = True
-        if trail is None or self.mine() is not trail or self._is_quiet():
+        if trail is None or self.mine() is not trail or get_ident() in self._quiet:
             return
         if not trail.anywhere:
             if frame is not trail.frame or not trail.lines or trail.only not in (None, line):
@@ -97,7 +98,7 @@ class Trails:
     def start(self, trail: Trail, frame: FrameType) -> None:
         """A frame starts or goes on."""
         __tracebackhide__ = True
-        if trail.starts and not self._is_quiet():
+        if trail.starts and get_ident() not in self._quiet:
             self._tell(frame.f_code, trail.on_start, frame)
 
     def leave(self, trail: Trail, frame: FrameType, left: Left) -> None:

@@ -61,7 +61,7 @@ class Consumer:
             on_line=self._on_line,
             on_failure=self.failures.append,
             is_ours=lambda file: file in self.ours,
-            is_quiet=lambda: bool(self.quiet) and threading.get_ident() in self.quiet,
+            quiet=self.quiet,
         )
 
     def _on_code(self, code: CodeType, frame: FrameType) -> Watch:

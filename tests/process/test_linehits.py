@@ -80,7 +80,7 @@ class Lab:
                 on_line=self.lines.passed,
                 on_failure=self.failures.append,
                 is_ours=lambda file: False,
-                is_quiet=self.guard.is_quiet,
+                quiet=self.guard.depths,
             )
         )
         self.codes: dict[int, CodeType] = {}
