@@ -19,9 +19,10 @@ from typing import Any
 
 import anyio
 
-from cideldill_mcp.desired import Place
 from cideldill_mcp.launch import VARIABLE
 from cideldill_mcp.launch import Recipe
+from cideldill_mcp.places import Place
+from cideldill_mcp.places import Stamp
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.syntax.names import FunctionName
@@ -76,13 +77,52 @@ async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
             `function_not_found`, `invalid_condition`, `invalid_template` (+ `position`),
             `invalid_source`.
     """
-    shown = shown_path(recipe, path)
-    request = {"op": "validate", "file": str(path), "shown": shown, **wanted}
-    reply = await _ask(recipe.interpreter, shown, request)
+    (found,) = await find_each(recipe, [(path, wanted)])
+    if isinstance(found, Refusal):
+        raise found
+    return found
+
+
+async def find_each(
+    recipe: Recipe, wanted: Sequence[tuple[Path, dict[str, Any]]]
+) -> list[list[Place] | Refusal]:
+    """See `find_places`, for many at once.
+
+    Raises:
+        Refusal: `internal_error`: nobody could be asked.
+    """
+    # Before the files are read: what changes meanwhile is looked at again.
+    stamps = {path: Stamp.of(str(path)) for path, _ in wanted}
+    replies = await ask_each(
+        recipe,
+        [
+            {"op": "validate", "file": str(path), "shown": shown_path(recipe, path), **more}
+            for path, more in wanted
+        ],
+    )
     return [
-        Place(str(path), shown, each["line"], each["function"], each["key"], each["source"])
-        for each in reply["places"]
+        Refusal.from_plain(reply)
+        if "error" in reply
+        else [
+            Place(str(path), shown_path(recipe, path), stamp=stamps[path], **each)
+            for each in reply["places"]
+        ]
+        for reply, (path, _) in zip(replies, wanted, strict=True)
     ]
+
+
+async def ask_each(recipe: Recipe, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The replies of one helper process to requests about files, errors among them.
+
+    Raises:
+        Refusal: `internal_error`: nobody could be asked.
+    """
+    if not requests:
+        return []
+    about = ", ".join(dict.fromkeys(str(each["shown"]) for each in requests))
+    asked = {"op": "each", "requests": list(requests)}
+    replies: list[dict[str, Any]] = (await _ask(recipe.interpreter, about, asked))["replies"]
+    return replies
 
 
 @dataclass(frozen=True, slots=True)

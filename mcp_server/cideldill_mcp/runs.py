@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.hub import Hub
@@ -235,6 +237,7 @@ class Runs:
         if run.settle():
             self.log.append("run_finished", run_id=run.id, end=run.end)
             self.objects.run_is_over(run.id)
+            self.desired.end_run(run.id)
 
     # --- what the hub tells -----------------------------------------------------------------
 
@@ -274,6 +277,8 @@ class Runs:
             for row in event.rows:
                 for of_the_records in ("defined_in", "lost"):
                     row.pop(of_the_records, None)
+                if row["type"] == "hit" and not self._publishes(run, row):
+                    continue
                 self.log.append(run_id=run.id, worker=target.worker, **row)
             return
         logged = run.apply(target, event)
@@ -285,6 +290,22 @@ class Runs:
             run.logged(type, values, seq)
         if run.has_departed and run.child is not None:
             self._bury_later(run.child)
+
+    def _publishes(self, run: Run, hit: dict[str, Any]) -> bool:
+        """Whether clients are told; each process sends as many hits as the run may have."""
+        known = self.desired.get(hit["breakpoint_id"])
+        if not isinstance(known, LineBreakpoint) or "condition_error" in hit:
+            return True
+        if not known.max_notifications:
+            known.published += 1
+            return True
+        if not known.is_on:
+            return False
+        known.published += 1
+        if not known.is_on:  # it was the last one
+            for target in run.targets.values():
+                target.tell(known.command(0))
+        return True
 
     def _lost(self, target: Target) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cideldill_mcp.desired import Breakpoint
+from cideldill_mcp.breakpoints import Breakpoint
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode

@@ -106,6 +106,10 @@ class Surroundings:
             "message": self.lens.text(text),
         }
 
+    def told_failure(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        """The same of a condition that raised; it counts for no limit."""
+        return {**self.told(row), "condition_error": True}
+
 
 class Counter:
     """Counts 1, 2, 3 … without a lock: no two threads get the same number.
@@ -185,7 +189,6 @@ class Probe:
         error = self.last_condition_error
         return {
             "passes": self.passes.value,
-            "sent": self.sent,
             "condition_errors": self.condition_errors.value,
             "last_condition_error": None if error is None else lens.text(error, MAX_TEXT),
         }
@@ -254,7 +257,8 @@ def _telling(
             if verdict is not True:
                 if type(verdict) is Failure and _is_first(probe, verdict):
                     text = cut(f"<condition error: {verdict.text}>", MAX_TEXT)
-                    add((told, now(), probe, position.nodeid, get_ident(), number, text))
+                    failed = surroundings.told_failure
+                    add((failed, now(), probe, position.nodeid, get_ident(), number, text))
                 return
         if multiple and number % multiple:
             return

@@ -98,7 +98,7 @@ class LineProbes:
                 Watcher(known, _TRIAL, self._surroundings)
             except RecursionError as error:
                 raise ValueError("the expressions are nested too deeply") from error
-        elif known.asked.enabled != asked.enabled:
+        elif known.is_watching != asked.enabled:
             known.enable(asked.enabled)
         self._replace({**self._probes, asked.id: known})
 

@@ -13,6 +13,7 @@ import tokenize
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 from typing import Final
@@ -41,13 +42,15 @@ def answer(request: Any) -> Reply:
     |---|---|---|
     | `lines` | `file` | `lines` |
     | `validate` | `file`, and `line` with `column`? or `function`; `condition`?, `template`? are
-      checked too | `places` [{`line`, `function`, `key`, `source`}] |
+      checked too | `places` [{`line`, `function`, `key`, `source`, `offset`}]; `offset` is the
+      column counted from the first character of the line's text |
     | `functions` | `file` | `functions` [{`qualname`, `line`, `signature`, `kind`}] |
     | `catalog` | `root`; `known`? {file: stamp}, `name`?, `seconds`? | `files` {file: modules},
       `contents` {file: {`stamp`, `functions` as above, `problem`}}, `unchanged` [file], `unread`,
       `is_complete`: see `catalog.Catalog` |
     | `compile_condition` | `condition` | – |
     | `compile_template` | `template` | `expressions` |
+    | `each` | `requests` | `replies`, errors among them |
 
     `shown`, where it is given, stands for `file` in messages.
     """
@@ -123,10 +126,13 @@ def _validate(request: Request) -> Reply:
     source_map = _source_map(request)
     if request.get("function") is not None:
         places = source_map.function_places(_text(request, "function"))
-    else:
-        column = None if request.get("column") is None else _number(request, "column")
-        places = (source_map.code_for_line(_number(request, "line"), column),)
-    return {"places": [_place(each) for each in places]}
+        return {"places": [_place(each) for each in places]}
+    line = _number(request, "line")
+    if request.get("column") is None:
+        return {"places": [_place(source_map.code_for_line(line))]}
+    column = _number(request, "column")
+    place = source_map.code_for_line(line, column)
+    return {"places": [_place(place, column - source_map.margin(line))]}
 
 
 def _functions(request: Request) -> Reply:
@@ -170,6 +176,13 @@ def _compile_template(request: Request) -> Reply:
     return {"expressions": list(parse_template(_text(request, "template")).expressions)}
 
 
+def _each(request: Request) -> Reply:
+    requests = request.get("requests")
+    if type(requests) is not list:
+        raise _Malformed("requests is no list")
+    return {"replies": [answer(each) for each in requests]}
+
+
 _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
     {
         "lines": _lines,
@@ -178,6 +191,7 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
         "catalog": _catalog,
         "compile_condition": _compile_condition,
         "compile_template": _compile_template,
+        "each": _each,
     }
 )
 
@@ -185,7 +199,12 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
 def _source_map(request: Request) -> SourceMap:
     file = _text(request, "file")
     shown = file if request.get("shown") is None else _text(request, "shown")
-    return SourceMap.from_source(read_source(file), shown)
+    return _compiled(read_source(file), shown)
+
+
+@lru_cache(maxsize=8)
+def _compiled(text: str, shown: str) -> SourceMap:
+    return SourceMap.from_source(text, shown)
 
 
 def read_source(file: str) -> str:
@@ -211,12 +230,13 @@ def _function(function: FunctionInfo) -> Reply:
     }
 
 
-def _place(place: Place) -> Reply:
+def _place(place: Place, offset: int | None = None) -> Reply:
     return {
         "line": place.line,
         "function": place.key.qualname,
         "key": place.key.to_plain(),
         "source": place.source,
+        "offset": offset,
     }
 
 

@@ -191,7 +191,7 @@ class SourceMap:
     def candidates(self, line: int) -> tuple[Candidate, ...]:
         """The columns that `code_for_line` tells apart, empty for a line without code."""
         here = self._scopes_at(line)
-        found = {(self._margin(line), scope.key.qualname) for scope in here[:1]}
+        found = {(self.margin(line), scope.key.qualname) for scope in here[:1]}
         for scope in here[1:]:
             found |= {(start, scope.key.qualname) for start, _ in self._spans(scope, line)}
         return tuple(Candidate(column, function) for column, function in sorted(found))
@@ -225,6 +225,11 @@ class SourceMap:
             for qualname, node, scope, in_class in self._functions()
         )
 
+    def margin(self, line: int) -> int:
+        """The first column of a line that is no indentation."""
+        text = self._texts[line - 1]
+        return len(text) - len(text.lstrip()) + 1
+
     def _functions(self) -> Iterator[tuple[str, FunctionNode, _Scope, bool]]:
         known = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
         found: list[tuple[str, FunctionNode, _Scope, bool]] = []
@@ -255,7 +260,7 @@ class SourceMap:
         ]
         if spans:
             return here[min(spans)[1]]
-        if self._margin(line) <= column <= len(self._texts[line - 1].rstrip()):
+        if self.margin(line) <= column <= len(self._texts[line - 1].rstrip()):
             return here[0]
         raise InvalidColumn(line, column, self.candidates(line))
 
@@ -265,7 +270,7 @@ class SourceMap:
         for first, start, last, end in places or _expressions(scope):
             if first <= line <= last:
                 yield (
-                    self._column(line, start) if first == line else self._margin(line),
+                    self._column(line, start) if first == line else self.margin(line),
                     self._column(line, end) if last == line else len(self._texts[line - 1]) + 1,
                 )
 
@@ -273,10 +278,6 @@ class SourceMap:
         # CPython counts bytes of UTF-8.
         before = self._texts[line - 1].encode("utf-8", "surrogatepass")[:offset]
         return len(before.decode("utf-8", "replace")) + 1
-
-    def _margin(self, line: int) -> int:
-        text = self._texts[line - 1]
-        return len(text) - len(text.lstrip()) + 1
 
     def _place(self, line: int, scope: _Scope) -> Place:
         return Place(line, scope.key, self._texts[line - 1].strip())

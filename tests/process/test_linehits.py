@@ -231,7 +231,6 @@ def check_a_condition_that_raises_is_told_once() -> None:
     assert place.stops == [("bp-2", 1, "condition_error")]
     assert counts[0] == {
         "passes": 4,
-        "sent": 2,
         "condition_errors": 2,
         "last_condition_error": error,
     }

@@ -515,6 +515,7 @@ def test_every_operation_has_its_reply(
     place = answer({"op": "validate", "file": file, "line": line, "column": column})["places"][0]
     assert place["function"] == "<lambda>"
     assert place["key"][:2] == ["<lambda>", line]
+    assert place["offset"] == SHOP.split("\n")[line - 1].strip().index("lambda")
     places = answer({"op": "validate", "file": file, "function": "total"})["places"]
     assert [each["line"] for each in places] == [line_of("result =")]
     functions = answer({"op": "functions", "file": file})["functions"]
@@ -527,6 +528,9 @@ def test_every_operation_has_its_reply(
     assert answer({"op": "compile_condition", "condition": "x > 1"}) == {}
     template = answer({"op": "compile_template", "template": "{x} {y:{z}}"})
     assert template == {"expressions": ["x", "y", "z"]}
+    asked = [{"op": "compile_condition", "condition": text} for text in ("x", "x =")]
+    fine, refused = answer({"op": "each", "requests": asked})["replies"]
+    assert (fine, refused["error"]) == ({}, "invalid_condition")
 
 
 @pytest.mark.parametrize(
@@ -543,6 +547,7 @@ def test_every_operation_has_its_reply(
         ({"op": "lines", "file": 3}, "invalid_request", {}),
         ({"op": "compile_condition", "condition": "x ="}, "invalid_condition", {}),
         ({"op": "compile_template", "template": "{x"}, "invalid_template", {"position": 0}),
+        ({"op": "each", "requests": {}}, "invalid_request", {}),
         ({"op": "unknown"}, "invalid_request", {}),
         ({"op": ["lines"]}, "invalid_request", {}),
         ([], "invalid_request", {}),

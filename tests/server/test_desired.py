@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cideldill_mcp.desired import PENDING
+from cideldill_mcp.breakpoints import PENDING
 from cideldill_mcp.desired import Desired
 from pytest_cideldill.wire import Bound
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.desired import SOURCES
-from cideldill_mcp.desired import FunctionBreakpoint
-from cideldill_mcp.desired import Place
+from cideldill_mcp.breakpoints import SOURCES
+from cideldill_mcp.breakpoints import FunctionBreakpoint
 from cideldill_mcp.inspection import Function
 from cideldill_mcp.inspection import Survey
 from cideldill_mcp.inspection import find_places
 from cideldill_mcp.inspection import real_path
 from cideldill_mcp.inspection import sources_of
 from cideldill_mcp.launch import Recipe
+from cideldill_mcp.places import Place
 from cideldill_mcp.records import Records
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.desired import Breakpoint
-from cideldill_mcp.desired import ExceptionBreakpoint
-from cideldill_mcp.desired import FunctionBreakpoint
-from cideldill_mcp.desired import LineBreakpoint
-from cideldill_mcp.desired import Place
+from cideldill_mcp.breakpoints import Breakpoint
+from cideldill_mcp.breakpoints import ExceptionBreakpoint
+from cideldill_mcp.breakpoints import FunctionBreakpoint
+from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.inspection import find_places
 from cideldill_mcp.inspection import real_path
+from cideldill_mcp.places import Place
 from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.paging import AFTER
@@ -19,6 +19,11 @@ from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.tracepoints import COLUMN
+from cideldill_mcp.tools.tracepoints import CONDITION
+from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
+from cideldill_mcp.tools.tracepoints import location
+from cideldill_mcp.tools.tracepoints import set_added
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 
@@ -32,49 +37,18 @@ async def set_breakpoint(request: Request) -> Reply:
         hit_count=request["hit_count"],
         log_message=request["log_message"],
     )
-    await _set(request, added)
+    await set_added(request, added)
     body: dict[str, Any] = {
         "success": True,
         "id": added.id,
         "type": added.type,
         "verified": added.verified,
         "state": added.state,
-        "location": _location(added),
+        "location": location(added),
     }
     if added.message is not None:
         body["message"] = added.message
     return Reply(body)
-
-
-async def set_tracepoint(request: Request) -> Reply:
-    """`tracepoint_set`: tell a message at every pass, without stopping."""
-    place = await _place(request)
-    message = request["log_message"]
-    if message is None:
-        braces = place.source.replace("{", "{{").replace("}", "}}")
-        message = f"{place.function}: {braces}"
-    added = request.desired.add_line(
-        place,
-        condition=request["condition"] or None,
-        log_message=message,
-        multiple=request["hit_count_multiple"],
-        max_notifications=request["max_notifications"],
-    )
-    await _set(request, added)
-    told = {
-        "id": added.id,
-        "type": added.type,
-        "location": _location(added),
-        "state": added.state,
-        "verified": added.verified,
-        "enabled": added.enabled,
-        "logMessage": added.log_message,
-        "hitCountMultiple": added.multiple,
-        "maxNotifications": added.max_notifications,
-    }
-    if added.message is not None:
-        told["message"] = added.message
-    return Reply({"success": True, "tracepoint": told})
 
 
 async def list_all(request: Request) -> Reply:
@@ -101,7 +75,7 @@ async def enable(request: Request) -> Reply:
             parameter="id",
             expected="id of a breakpoint on a line or an exception",
         )
-    known.enabled = request["enabled"]
+    known.enable(request["enabled"])
     await set_everywhere(request.runs.active, known)
     told = _told(known)
     return Reply({"success": True, "breakpoint": told | {"hitCount": told["hit_count"]}})
@@ -126,23 +100,11 @@ async def _place(request: Request) -> Place:
     return places[0]
 
 
-async def _set(request: Request, added: LineBreakpoint) -> None:
-    try:
-        await set_everywhere(request.runs.active, added)
-    except Refusal:
-        request.desired.remove(added.id)
-        raise
-
-
-def _location(each: LineBreakpoint) -> dict[str, Any]:
-    return {"file": each.place.shown, "line": each.place.line, "function": each.place.function}
-
-
 def _told(each: Breakpoint) -> dict[str, Any]:
     told: dict[str, Any] = {
         "id": each.id,
         "type": "function",
-        "enabled": each.enabled,
+        "enabled": each.is_on,
         "verified": each.verified,
         "state": each.state,
         "file": None,
@@ -153,7 +115,7 @@ def _told(each: Breakpoint) -> dict[str, Any]:
     if isinstance(each, FunctionBreakpoint):
         told |= {"function_name": each.function_name, "behavior": each.behavior}
     if isinstance(each, LineBreakpoint):
-        told |= {"type": each.type, **_location(each), "hit_count": each.hits}
+        told |= {"type": each.type, **location(each), "hit_count": each.hits}
         told |= _counts(each)
     if isinstance(each, ExceptionBreakpoint):
         told |= {"type": "exception", "hit_count": each.hits, **choices(each)}
@@ -181,7 +143,7 @@ def _counts(each: LineBreakpoint) -> dict[str, Any]:
             "logMessage": each.log_message,
             "hitCountMultiple": each.multiple,
             "maxNotifications": each.max_notifications,
-            "notificationsSent": sum(count.sent for count in counts),
+            "notificationsSent": each.published,
         }
     if errors := sum(count.condition_errors for count in counts):
         last = [each.last_condition_error for each in counts if each.last_condition_error]
@@ -194,11 +156,6 @@ def _id_of(told: dict[str, Any]) -> str:
     return id
 
 
-_FILE = Param("file", "string", "Relative to the rootdir, or absolute")
-_COLUMN = Param("column", "integer", "1-based; picks a lambda or comprehension", minimum=1)
-_CONDITION = Param("condition", "string", "Expression over the locals; only when true")
-_TEMPLATE = Param("log_message", "string", "Text with {expressions}, as total={total} {items[0]!r}")
-
 TOOLS = (
     Tool(
         "breakpoint_set",
@@ -207,7 +164,7 @@ TOOLS = (
         "run, during it and in the paused frame.",
         set_breakpoint,
         (
-            _FILE,
+            Param("file", "string", "Relative to the rootdir, or absolute"),
             Param("line", "integer", "1-based", minimum=1),
             Param(
                 "function",
@@ -215,28 +172,13 @@ TOOLS = (
                 "Instead of line, its first body line: a name as for breakpoint_add, but no glob; "
                 "with file, the qualname in it",
             ),
-            _COLUMN,
-            _CONDITION,
+            COLUMN,
+            CONDITION,
             Param("hit_count", "integer", "Pause from this pass on", default=1, minimum=1),
             Param("log_message", "string", "Tell this text with {expressions} and don't pause"),
         ),
     ),
-    Tool(
-        "tracepoint_set",
-        "Set a tracepoint",
-        "Tell a message with values at every pass of a line, without pausing: for loops, threads "
-        "and whatever must not be held up. timeline_get has the hits.",
-        set_tracepoint,
-        (
-            Param("file", "string", "Relative to the rootdir, or absolute", required=True),
-            Param("line", "integer", "1-based", required=True, minimum=1),
-            _COLUMN,
-            _TEMPLATE,
-            Param("hit_count_multiple", "integer", "Only every Nth pass", default=0, minimum=0),
-            Param("max_notifications", "integer", "Then stop telling", default=0, minimum=0),
-            _CONDITION,
-        ),
-    ),
+    TRACEPOINT_SET,
     Tool(
         "breakpoint_list",
         "List every breakpoint",

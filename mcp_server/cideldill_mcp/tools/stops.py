@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from cideldill_mcp.desired import LineBreakpoint
+from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.eventlog import Event
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run

@@ -20,6 +20,7 @@ from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.tracepoints import wishes
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 
@@ -32,13 +33,17 @@ _REFUSED = ("--pdb", "--trace", "-f", "--looponfail", "--collect-only", "--co", 
 
 async def run(request: Request) -> Reply:
     """`test_run`: a fresh pytest process; returns at the first stop, the end or the time."""
-    runs = request.runs
-    if (active := runs.active) is not None:
-        if not request["replace"]:
-            raise run_active(active)
-        await runs.stop(active)
+    runs, traced = request.runs, request["tracepoints"] or ()
+    if runs.active is not None and not request["replace"]:
+        raise run_active(runs.active)
     order, message = await _order(request)
+    tracepoints = await wishes(request, traced)
+    if (active := runs.active) is not None and request["replace"]:
+        await runs.stop(active)
     started = await runs.start(order)
+    # No await in between: its processes have not connected yet.
+    for each in tracepoints:
+        each.add(request.desired, started.id)
     if request["wait"]:
         await report.settled(request, started, request["timeout_s"])
     results = started.results
@@ -244,6 +249,12 @@ TOOLS = (
                 "error: setup and teardown",
                 default="failure",
                 choices=PAUSE_ON,
+            ),
+            Param(
+                "tracepoints",
+                "array",
+                "Only for this run: {file, line, log_message, …} as for tracepoint_set",
+                items="object",
             ),
             Param(
                 "timeout_s",

@@ -1,0 +1,56 @@
+"""Where a breakpoint on a line is, and what tells whether its file was edited since."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from hashlib import sha1
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A file at one moment: when it was changed (ns), its size, the digest of its bytes."""
+
+    changed: int
+    size: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, file: str, known: Stamp | None = None) -> Stamp | None:
+        """The present one, `known` itself if nothing changed since; None: it can't be read.
+
+        The file is only read when its time or size are not those of `known`.
+        """
+        try:
+            now = os.stat(file)
+            if known is not None and (now.st_mtime_ns, now.st_size) == (known.changed, known.size):
+                return known
+            digest = sha1(Path(file).read_bytes(), usedforsecurity=False).digest()
+        except OSError:
+            return None
+        return cls(now.st_mtime_ns, now.st_size, digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line that has code, as `syntax.helper` answers it.
+
+    Attributes:
+        file: Absolute real path.
+        shown: As clients see it: relative to the rootdir when inside it.
+        function: Qualified name of the code object.
+        key: See `syntax.codes.CodeKey.to_plain`.
+        source: The line's text, stripped.
+        offset: The column that was asked for, counted from the first character of that text.
+        stamp: Of the file when this was found out; None: it was not there.
+    """
+
+    file: str
+    shown: str
+    line: int
+    function: str
+    key: list[str | int]
+    source: str
+    offset: int | None = None
+    stamp: Stamp | None = None

@@ -1,0 +1,142 @@
+"""Tracepoints: `tracepoint_set`, and those that a `test_run` brings along for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cideldill_mcp.breakpoints import LineBreakpoint
+from cideldill_mcp.desired import Desired
+from cideldill_mcp.inspection import find_each
+from cideldill_mcp.inspection import real_path
+from cideldill_mcp.places import Place
+from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A tracepoint that was checked and can be added. `arguments`: of `tracepoint_set`."""
+
+    place: Place
+    arguments: dict[str, Any]
+
+    def add(self, desired: Desired, run_id: str | None = None) -> LineBreakpoint:
+        """Add it, for one run or for all of them."""
+        message = self.arguments["log_message"]
+        if message is None:
+            braces = self.place.source.replace("{", "{{").replace("}", "}}")
+            message = f"{self.place.function}: {braces}"
+        return desired.add_line(
+            self.place,
+            condition=self.arguments["condition"] or None,
+            log_message=message,
+            multiple=self.arguments["hit_count_multiple"],
+            max_notifications=self.arguments["max_notifications"],
+            run_id=run_id,
+        )
+
+
+async def wishes(request: Request, items: Sequence[dict[str, Any]]) -> list[Wish]:
+    """What `test_run` is to trace, all of it checked as by `tracepoint_set`.
+
+    Raises:
+        Refusal: As that; `index` tells which one is refused.
+    """
+    recipe, checked, wanted = request.runs.recipe, [], []
+    for index, item in enumerate(items):
+        try:
+            arguments = TOOL.check(item)
+            wanted.append((real_path(recipe, arguments["file"]), _where(arguments)))
+        except Refusal as refusal:
+            raise _of(index, refusal) from refusal
+        checked.append(arguments)
+    found = []
+    for index, places in enumerate(await find_each(recipe, wanted)):
+        if isinstance(places, Refusal):
+            raise _of(index, places)
+        found.append(Wish(places[0], checked[index]))
+    return found
+
+
+async def set_tracepoint(request: Request) -> Reply:
+    """`tracepoint_set`: tell a message at every pass, without stopping."""
+    path = real_path(request.runs.recipe, request["file"])
+    (places,) = await find_each(request.runs.recipe, [(path, _where(request.arguments))])
+    if isinstance(places, Refusal):
+        raise places
+    added = Wish(places[0], request.arguments).add(request.desired)
+    await set_added(request, added)
+    told = {
+        "id": added.id,
+        "type": added.type,
+        "location": location(added),
+        "state": added.state,
+        "verified": added.verified,
+        "enabled": added.is_on,
+        "logMessage": added.log_message,
+        "hitCountMultiple": added.multiple,
+        "maxNotifications": added.max_notifications,
+    }
+    if added.message is not None:
+        told["message"] = added.message
+    return Reply({"success": True, "tracepoint": told})
+
+
+async def set_added(request: Request, added: LineBreakpoint) -> None:
+    """Set what was added where tests run.
+
+    Raises:
+        Refusal: A process refused it; it is taken out again.
+    """
+    try:
+        await set_everywhere(request.runs.active, added)
+    except Refusal:
+        request.desired.remove(added.id)
+        raise
+
+
+def location(each: LineBreakpoint) -> dict[str, Any]:
+    """Where it is, as clients see it."""
+    return {"file": each.place.shown, "line": each.place.line, "function": each.place.function}
+
+
+def _where(arguments: dict[str, Any]) -> dict[str, Any]:
+    """For `inspection.find_each`."""
+    return {
+        "line": arguments["line"],
+        "column": arguments["column"],
+        "condition": arguments["condition"] or None,
+        "template": arguments["log_message"],
+    }
+
+
+def _of(index: int, refusal: Refusal) -> Refusal:
+    message = f"tracepoints[{index}]: {refusal.message}"
+    return Refusal(refusal.code, message, index=index, **refusal.extra)
+
+
+COLUMN = Param("column", "integer", "1-based; picks a lambda or comprehension", minimum=1)
+CONDITION = Param("condition", "string", "Expression over the locals; only when true")
+
+TOOL = Tool(
+    "tracepoint_set",
+    "Set a tracepoint",
+    "Tell a message with values at every pass of a line, without pausing: for loops, threads "
+    "and whatever must not be held up. timeline_get has the hits.",
+    set_tracepoint,
+    (
+        Param("file", "string", "Relative to the rootdir, or absolute", required=True),
+        Param("line", "integer", "1-based", required=True, minimum=1),
+        COLUMN,
+        Param("log_message", "string", "Text with {expressions}, as total={total} {items[0]!r}"),
+        Param("hit_count_multiple", "integer", "Only every Nth pass", default=0, minimum=0),
+        Param("max_notifications", "integer", "Then stop telling", default=0, minimum=0),
+        CONDITION,
+    ),
+)
