@@ -45,6 +45,8 @@ class Breakpoint(ABC):
     Attributes:
         bound: Worker → what it is bound to there, in the current run.
         passes: Worker → `LinesPassed` of the current run; of functions nothing is told.
+        note: What became of it when its file was edited.
+        is_lost: It has no place any more: no process is told of it.
     """
 
     id: str
@@ -52,6 +54,8 @@ class Breakpoint(ABC):
     enabled: bool = True
     bound: dict[str, Bound] = field(default_factory=dict)
     passes: dict[str, Passes] = field(default_factory=dict)
+    note: str | None = None
+    is_lost: bool = False
 
     pending = PENDING
 
@@ -84,11 +88,12 @@ class Breakpoint(ABC):
 
     @property
     def message(self) -> str | None:
-        """Why it is not verified; None when it is."""
-        if self.verified:
-            return None
-        reasons = [each.message for each in self.bound.values() if each.message]
-        return reasons[0] if reasons else self.pending
+        """What became of it, and why it is not verified; None when all is well."""
+        parts = [self.note]
+        if not self.verified and not self.is_lost:
+            reasons = [each.message for each in self.bound.values() if each.message]
+            parts.append(reasons[0] if reasons else self.pending)
+        return "; ".join(each for each in parts if each) or None
 
     def begin_run(self) -> None:
         """A new run binds it, and counts, anew."""

@@ -252,7 +252,8 @@ class Runs:
         if not run.order.listing:
             target.tell(SetDefaultBehavior(self.desired.default_behavior))
             for each in self.desired:
-                target.tell(each.command(0))
+                if not each.is_lost:
+                    target.tell(each.command(0))
         target.tell(Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
 

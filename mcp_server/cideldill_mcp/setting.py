@@ -25,7 +25,7 @@ async def set_everywhere(run: Run | None, desired: Breakpoint) -> None:
     Raises:
         Refusal: A process refused it.
     """
-    targets = list(run.targets.values()) if run is not None else []
+    targets = list(run.targets.values()) if run is not None and not desired.is_lost else []
     await asyncio.gather(*(_set_in(target, desired) for target in targets))
 
 

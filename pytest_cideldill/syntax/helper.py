@@ -18,6 +18,8 @@ from types import MappingProxyType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.syntax.anchors import Anchor
+from pytest_cideldill.syntax.anchors import find_again
 from pytest_cideldill.syntax.catalog import scan
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.describe import FunctionInfo
@@ -44,6 +46,8 @@ def answer(request: Any) -> Reply:
     | `validate` | `file`, and `line` with `column`? or `function`; `condition`?, `template`? are
       checked too | `places` [{`line`, `function`, `key`, `source`, `offset`}]; `offset` is the
       column counted from the first character of the line's text |
+    | `anchor` | `file`, `line`, `source`, `function`, `offset`?: as a place told before an edit |
+      `place` as above, `alike` [line]: see `anchors.find_again` |
     | `functions` | `file` | `functions` [{`qualname`, `line`, `signature`, `kind`}] |
     | `catalog` | `root`; `known`? {file: stamp}, `name`?, `seconds`? | `files` {file: modules},
       `contents` {file: {`stamp`, `functions` as above, `problem`}}, `unchanged` [file], `unread`,
@@ -68,7 +72,10 @@ def answer(request: Any) -> Reply:
     except InvalidSource as error:
         return _error("invalid_source", str(error), line=error.line)
     except OSError as error:
-        return _error("file_not_found", f"{request['file']} can't be read: {error.strerror}")
+        return _error(
+            "file_not_found",
+            f"{request.get('shown') or request['file']} can't be read: {error.strerror}",
+        )
     except _Malformed as error:
         return _error("invalid_request", str(error))
     except KeyError:
@@ -135,6 +142,14 @@ def _validate(request: Request) -> Reply:
     return {"places": [_place(place, column - source_map.margin(line))]}
 
 
+def _anchor(request: Request) -> Reply:
+    offset = None if request.get("offset") is None else _number(request, "offset")
+    source, function = _text(request, "source"), _text(request, "function")
+    anchor = Anchor(_number(request, "line"), source, function, offset)
+    place, alike = find_again(_source_map(request), anchor)
+    return {"place": _place(place, offset), "alike": list(alike)}
+
+
 def _functions(request: Request) -> Reply:
     return {"functions": [_function(each) for each in _source_map(request).functions()]}
 
@@ -187,6 +202,7 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
     {
         "lines": _lines,
         "validate": _validate,
+        "anchor": _anchor,
         "functions": _functions,
         "catalog": _catalog,
         "compile_condition": _compile_condition,

@@ -188,6 +188,10 @@ class SourceMap:
             raise InvalidLine(self.filename, line, self.nearest(line))
         return self._place(line, here[0] if column is None else self._at(here, line, column))
 
+    def places_at(self, line: int) -> list[Place]:
+        """The code objects that have code on a line, the outermost first."""
+        return [self._place(line, scope) for scope in self._scopes_at(line)]
+
     def candidates(self, line: int) -> tuple[Candidate, ...]:
         """The columns that `code_for_line` tells apart, empty for a line without code."""
         here = self._scopes_at(line)
@@ -224,6 +228,10 @@ class SourceMap:
             describe_function(node, scope.code, in_class=in_class, qualname=qualname)
             for qualname, node, scope, in_class in self._functions()
         )
+
+    def text_of(self, line: int) -> str:
+        """The text of a line, stripped."""
+        return self._texts[line - 1].strip()
 
     def margin(self, line: int) -> int:
         """The first column of a line that is no indentation."""
@@ -280,7 +288,7 @@ class SourceMap:
         return len(before.decode("utf-8", "replace")) + 1
 
     def _place(self, line: int, scope: _Scope) -> Place:
-        return Place(line, scope.key, self._texts[line - 1].strip())
+        return Place(line, scope.key, self.text_of(line))
 
 
 def _scopes(root: CodeType, docstrings: dict[int, frozenset[int]]) -> Iterator[_Scope]:

@@ -7,6 +7,7 @@ import os
 from fnmatch import fnmatchcase
 from typing import Any
 
+from cideldill_mcp.anchoring import reanchor
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.results import Results
 from cideldill_mcp.run import Order
@@ -20,6 +21,7 @@ from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.tracepoints import location
 from cideldill_mcp.tools.tracepoints import wishes
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -40,6 +42,7 @@ async def run(request: Request) -> Reply:
     tracepoints = await wishes(request, traced)
     if (active := runs.active) is not None and request["replace"]:
         await runs.stop(active)
+    moved = await reanchor(runs.recipe, request.desired.lines)
     started = await runs.start(order)
     # No await in between: its processes have not connected yet.
     for each in tracepoints:
@@ -61,6 +64,8 @@ async def run(request: Request) -> Reply:
         body["errors"] = _errors(results)
     if started.warnings:
         body["warnings"] = started.warnings
+    if moved:
+        body["edited"] = [{"id": each.id, **location(each), "message": each.note} for each in moved]
     if message:
         body["message"] = message
     return Reply(body, lists=["stops", "failures", "errors", "hits"])

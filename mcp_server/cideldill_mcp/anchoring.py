@@ -1,0 +1,75 @@
+"""When a run starts, breakpoints follow the lines that edits moved (contract, section 3).
+
+A line is known by its text; see `syntax.anchors`. Files that were not edited cost a look at their
+time and size, and no process. Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cideldill_mcp.breakpoints import LineBreakpoint
+from cideldill_mcp.inspection import ask_each
+from cideldill_mcp.launch import Recipe
+from cideldill_mcp.places import Place
+from cideldill_mcp.places import Stamp
+from pytest_cideldill.errors import Refusal
+
+MAX_SHOWN = 80
+"""Characters of a line in a message."""
+
+
+async def reanchor(recipe: Recipe, lines: Sequence[LineBreakpoint]) -> list[LineBreakpoint]:
+    """Find them again where their files were edited; those of which there is something to tell."""
+    edited: list[tuple[LineBreakpoint, Stamp | None]] = []
+    for each in lines:
+        known = each.place.stamp
+        now = Stamp.of(each.place.file, known)
+        if now is None or known is None or now.digest != known.digest:
+            if now is not known:
+                edited.append((each, now))
+        else:  # at most its time is another one
+            each.place = replace(each.place, stamp=now)
+    try:
+        replies = await ask_each(recipe, [_request(each.place) for each, _ in edited])
+    except Refusal as refusal:
+        # Nothing is known of where they are now, and the next run asks again.
+        for each, _ in edited:
+            each.note = refusal.message
+        return [each for each, _ in edited]
+    for (each, stamp), reply in zip(edited, replies, strict=True):
+        _settle(each, stamp, reply)
+    return [each for each, _ in edited if each.note is not None]
+
+
+def _request(place: Place) -> dict[str, Any]:
+    told = ("file", "shown", "line", "source", "function", "offset")
+    return {"op": "anchor", **{name: getattr(place, name) for name in told}}
+
+
+def _settle(each: LineBreakpoint, stamp: Stamp | None, reply: dict[str, Any]) -> None:
+    """Put a breakpoint where its line is now, and note what changed."""
+    was = each.place
+    each.is_lost = "error" in reply
+    if each.is_lost:
+        # What it was is kept: an edit that brings it back finds it.
+        each.place = replace(was, stamp=stamp)
+        each.note = f"line_changed: it was {_short(was.source)}; {reply['message']}"
+        return
+    now = Place(was.file, was.shown, stamp=stamp, **reply["place"])
+    each.note = None
+    if now.source != was.source:
+        each.note = f"line_changed: it was {_short(was.source)}"
+        if alike := reply["alike"]:
+            now = replace(now, source=was.source)
+            each.note += f", as lines {', '.join(map(str, alike))} are now"
+        each.note += f"; line {now.line} is {_short(reply['place']['source'])} now"
+    elif now.line != was.line:
+        each.note = f"moved from {was.line} to {now.line}"
+    each.place = now
+
+
+def _short(source: str) -> str:
+    return repr(source if len(source) <= MAX_SHOWN else source[: MAX_SHOWN - 1] + "…")

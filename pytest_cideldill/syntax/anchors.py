@@ -1,0 +1,59 @@
+"""Where a line of an earlier text is in a later one.
+
+A line is known by its text. Among several with that text, those count in a function of the same
+qualified name, if there are any: `return total` stands in many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_cideldill.syntax.locations import Place
+from pytest_cideldill.syntax.locations import SourceMap
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What is remembered of a line.
+
+    Attributes:
+        line: Its number, 1-based.
+        source: Its text, stripped.
+        function: Qualified name of the code object that was meant there.
+        offset: The column that selected it, counted from the first character of the text.
+    """
+
+    line: int
+    source: str
+    function: str
+    offset: int | None = None
+
+
+def find_again(now: SourceMap, anchor: Anchor) -> tuple[Place, tuple[int, ...]]:
+    """Where the line is now, and all lines with code that have its text.
+
+    Without exactly one that can be meant it is the line of the old number, whatever stands there.
+
+    Raises:
+        InvalidLine: That line has no code.
+        InvalidColumn: It has none at the column.
+    """
+    alike = tuple(line for line in now.lines if now.text_of(line) == anchor.source)
+    own = [line for line in alike if _own(now, line, anchor)]
+    line = anchor.line
+    if line not in own and len(own or alike) == 1:
+        (line,) = own or alike
+    return _place(now, line, anchor), alike
+
+
+def _own(now: SourceMap, line: int, anchor: Anchor) -> list[Place]:
+    """The code objects of a line that have the name of the one that was meant."""
+    return [each for each in now.places_at(line) if each.key.qualname == anchor.function]
+
+
+def _place(now: SourceMap, line: int, anchor: Anchor) -> Place:
+    own = _own(now, line, anchor)
+    if len(own) == 1:
+        return own[0]
+    column = None if anchor.offset is None else now.margin(line) + anchor.offset
+    return now.code_for_line(line, column)

@@ -1,0 +1,94 @@
+"""What the start of a run costs that no edit came before: no process, and no file is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cideldill_mcp import inspection
+from cideldill_mcp.anchoring import reanchor
+from cideldill_mcp.desired import Desired
+from cideldill_mcp.inspection import find_places
+from cideldill_mcp.launch import Recipe
+from cideldill_mcp.places import Stamp
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from tests.server.processes import in_loop
+
+SHOP = "import math\nprice = 1\n"
+
+
+@in_loop
+async def test_only_files_that_were_edited_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By time and size; a file that was only touched is read, and that is all."""
+    asked: list[dict[str, Any]] = []
+    ask = inspection._ask
+
+    async def spy(*arguments: Any) -> dict[str, Any]:
+        asked.append(arguments[-1])
+        return await ask(*arguments)
+
+    monkeypatch.setattr(inspection, "_ask", spy)
+    recipe, desired = Recipe([sys.executable], [], str(tmp_path)), Desired()
+    for name in ("a.py", "b.py"):
+        path = tmp_path / name
+        path.write_text(SHOP, encoding="utf-8")
+        (place,) = await find_places(recipe, path, line=2)
+        desired.add_line(place)
+    first, second = desired.lines
+    asked.clear()
+    monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("a file was read"))
+    assert await reanchor(recipe, desired.lines) == []
+    monkeypatch.undo()
+    monkeypatch.setattr(inspection, "_ask", spy)
+    os.utime(tmp_path / "a.py", ns=(1, 1))
+    assert await reanchor(recipe, desired.lines) == []
+    assert first.place.stamp == Stamp.of(str(tmp_path / "a.py"))
+    assert asked == []
+    # Of the same size, and even with the same time as before.
+    (tmp_path / "a.py").write_text("\nprice = 1\n#" + "x" * 9, encoding="utf-8")
+    assert await reanchor(recipe, desired.lines) == []
+    (tmp_path / "b.py").write_text("\n" + SHOP, encoding="utf-8")
+    assert await reanchor(recipe, desired.lines) == [second]
+    assert (second.place.line, second.note) == (3, "moved from 2 to 3")
+    assert [[each["file"] for each in each_["requests"]] for each_ in asked] == [
+        [str(tmp_path / "a.py")],
+        [str(tmp_path / "b.py")],
+    ]
+
+
+@in_loop
+async def test_while_nobody_can_be_asked_it_stays_and_the_next_run_asks_again(
+    tmp_path: Path,
+) -> None:
+    """The run is not refused: its interpreter may be broken for a moment only."""
+    recipe, desired = Recipe([sys.executable], [], str(tmp_path)), Desired()
+    path = tmp_path / "a.py"
+    path.write_text(SHOP, encoding="utf-8")
+    (place,) = await find_places(recipe, path, line=2)
+    added = desired.add_line(place)
+    path.write_text("\n" + SHOP, encoding="utf-8")
+    assert await reanchor(Recipe(["no-such-python"], [], str(tmp_path)), [added]) == [added]
+    assert added.place == place
+    assert "no-such-python could not be asked about a.py" in str(added.note)
+    await reanchor(recipe, [added])
+    assert (added.place.line, added.message) == (3, f"moved from 2 to 3; {added.pending}")
+
+
+@in_loop
+async def test_mistakes_are_told_apart_from_places(tmp_path: Path) -> None:
+    """Of many questions each has its own answer."""
+    path = tmp_path / "a.py"
+    path.write_text(SHOP, encoding="utf-8")
+    recipe = Recipe([sys.executable], [], str(tmp_path))
+    good, bad = await inspection.find_each(recipe, [(path, {"line": 1}), (path, {"line": 9})])
+    assert isinstance(good, list)
+    assert isinstance(bad, Refusal)
+    assert (good[0].source, bad.code) == ("import math", ErrorCode.INVALID_LINE)
+    assert await inspection.find_each(recipe, []) == []
