@@ -179,7 +179,7 @@ NESTED = """\
 def total(prices, rate):
     amount = 0
     add = lambda price: price * rate
-    for price in prices: amount += add(price)
+    amount = sum(map(add, prices))
     return amount
 """
 
