@@ -6,6 +6,7 @@ The checks run in a process of their own: they claim tool ids and trace function
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import sys
 import tempfile
@@ -865,6 +866,43 @@ def check_lines_of_nested_code_are_apart() -> None:
         assert outer() == [0, 1, 2]
         assert own.passes.value == 1
         assert within.passes.value == 3
+
+
+def check_expressions_are_compiled_once() -> None:
+    """When they are set and bound, not at a pass."""
+    with lab() as place:
+        place.want(TOTAL, "body", message="{number} {number + rate!r:>3}", condition="number")
+        total([1])
+        before = builtins.compile
+        builtins.compile = lambda *_args, **_named: pytest.fail("compiled again")
+        try:
+            total([2] * 100)
+        finally:
+            builtins.compile = before
+    assert place.messages == ["1   2", *["2   3"] * 100]
+
+
+def check_a_hit_leaves_a_row_of_plain_values_and_nothing_else() -> None:
+    """A tuple, its time, thread, number and text; what is not kept leaves nothing."""
+    many = [5_000] * 1_000
+
+    def blocks(place: Lab) -> int:
+        total(many)  # whatever is made once is made now
+        place.rows.clear()
+        gc.collect()
+        before = sys.getallocatedblocks()
+        total(many)
+        return sys.getallocatedblocks() - before
+
+    with lab() as place:
+        place.want(TOTAL, "body", message="{number}", condition="number > 1")
+        assert blocks(place) < 6 * len(many)
+    with lab(lambda _row: None) as place:
+        place.want(TOTAL, "body", message="{number}", condition="number > 1")
+        assert blocks(place) < 100
+    with lab() as place:
+        place.want(TOTAL, "body", message="{number}", condition="number < 1")
+        assert blocks(place) < 100
 
 
 def check_templates_are_compiled_as_they_are_parsed() -> None:
