@@ -112,8 +112,8 @@ class LineProbes:
         for frame in running_frames():
             if self._project.real(actual_file(frame) or frame.f_code.co_filename) == file:
                 self._arm_tree(frame.f_code, file)
-        for code in existing_code():
-            if self._project.real(code.co_filename) == file:
+        for code, its_file in existing_code():
+            if self._project.real(its_file) == file:
                 self._arm_tree(code, file)
         self._arm_kept(file)
 

@@ -255,29 +255,30 @@ def existing_functions() -> list[FunctionType]:
     return [each for each in gc.get_objects() if type(each) is FunctionType]
 
 
-def existing_code() -> list[CodeType]:
-    """The code objects of all functions, suspended generators and coroutines; each once."""
-    found: dict[int, CodeType] = {}
+def existing_code() -> list[tuple[CodeType, str]]:
+    """The code of all functions, suspended generators and coroutines, each once, and its file."""
+    found: dict[int, tuple[CodeType, str]] = {}
     for each in gc.get_objects():
-        code = _code_of(each)
-        if code is not None:
+        code, names = _code_of(each)
+        if type(code) is CodeType:
             code = original_code(code)
-            found[id(code)] = code
+            found[id(code)] = (code, _file_of(code, names) or code.co_filename)
     return list(found.values())
 
 
-def _code_of(each: Any) -> CodeType | None:
-    kind = type(each)
-    code: object = None
+def _code_of(each: Any) -> tuple[object, Any]:
+    """Code and globals of an object that has any."""
+    kind, frame = type(each), None
     if kind is FunctionType:
-        code = each.__code__
-    elif kind is GeneratorType:
-        code = each.gi_code
+        return each.__code__, each.__globals__
+    code: object = None
+    if kind is GeneratorType:
+        code, frame = each.gi_code, each.gi_frame
     elif kind is CoroutineType:
-        code = each.cr_code
+        code, frame = each.cr_code, each.cr_frame
     elif kind is AsyncGeneratorType:
-        code = each.ag_code
-    return code if type(code) is CodeType else None
+        code, frame = each.ag_code, each.ag_frame
+    return code, {} if frame is None else frame.f_globals
 
 
 def running_frames() -> Iterator[FrameType]:
@@ -291,14 +292,16 @@ def running_frames() -> Iterator[FrameType]:
 
 
 def actual_file(frame: FrameType) -> str | None:
-    """The file of `<module>` code whose `co_filename` is stale, None when it is right.
+    """The file of code whose `co_filename` is stale, None when it is right.
 
     pytest up to 9.0.3 keeps the old name when a project with cached code was moved.
     """
-    code = frame.f_code
-    file = dict.get(frame.f_globals, "__file__")
-    stale = code.co_filename
-    if code.co_name != "<module>" or type(file) is not str or file == stale:
+    return _file_of(frame.f_code, frame.f_globals)
+
+
+def _file_of(code: CodeType, names: dict[str, Any]) -> str | None:
+    file, stale = dict.get(names, "__file__"), code.co_filename
+    if type(file) is not str or file == stale:
         return None
     # Text that a module executes has the module's globals, but a name of its own.
     return file if os.path.basename(file) == os.path.basename(stale) else None

@@ -403,20 +403,26 @@ def check_what_exists_already_is_found() -> None:
     second: Any = (each for each in [1])
     assert next(first) == next(second) == 1
     assert total in existing_functions()
-    code = {id(each) for each in existing_code()}
+    code = {id(each) for each, _ in existing_code()}
     assert {id(code_of(total)), id(code_of(generator))} <= code
     assert id(second.gi_code) in code
+
+
+MOVED = "def function(): return 1\n\ndef generator():\n    yield 1\n"
 
 
 def check_a_stale_file_name_is_recognised() -> None:
     with tempfile.TemporaryDirectory() as folder:
         old, new = Path(folder, "old", "stale.py"), Path(folder, "new", "stale.py")
         old.parent.mkdir()
-        old.write_text("x = 1\n", encoding="utf-8")
+        old.write_text(MOVED, encoding="utf-8")
         code = compile(old.read_text(encoding="utf-8"), str(old), "exec")
         shutil.copytree(old.parent, new.parent)
         consumer = Consumer()
         found: list[tuple[str, str | None]] = []
+
+        def stale(code: CodeType) -> bool:
+            return code.co_filename == str(old)
 
         def bind(code: CodeType, frame: FrameType) -> Watch:
             found.append((code.co_filename, actual_file(frame)))
@@ -425,10 +431,16 @@ def check_a_stale_file_name_is_recognised() -> None:
         consumer.on_found = bind
         with opened(consumer) as source:
             source.discover(True)
-            exec(code, {"__file__": str(new)})
+            names: dict[str, Any] = {"__file__": str(new)}
+            exec(code, names)
+            names["function"]()
+            names["kept"] = names["generator"]()
+            next(names["kept"])
+            known = {code.co_name: file for code, file in existing_code() if stale(code)}
             exec(compile("x = 1", "<text>", "exec"), {"__file__": str(new)})
             import_file(new)
-    assert (str(old), str(new)) in found
+    assert found.count((str(old), str(new))) == 3
+    assert known == {"function": str(new), "generator": str(new)}
     assert ("<text>", None) in found
     assert (str(new), None) in found
 

@@ -378,3 +378,41 @@ def test_breakpoints_set_at_a_pause_work_in_frames_that_live(bench: Bench) -> No
     assert [id for id, _ in seen] == [each["id"] for each in expected]
     assert [line for _, line in seen] == [each["location"]["line"] for each in expected]
     assert reply["exit_code"] == 0
+
+
+MOVED = """
+    import types
+
+    def load():
+        module = types.ModuleType("moved")
+        module.__file__ = FILE
+        text = open(FILE).read()
+        exec(compile(text, "/before/it/moved.py", "exec"), module.__dict__)
+        return module
+
+    early = load()
+
+    def test_moved():
+        late = load()
+        assert early.tell(1) == 1  # here
+        assert late.tell(2) == 2
+"""
+
+
+@full
+@pytest.mark.parametrize("at_a_pause", [False, True])
+def test_code_with_a_stale_file_name_is_found(bench: Bench, *, at_a_pause: bool) -> None:
+    """As cached code has that was moved; its module knows better. Before it is there, and after."""
+    moved = bench.write(moved="def tell(n):\n    return n\n")
+    text = MOVED.replace("FILE", repr(str(moved)))
+    bench.write(test_it=text)
+    tracepoint = {"file": "moved.py", "line": 2, "log_message": "{n}"}
+    bench.agent.call("breakpoint_set", file="test_it.py", line=at(text, "here"))
+    if not at_a_pause:
+        bench.agent.call("tracepoint_set", **tracepoint)
+    stop = only_stop(bench.run())
+    if at_a_pause:
+        added = bench.agent.call("tracepoint_set", **tracepoint)["tracepoint"]
+        assert (added["verified"], added["state"]) == (True, "bound")
+    assert bench.go_on(stop)["exit_code"] == 0
+    assert messages(bench, "moved.py", 2) == ["1", "2"]
