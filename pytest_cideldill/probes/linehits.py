@@ -44,7 +44,7 @@ class LineBreakpoint:
         line: 1-based.
         key: Which code object of the file holds the line.
         condition: An expression; only passes where it holds count further.
-        hit_count: A breakpoint stops from this pass on.
+        hit_count: A breakpoint stops, a tracepoint tells, from this pass on.
         message: The template of a tracepoint; None: it stops.
         multiple: A tracepoint tells the passes whose number is a multiple of it; 0: every pass.
         max_notifications: After so many a tracepoint is done; 0: never.
@@ -247,7 +247,9 @@ def _telling(
     """The hot path of a tracepoint."""
     told, add, position = surroundings.told, surroundings.add, surroundings.position
     cut, now, render = surroundings.lens.text, clock.wall, message.text
-    next_pass, multiple, limit = probe.passes.next, probe.asked.multiple, probe.limit
+    next_pass, limit = probe.passes.next, probe.limit
+    first, multiple = probe.asked.hit_count, probe.asked.multiple or 1
+    chooses = first > 1 or multiple > 1
 
     def passed(frame: FrameType) -> None:
         __tracebackhide__ = True
@@ -260,7 +262,7 @@ def _telling(
                     failed = surroundings.told_failure
                     add((failed, now(), probe, position.nodeid, get_ident(), number, text))
                 return
-        if multiple and number % multiple:
+        if chooses and (number < first or number % multiple):
             return
         if probe.notices.next() > limit:
             return

@@ -71,6 +71,8 @@ def test_each_threshold_narrows_down_the_one_before(till: Bench) -> None:
     all_three = traced(till, condition="number != 6", hit_count_multiple=3, max_notifications=2)
     failing = traced(till, condition="1 // (number - 1) >= 0", max_notifications=1)
     stopping = till.agent.call("breakpoint_set", **BODY, hit_count=4, condition="number in (2, 5)")
+    late = till.agent.call("breakpoint_set", **BODY, hit_count=12, log_message="from {number}")
+    assert (late["type"], late["id"][:3]) == ("tracepoint", "tp-")
     stop = only_stop(till.run())
     assert (stop["breakpoint_id"], stop["hit_count"]) == (stopping["id"], 5)
     assert stop["locals"]["number"] == "5"
@@ -79,6 +81,7 @@ def test_each_threshold_narrows_down_the_one_before(till: Bench) -> None:
     assert messages(till, odd) == ["1", "3", "5", "7", "9", "11", "1"]
     assert messages(till, every) == ["3", "6", "9", "12"]
     assert messages(till, few) == ["1", "2"]
+    assert messages(till, late["id"]) == ["from 12", "from 1", "from 2"]
     # The sixth pass is no third one that counts, but it is a pass.
     assert messages(till, all_three) == ["3", "9"]
     assert messages(till, failing) == [
