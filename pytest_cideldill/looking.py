@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
+from typing import Final
 
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
@@ -27,6 +28,9 @@ from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import ReadStack
 from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import ReadVariables
+
+LOOKS: Final = (Inspect, ReadStack, ReadVariables, ReadThreads)
+"""The commands that ask."""
 
 
 class Looking:

@@ -11,7 +11,6 @@ import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
 from pytest_cideldill.calling import Calls
@@ -24,6 +23,7 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.looking import LOOKS
 from pytest_cideldill.looking import Looking
 from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Pauses
@@ -38,6 +38,7 @@ from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import check_replacement
+from pytest_cideldill.probes.unhit import last_words
 from pytest_cideldill.stopping import Stops
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
@@ -47,13 +48,9 @@ from pytest_cideldill.wire import CancelPause
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import Interrupt
 from pytest_cideldill.wire import PauseNow
 from pytest_cideldill.wire import PauseOn
-from pytest_cideldill.wire import ReadStack
-from pytest_cideldill.wire import ReadThreads
-from pytest_cideldill.wire import ReadVariables
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import RemoveBreakpoint
@@ -100,8 +97,8 @@ class BreakpointManager:
         self._lock = allocate_lock()
         stops = Stops(lens, pauses, self.warn, lambda: self.lines.tell_passes_now())
         calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
-        record = self._record if IS_FREE else None
-        handlers = (calls, self.warn, record, self._unrecord)
+        record = (lambda *call: self._discovery.record(*call)) if IS_FREE else None
+        handlers = (calls, self.warn, record, lambda code: self._discovery.unrecord(code))
         self._probes = FunctionProbes(lens.project, guard, overtime, *handlers)
         self._recording = recording
         self._guard = guard
@@ -113,7 +110,7 @@ class BreakpointManager:
         )
         at_raise = (stops.at_raise, stops.at_uncaught)
         self.raises = RaiseProbes(lens.project, guard, *at_raise, self._send)
-        self._discovery = Discovery(
+        self._discovery: Discovery = Discovery(
             lens.project,
             guard,
             recording,
@@ -125,6 +122,7 @@ class BreakpointManager:
         )
         self._looking = Looking(lens, pauses, keeping)
         self._is_stale, self._modules = False, 0
+        self._from_start = True
         self.control = Control(
             lens, guard, pauses, stops.at_place, lambda: self._discovery.needed()
         )
@@ -163,7 +161,7 @@ class BreakpointManager:
                 self.pauses.resume(command)
             case Evaluate():
                 self.pauses.evaluate(command)
-            case Inspect() | ReadStack() | ReadVariables() | ReadThreads():
+            case _ if isinstance(command, LOOKS):
                 self._looking.answer(command)
             case Step() | PauseNow() | CancelPause():
                 self.control.apply(command)
@@ -191,7 +189,7 @@ class BreakpointManager:
             return _plain(Bound(command.id, [], verified=False))
         with self._lock:
             try:
-                self._probes.add(command)
+                self._probes.add(command, from_start=self._from_start)
             except ValueError as error:
                 raise Refusal(ErrorCode.INVALID_CONDITION, str(error)) from error
         self.bind()
@@ -204,22 +202,13 @@ class BreakpointManager:
             raise Refusal(ErrorCode.CANNOT_INTERCEPT, refusal, function=command.function_name)
         return _plain(bound)
 
-    def _record(self, code: CodeType, path: str) -> None:
-        self._discovery.want(True)  # opens the source
-        if self._discovery.source is not None:
-            self._recording.record(self._discovery.source, code, path)
-
-    def _unrecord(self, code: CodeType) -> None:
-        if self._discovery.source is not None:
-            self._recording.unrecord(self._discovery.source, code)
-
     def _add_line(self, command: AddLine) -> dict[str, Any]:
         if self._passive:
             return _plain(Bound(command.id, [], verified=False))
         asked = line_breakpoint(command)
         with self._lock:
             try:
-                self.lines.want(asked)
+                self.lines.want(asked, from_start=self._from_start)
             except ValueError as error:  # the front end has checked them: another version of us
                 raise Refusal(ErrorCode.INVALID_TEMPLATE, str(error)) from error
         self._want_events()
@@ -233,7 +222,8 @@ class BreakpointManager:
         if self._passive:
             return _plain(Bound(command.id, [], verified=False))
         with self._lock:
-            bound = self.raises.want(exception_breakpoint(command))
+            asked = exception_breakpoint(command)
+            bound = self.raises.want(asked, from_start=self._from_start)
         self._want_events()
         return _plain(bound)
 
@@ -247,6 +237,11 @@ class BreakpointManager:
         return {"removed": True}
 
     # --- binding, on any thread -------------------------------------------------------------
+
+    def begin(self) -> None:
+        """All that was wanted before the tests is there."""
+        self.bind()  # opens the source when calls are recorded
+        self._from_start = False
 
     def bind(self, started: Root | None = None, *, wait: bool = True) -> None:
         """Look for functions that breakpoints mean, and tell what is new.
@@ -295,9 +290,13 @@ class BreakpointManager:
 
     def release(self, by: str) -> None:
         """Let everything go on and watch nothing any more: the test finishes as without us."""
+        is_first = not self.pauses.are_over
         self.pauses.release_all(by)
         for passed in self.lines.passes(at_once=True):
             self._send(passed)
+        if is_first:
+            parts = (self._probes, self.lines, self.raises)
+            self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
         self._discovery.close()
         with self._lock:
             self._probes.disarm()

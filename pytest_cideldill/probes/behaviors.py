@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import field
 from types import CodeType
 from types import FrameType
 from types import FunctionType
 from typing import Any
 
+from pytest_cideldill.probes.counting import Counter
+from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.syntax.names import FunctionName
 
 DEFAULT_BEHAVIOR = "stop"
@@ -39,6 +42,24 @@ _BY_DEFAULT = {
 """The same for a default that an after-behavior yields to."""
 
 
+class Tally:
+    """What became of a breakpoint; calling threads write.
+
+    Attributes:
+        was_bound: Whether it ever had a function.
+        was_hit: Whether it ever acted on a call.
+        misses: The calls at which its condition did not hold.
+        watching: In how much of the run it was as it is.
+    """
+
+    __slots__ = ("misses", "was_bound", "was_hit", "watching")
+
+    def __init__(self, *, from_start: bool = True) -> None:
+        self.was_bound = self.was_hit = False
+        self.misses = Counter()
+        self.watching = Watching(True, from_start=from_start)
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionBreakpoint:
     """A breakpoint as it was asked for. `order` grows: the newest of equals wins."""
@@ -50,6 +71,7 @@ class FunctionBreakpoint:
     order: int
     after_behavior: str = "yield"
     replacement: str = ""
+    tally: Tally = field(default_factory=Tally, compare=False)
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -91,6 +113,10 @@ class Overruled:
             if each is not best:
                 self._by.setdefault(each.id, {})[best.id] = best
         return best
+
+    def deciding(self, id: str) -> list[str]:
+        """Ids of the breakpoints that decide at functions which this one means."""
+        return sorted(self._by.get(id, ()))
 
     def message(self, id: str) -> str | None:
         """Why a breakpoint has no functions, if others have them."""

@@ -15,7 +15,8 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.probes.linehits import Counter
+from pytest_cideldill.probes.counting import Counter
+from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.syntax.exceptions import builtin_exception
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import Bound
@@ -75,13 +76,15 @@ class RaiseProbe:
         hits: How often it stopped.
         classes: What its name means, as far as that is known; kept alive by the program only.
         message: Why its name can mean no class.
+        watching: In how much of the run it was enabled.
     """
 
-    __slots__ = ("asked", "classes", "hits", "message")
+    __slots__ = ("asked", "classes", "hits", "message", "watching")
 
-    def __init__(self, asked: ExceptionBreakpoint) -> None:
+    def __init__(self, asked: ExceptionBreakpoint, *, from_start: bool = True) -> None:
         self.asked = asked
         self.hits = Counter()
+        self.watching = Watching(asked.enabled, from_start=from_start)
         self.classes: tuple[weakref.ref[type], ...] = ()
         self.message: str | None = None
 

@@ -51,6 +51,10 @@ class Discovery:
         means_in: Whether a breakpoint may mean what is in a module of this name.
         bind: Binds breakpoints now, those in code that starts or all.
         warn: Told why there is no source, or of a failure of ours.
+
+    Attributes:
+        has_lost: Whether there were no events at some time, so that more may have happened than was
+            seen.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Discovery:
         self._wanted = self._is_complete = self._is_closed = self._is_stale = False
         self._imports = self._sees_loads = False
         self._is_needed = False
+        self.has_lost = False
         # Held while the source is brought to what is wanted. Nobody waits for it.
         self._lock = allocate_lock()
         self._handlers = Handlers(
@@ -126,6 +131,17 @@ class Discovery:
         """Arm again where a program removed us; for the start of a phase."""
         self._reach()
 
+    def record(self, code: CodeType, path: str) -> None:
+        """Record the calls of a function; its dotted path."""
+        self.want(True)  # opens the source
+        if self._source is not None:
+            self._recording.record(self._source, code, path)
+
+    def unrecord(self, code: CodeType) -> None:
+        """End that, unless it was chosen otherwise too."""
+        if self._source is not None:
+            self._recording.unrecord(self._source, code)
+
     def close(self) -> None:
         """Leave no trace, for good."""
         self._is_closed = True
@@ -141,6 +157,7 @@ class Discovery:
                 self._update()
             except SourceUnavailable as reason:
                 self._is_complete = False
+                self.has_lost = True
                 self._warn(f"{self._loss()}: {reason}")
             finally:
                 self._lock.release()
@@ -161,7 +178,9 @@ class Discovery:
                 self._source.record_calls(_LOAD, self._on_load, self._on_loaded)
             else:
                 self._source.stop_recording(_LOAD)
-        if self._source.refresh() or not self._is_complete:
+        was_removed = self._source.refresh()
+        self.has_lost = self.has_lost or was_removed
+        if was_removed or not self._is_complete:
             self._is_complete = True
             self._look_back(self._source)
 

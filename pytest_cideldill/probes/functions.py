@@ -17,6 +17,7 @@ from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import Tally
 from pytest_cideldill.probes.hits import Handling
 from pytest_cideldill.probes.hits import Hits
 from pytest_cideldill.probes.meanings import Meanings
@@ -24,6 +25,8 @@ from pytest_cideldill.probes.nesting import Nesting
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.nesting import roots
 from pytest_cideldill.probes.nesting import young_functions
+from pytest_cideldill.probes.unhit import Fact
+from pytest_cideldill.probes.unhit import of_function
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.headroom import Headroom
 from pytest_cideldill.sources.interpose import intercept
@@ -114,8 +117,10 @@ class FunctionProbes:
         self._bound: frozenset[int] = frozenset()
         self._nesting = Nesting(self._meanings.may_mean, self._meanings.of_code, self._plant)
 
-    def add(self, asked: AddBreakpoint) -> None:
+    def add(self, asked: AddBreakpoint, *, from_start: bool = True) -> None:
         """Add a breakpoint, or change the one with this id.
+
+        `from_start`: no code of the tests has run yet.
 
         Raises:
             ValueError: The name or the condition is malformed.
@@ -124,6 +129,9 @@ class FunctionProbes:
         if asked.condition:
             compile_condition(asked.condition)
         known = self._breakpoints.get(asked.id)
+        tally = known.tally if known else Tally(from_start=from_start)
+        if known:
+            tally.watching.change(True)
         self._order += 1
         self._breakpoints[asked.id] = FunctionBreakpoint(
             asked.id,
@@ -133,6 +141,7 @@ class FunctionProbes:
             known.order if known else self._order,
             asked.after_behavior,
             asked.replacement,
+            tally,
         )
         self._meanings.renew()
         self._hits.renew(asked.id)
@@ -149,6 +158,14 @@ class FunctionProbes:
     def refusal(self, id: str) -> str | None:
         """Why what a name leads to can't be intercepted."""
         return self._meanings.refusal(id)
+
+    def unhit(self) -> dict[str, Fact]:
+        """Why each was not hit."""
+        meanings, default = self._meanings, self._hits.default
+        return {
+            id: of_function(each, default, meanings.refusal(id), meanings.deciding(id))
+            for id, each in self._breakpoints.items()
+        }
 
     @property
     def are_any(self) -> bool:
@@ -281,6 +298,7 @@ class FunctionProbes:
     def _binding(self, governing: FunctionBreakpoint) -> Binding:
         bound = [self._swapped[key] for key in self._keys_of(governing.id)]
         if bound:
+            governing.tally.was_bound = True
             via = "attribute" if any(original_of(each.code) for each in bound) else "code"
             return Binding(governing.id, sorted({each.path for each in bound}), None, via)
         mine = [key for key, each in self._hits.governing.items() if each is governing]

@@ -22,6 +22,7 @@ from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import Tally
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.probes.narrowing import Narrowing
@@ -30,13 +31,21 @@ from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
 
 
+_UNCOUNTED = Tally()
+
+
 @dataclass(frozen=True, slots=True)
 class _Acting:
-    """A breakpoint that acts on calls, with what it does under the present default."""
+    """A breakpoint that acts on calls, with what it does under the present default.
+
+    Attributes:
+        tally: Where its calls count; not its own while they are only handed on.
+    """
 
     breakpoint: FunctionBreakpoint
     stops: bool
     completions: frozenset[str]
+    tally: Tally
 
 
 class Handling(Protocol):
@@ -161,9 +170,13 @@ class Hits:
             reason: str | None = "breakpoint"
             if governing.condition is not None:
                 reason = self._conditions.reason(governing, frame)
-                if reason is None and not self._is_handed_all:
-                    return PASS
+                if reason is None:
+                    acting.tally.misses.next()
+                    if not self._is_handed_all:
+                        return PASS
                 stops = stops or reason == "condition_error"
+            if reason is not None:
+                acting.tally.was_hit = True
             known = (governing, path, function_in, code, frame, args, kwargs)
             if reason is None:
                 make = partial(_call, *known, None, frozenset, str)
@@ -185,7 +198,9 @@ class Hits:
 
     def _as_of_now(self, governing: FunctionBreakpoint) -> _Acting:
         default = self.default
-        return _Acting(governing, governing.stops_before(default), governing.completions(default))
+        stops, completions = governing.stops_before(default), governing.completions(default)
+        tally = governing.tally if governing.acts(default) else _UNCOUNTED
+        return _Acting(governing, stops, completions, tally)
 
     def _narrowed(self, key: int, args: tuple[Any, ...]) -> _Acting | None:
         """What acts on a call that is governed by its instance."""

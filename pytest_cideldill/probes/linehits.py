@@ -10,7 +10,6 @@ from _thread import get_ident
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace
-from operator import length_hint
 from types import CodeType
 from types import FrameType
 from typing import Any
@@ -24,13 +23,16 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import Judge
 from pytest_cideldill.probes.conditions import judging
+from pytest_cideldill.probes.counting import MANY
+from pytest_cideldill.probes.counting import Counter
+from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.template import parse_template
 from pytest_cideldill.wire import AddLine
 
-_MANY: Final = range(1, 2**62)
 _args_of: Final = BaseException.__dict__["args"].__get__
 
 
@@ -111,25 +113,6 @@ class Surroundings:
         return {**self.told(row), "condition_error": True}
 
 
-class Counter:
-    """Counts 1, 2, 3 … without a lock: no two threads get the same number.
-
-    Attributes:
-        next: `next()`: the next number; one call in C.
-    """
-
-    __slots__ = ("_left", "next")
-
-    def __init__(self) -> None:
-        self._left = iter(_MANY)
-        self.next = self._left.__next__
-
-    @property
-    def value(self) -> int:
-        """The number that was given last; 0 if none was."""
-        return len(_MANY) - length_hint(self._left)
-
-
 class Probe:
     """A line breakpoint in this process, with its counters.
 
@@ -137,6 +120,10 @@ class Probe:
         asked: What the client wants.
         passes: How often the line was passed while watched.
         notices: The messages that were due since it was enabled; those beyond the limit as well.
+        held: How often its condition held at a pass that its numbers left out.
+        reach: How near the program came to the line.
+        was_hit: Whether it stopped, or told a message before it was enabled again.
+        watching: In how much of the run it was enabled.
         condition_errors: How often its condition raised.
         last_condition_error: What it raised last, as `Type: message`; it may hold secrets.
 
@@ -147,32 +134,47 @@ class Probe:
     __slots__ = (
         "asked",
         "condition_errors",
+        "held",
         "last_condition_error",
         "notices",
         "passes",
+        "reach",
         "template",
+        "was_hit",
+        "watching",
     )
 
-    def __init__(self, asked: LineBreakpoint) -> None:
+    def __init__(self, asked: LineBreakpoint, *, from_start: bool = True) -> None:
         self.template = None if asked.message is None else parse_template(asked.message)
         if asked.condition:
             compile_condition(asked.condition)
         self.asked = asked
         self.passes = Counter()
         self.notices = Counter()
+        self.held = Counter()
+        self.reach = Reach()
+        self.was_hit = False
+        self.watching = Watching(asked.enabled, from_start=from_start)
         self.condition_errors = Counter()
         self.last_condition_error: str | None = None
 
     def enable(self, enabled: bool) -> None:
         """Watch or rest; enabling begins a new count of messages."""
         self.asked = replace(self.asked, enabled=enabled)
+        self.watching.change(enabled)
         if enabled:
+            self.was_hit = self.is_hit
             self.notices = Counter()
+
+    @property
+    def is_hit(self) -> bool:
+        """Whether it has stopped or told anything; its condition that raised is told too."""
+        return self.was_hit or bool(self.notices.value or self.condition_errors.value)
 
     @property
     def limit(self) -> int:
         """How many messages may be told."""
-        return self.asked.max_notifications or len(_MANY)
+        return self.asked.max_notifications or len(MANY)
 
     @property
     def sent(self) -> int:
@@ -225,6 +227,7 @@ def _stopping(
 ) -> Callable[[FrameType], None]:
     """The hot path of a breakpoint."""
     next_pass, stop, hit_count = probe.passes.next, surroundings.stop, probe.asked.hit_count
+    next_held = probe.held.next
 
     def passed(frame: FrameType) -> None:
         __tracebackhide__ = True
@@ -236,7 +239,10 @@ def _stopping(
                     stop(probe, frame, number, "condition_error")
                 return
         if number >= hit_count:
+            probe.was_hit = True
             stop(probe, frame, number, "breakpoint")
+        elif judge is not None:
+            next_held()
 
     return passed
 
@@ -247,7 +253,7 @@ def _telling(
     """The hot path of a tracepoint."""
     told, add, position = surroundings.told, surroundings.add, surroundings.position
     cut, now, render = surroundings.lens.text, clock.wall, message.text
-    next_pass, limit = probe.passes.next, probe.limit
+    next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
     first, multiple = probe.asked.hit_count, probe.asked.multiple or 1
     chooses = first > 1 or multiple > 1
 
@@ -263,6 +269,8 @@ def _telling(
                     add((failed, now(), probe, position.nodeid, get_ident(), number, text))
                 return
         if chooses and (number < first or number % multiple):
+            if judge is not None:
+                next_held()
             return
         if probe.notices.next() > limit:
             return

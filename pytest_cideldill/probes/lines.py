@@ -13,10 +13,15 @@ from types import FrameType
 from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import Watcher
+from pytest_cideldill.probes.reached import Stretch
+from pytest_cideldill.probes.unhit import Fact
+from pytest_cideldill.probes.unhit import is_imported
+from pytest_cideldill.probes.unhit import of_line
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
@@ -64,6 +69,10 @@ class LineProbes:
         self._kept: dict[int, tuple[CodeType, str]] = {}
         # Code → the lines that the source watches.
         self._armed: dict[int, frozenset[int]] = {}
+        # Code → what runs in it since then.
+        self._stretches: dict[int, Stretch] = {}
+        # Files of which some code was seen.
+        self._loaded: set[str] = set()
         # Probe → the functions that it is bound in.
         self._functions: dict[str, set[str]] = {}
         self._refusals: dict[str, str] = {}
@@ -85,15 +94,17 @@ class LineProbes:
         functions = sorted(self._functions.get(id, ()))
         return Bound(id, functions, bool(functions), self._refusals.get(id))
 
-    def want(self, asked: LineBreakpoint) -> None:
+    def want(self, asked: LineBreakpoint, *, from_start: bool = True) -> None:
         """Add a breakpoint, or change whether the one with this id is enabled; then `arm`.
+
+        `from_start`: no code of the tests has run yet.
 
         Raises:
             ValueError: Its condition or its template is malformed.
         """
         known = self._probes.get(asked.id)
         if known is None:
-            known = Probe(asked)
+            known = Probe(asked, from_start=from_start)
             try:
                 Watcher(known, _TRIAL, self._surroundings)
             except RecursionError as error:
@@ -111,10 +122,10 @@ class LineProbes:
             return
         for frame in running_frames():
             if self._project.real(actual_file(frame) or frame.f_code.co_filename) == file:
-                self._arm_tree(frame.f_code, file)
+                self._found(frame.f_code, file)
         for code, its_file in existing_code():
             if self._project.real(its_file) == file:
-                self._arm_tree(code, file)
+                self._found(code, file)
         self._arm_kept(file)
 
     def remove(self, id: str) -> None:
@@ -157,6 +168,14 @@ class LineProbes:
         self._tell_at = now + TELL_S
         return [LinesPassed(news)]
 
+    def unhit(self) -> dict[str, Fact]:
+        """Why each was not hit, as far as that is known."""
+        return {
+            id: of_line(probe, self._is_loaded)
+            for id, probe in self._probes.items()
+            if id not in self._refusals
+        }
+
     def tell_passes_now(self) -> None:
         """Let `passes` tell with the next event, for who looks at a stop."""
         self._tell_at = 0.0
@@ -174,7 +193,7 @@ class LineProbes:
         if self._by_file:
             file = self._project.real(actual_file(frame) or code.co_filename)
             if file in self._by_file:
-                self._arm_tree(code, file)
+                self._found(code, file)
 
     def passed(self, frame: FrameType, line: int) -> None:
         """A watched line is about to run."""
@@ -202,12 +221,23 @@ class LineProbes:
             if its_file == file:
                 self._arm(code, file)
 
-    def _arm_tree(self, root: CodeType, file: str) -> None:
-        wanted = {probe.asked.key for probe in self._by_file.get(file, ())}
+    def _found(self, root: CodeType, file: str) -> None:
+        """Arm what is wanted in code of a file, and in what is nested in it."""
+        self._loaded.add(file)
+        probes = self._by_file.get(file, ())
+        wanted = {probe.asked.key for probe in probes}
         names = {key.qualname for key in wanted}
+        met = set()
         for code, _parent, _depth in walk(original_code(root), original=original_code):
-            if code.co_qualname in names and key_of(code) in wanted:
+            if code.co_qualname in names and (key := key_of(code)) in wanted:
+                met.add(key)
                 self._arm(code, file)
+        if root.co_name == "<module>":  # all that the file has: it may be another text by now
+            for probe in probes:
+                probe.reach.is_absent |= probe.asked.key not in met
+
+    def _is_loaded(self, file: str) -> bool:
+        return file in self._loaded or is_imported(self._project, file)
 
     def _arm(self, code: CodeType, file: str) -> None:
         """Arm what is wanted in one code object, and look again if that changed meanwhile."""
@@ -221,9 +251,9 @@ class LineProbes:
             if version == self._version:
                 self._watchers[key] = watchers
             # Not in vain: for a moment nothing is armed, and another thread's hit would be lost.
-            if lines != self._armed.get(key, frozenset()):
+            if lines != self._armed.get(key, frozenset()) or self._has_new(key, watchers):
                 try:
-                    source.watch_lines(code, lines, file)
+                    self._begin(code, watchers, source.watch_lines(code, lines, file))
                     self._armed[key] = lines
                 except SourceUnavailable as reason:
                     self._refuse(watchers, str(reason))
@@ -233,10 +263,33 @@ class LineProbes:
                     self._drop(key)
                 return
 
+    def _has_new(self, key: int, watchers: dict[int, tuple[Watcher, ...]]) -> bool:
+        """Whether any of them is new here: what ran before it is not what it did not reach."""
+        stretch = self._stretches.get(key)
+        return stretch is not None and not stretch.covers(_counted(watchers))
+
+    def _begin(
+        self, code: CodeType, watchers: dict[int, tuple[Watcher, ...]], held: frozenset[int]
+    ) -> None:
+        """These lines of a code object are watched from now on."""
+        before = self._stretches.get(id(code))
+        if before is not None:
+            before.end()
+        source = self._source()
+        if source is None:
+            return
+        stretch = self._stretches[id(code)] = Stretch(source.ran(code), _counted(watchers))
+        for watcher in _each(watchers):
+            reach = watcher.probe.reach
+            if watcher.probe.asked.line in held:
+                reach.stretches.append(stretch)
+            else:
+                reach.is_absent = True
+
     def _drop(self, key: int) -> None:
         """Forget code in which nothing is watched."""
         if not self._watchers.get(key):
-            for table in (self._watchers, self._armed, self._kept):
+            for table in (self._watchers, self._armed, self._kept, self._stretches):
                 table.pop(key, None)
 
     def _made(self, code: CodeType, file: str) -> dict[int, tuple[Watcher, ...]]:
@@ -272,6 +325,10 @@ _TRIAL: Final = compile("", "<trial>", "exec")
 
 def _stops(watcher: Watcher) -> bool:
     return watcher.probe.template is None
+
+
+def _counted(watchers: dict[int, tuple[Watcher, ...]]) -> list[tuple[int, Counter]]:
+    return [(each.probe.asked.line, each.probe.passes) for each in _each(watchers)]
 
 
 def _each(watchers: dict[int, tuple[Watcher, ...]]) -> Iterable[Watcher]:

@@ -64,6 +64,10 @@ class Meanings:
         refused = self._attributes.refusals.get(id)
         return refused[0] if refused else self._overruled.message(id)
 
+    def deciding(self, id: str) -> list[str]:
+        """Ids of the breakpoints that decide at functions which this one means too."""
+        return self._overruled.deciding(id)
+
     def refusal(self, id: str) -> str | None:
         """Why what a name leads to can't be intercepted."""
         return next(iter(self._attributes.refusals.get(id, ())), None)

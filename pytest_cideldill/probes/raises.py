@@ -20,6 +20,8 @@ from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.classes import Verdicts
 from pytest_cideldill.probes.classes import mro_of
 from pytest_cideldill.probes.uncaught import Uncaught
+from pytest_cideldill.probes.unhit import Fact
+from pytest_cideldill.probes.unhit import of_exception
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.wire import Bound
@@ -63,17 +65,27 @@ class RaiseProbes:
         """What the event source is to tell; None: nothing."""
         return self._raises
 
-    def want(self, asked: ExceptionBreakpoint) -> Bound:
-        """Add a breakpoint, or change whether the one with this id is enabled."""
+    def want(self, asked: ExceptionBreakpoint, *, from_start: bool = True) -> Bound:
+        """Add a breakpoint, or change whether the one with this id is enabled.
+
+        `from_start`: no code of the tests has run yet.
+        """
         known = self._probes.get(asked.id)
         if known is None:
-            known = RaiseProbe(asked)
+            known = RaiseProbe(asked, from_start=from_start)
             known.resolve()
         else:
             known.asked = replace(known.asked, enabled=asked.enabled)
+            known.watching.change(asked.enabled)
         self._replace({**self._probes, asked.id: known})
         self._send(known.bound)
         return known.bound
+
+    def unhit(self) -> dict[str, Fact]:
+        """Why each was not hit."""
+        for each in self._probes.values():
+            each.resolve()
+        return {id: of_exception(each) for id, each in self._probes.items()}
 
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""

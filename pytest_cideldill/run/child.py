@@ -156,7 +156,7 @@ def _switch_on(
     manager, link = engine.manager, engine.link
     for command in commands[1:]:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
-    manager.bind()  # opens the source when calls are recorded
+    manager.begin()
     link.start()
 
     plugins: list[object] = [

@@ -57,6 +57,8 @@ class BaseSource(ABC):
         self._closed = False
         # Code → line → the offsets that don't count.
         self._lines: dict[int, dict[int, frozenset[int]]] = {}
+        # Code → its other lines that ran since these are watched; only added to.
+        self._ran: dict[int, set[int]] = {}
         # Code whose end is told.
         self._ends: dict[int, CodeType] = {}
         self._seen = Seen()
@@ -107,11 +109,17 @@ class BaseSource(ABC):
         held = lines & lines_of(code) if lines else lines
         if held:
             path = file or code.co_filename
+            self._ran[id(code)] = set()
             self._lines[id(code)] = {line: repeats(code, line, path) for line in held}
         else:
             self._lines.pop(id(code), None)
+            self._ran.pop(id(code), None)
         self._arm(code)
         return held
+
+    def ran(self, code: CodeType) -> set[int]:
+        """See `Source`."""
+        return self._ran.get(id(code), set())
 
     def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
         """See `Source`."""
@@ -153,6 +161,7 @@ class BaseSource(ABC):
         self._closed = True
         self._discovering = False
         self._lines.clear()
+        self._ran.clear()
         self._ends.clear()
         self._raises = None
         self._calls.clear()
@@ -204,6 +213,15 @@ class BaseSource(ABC):
         else:
             return
         raise error
+
+    def _passes_by(self, key: int, line: int) -> bool:
+        """A line of code that is armed runs, but is not watched; False: for an evaluation."""
+        if get_ident() in self._quiet:
+            return False
+        ran = self._ran.get(key)
+        if ran is not None:
+            ran.add(line)
+        return True
 
     def _tell_raise(
         self, frame: FrameType, error: BaseException, traceback: TracebackType | None

@@ -147,6 +147,13 @@ class Source(Protocol):
             SourceUnavailable: This code object can't be armed (made by C), or as `discover`.
         """
 
+    def ran(self, code: CodeType) -> set[int]:
+        """The other lines of a code object that ran since its lines are watched as they are now.
+
+        The set goes on growing until `watch_lines` is called again. What evaluations run is left
+        out.
+        """
+
     def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
         """Tell calls from their start to their return or to the exception that leaves them.
 

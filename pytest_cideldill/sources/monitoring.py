@@ -127,7 +127,7 @@ class MonitoringSource(BaseSource):
         self._update()
 
     def _drop(self, key: int) -> None:
-        for state in (self._lines, self._recorders, self._ends, self._armed):
+        for state in (self._lines, self._ran, self._recorders, self._ends, self._armed):
             state.pop(key, None)
 
     def _update(self) -> None:
@@ -225,7 +225,7 @@ class MonitoringSource(BaseSource):
         try:
             repeated = self._lines[id(code)][line]
         except KeyError:
-            return _DISABLE
+            return _DISABLE if self._passes_by(id(code), line) else None
         frame = _getframe(1)
         if not repeated or frame.f_lasti not in repeated:
             self._hit(frame, line)
@@ -310,7 +310,9 @@ class MonitoringSource(BaseSource):
         __tracebackhide__ = True
         trail, frame = self._trails.mine(), _getframe(1)
         repeated = self._lines.get(id(code), {}).get(line)
-        if repeated is not None and frame.f_lasti not in repeated:
+        if repeated is None:
+            self._passes_by(id(code), line)
+        elif frame.f_lasti not in repeated:
             self._hit(frame, line)
         self._trails.line(trail, frame, line)
 

@@ -175,11 +175,10 @@ class TracingSource(BaseSource):
             if event == "line":
                 if self._raised and id(frame) in self._raised:
                     self._goes_on(key, frame)
-                lines = self._lines.get(key)
                 if self._followed:
-                    self._passed_followed(lines or {}, frame)
-                elif lines is not None:
-                    self._passed(lines, frame)
+                    self._passed_followed(key, frame)
+                elif (lines := self._lines.get(key)) is not None:
+                    self._passed(key, lines, frame)
             elif event == "return":
                 self._left(key, frame, arg)
                 if self._followed:
@@ -215,11 +214,11 @@ class TracingSource(BaseSource):
             frame.f_trace_lines = True
         return followed
 
-    def _passed_followed(self, lines: dict[int, frozenset[int]], frame: FrameType) -> None:
+    def _passed_followed(self, key: int, frame: FrameType) -> None:
         __tracebackhide__ = True
         trail = self._trails.mine()
-        if lines:
-            self._passed(lines, frame)
+        if (lines := self._lines.get(key)) is not None:
+            self._passed(key, lines, frame)
         if trail is None or (frame is not trail.frame and not trail.anywhere):
             return
         self._came_up.pop(get_ident(), None)
@@ -256,11 +255,14 @@ class TracingSource(BaseSource):
 
     # --- lines and calls --------------------------------------------------------------------
 
-    def _passed(self, lines: dict[int, frozenset[int]], frame: FrameType) -> None:
+    def _passed(self, key: int, lines: dict[int, frozenset[int]], frame: FrameType) -> None:
         __tracebackhide__ = True
         line = frame.f_lineno
         repeated = lines.get(line)
-        if repeated is not None and frame.f_lasti not in repeated:
+        if repeated is None:
+            if line not in self._ran.get(key, ()):
+                self._passes_by(key, line)
+        elif frame.f_lasti not in repeated:
             try:
                 self._hit(frame, line)
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from keyword import iskeyword
 
-_NESTED = "<locals>"
+NESTED = "<locals>"
 """Part of the qualified name of a class that a function makes."""
 
 
@@ -16,7 +16,7 @@ def check_exception_name(name: str) -> None:
         ValueError: Malformed, or a builtin that is no exception class; the message says which.
     """
     parts = name.split(".")
-    if not all(each == _NESTED or (each.isidentifier() and not iskeyword(each)) for each in parts):
+    if not all(each == NESTED or (each.isidentifier() and not iskeyword(each)) for each in parts):
         raise ValueError(
             f"{name!r} is no name of a class: use a builtin as KeyError, or a dotted path as "
             "shop.cart.EmptyCart"

@@ -52,6 +52,7 @@ from pytest_cideldill.wire.events import Resumed
 from pytest_cideldill.wire.events import StepEnded
 from pytest_cideldill.wire.events import Stopped
 from pytest_cideldill.wire.events import Warned
+from pytest_cideldill.wire.events import Watched
 from pytest_cideldill.wire.events import WorkerLost
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "StepEnded",
     "Stopped",
     "Warned",
+    "Watched",
     "WorkerLost",
     "from_plain",
     "kind_of",

@@ -117,6 +117,18 @@ class LinesPassed:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """The tests are over, or nothing is watched any more: what became of each breakpoint here.
+
+    `facts`: breakpoint id → a fact of `probes.unhit`; what is not known is left out. `blind`:
+    events were lost, so that nothing is known.
+    """
+
+    facts: dict[str, dict[str, Any]]
+    blind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """A thread is parked.
 
@@ -220,6 +232,7 @@ Event = (
     | Bound
     | Recorded
     | LinesPassed
+    | Watched
     | Stopped
     | Resumed
     | StepEnded

@@ -1,0 +1,166 @@
+"""Why a breakpoint was not hit in this process: the reasons of the contract, section 5.
+
+Asked once, when the tests are over; what is not known is not told. Runs no code of the program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+from typing import Final
+from typing import Protocol
+
+from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.classes import RaiseProbe
+from pytest_cideldill.probes.counting import Watching
+from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.project import Project
+from pytest_cideldill.syntax.exceptions import NESTED
+from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.wire import Watched
+
+Fact = dict[str, Any]
+"""Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it
+`times`, `held`, `line`, `note`."""
+
+_UNNAMED: Final = "nothing of this name was loaded"
+
+# Tests patch these.
+_basename: Final = os.path.basename
+_names_of: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
+
+
+class Knowing(Protocol):
+    """Breakpoints of one kind."""
+
+    def unhit(self) -> dict[str, Fact]:
+        """What became of each, by id."""
+
+
+def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: bool) -> Watched:
+    """What became of all breakpoints, while they are still armed."""
+    facts: dict[str, Fact] = {}
+    try:
+        for part in parts if not blind else ():
+            facts |= part.unhit()
+    except Exception as error:  # noqa: BLE001 - a border: the tests end as without us
+        warn(f"why breakpoints were not hit can't be told: {error!r}")
+        return Watched({}, blind=True)
+    return Watched(facts, blind)
+
+
+def of_line(probe: Probe, is_loaded: Callable[[str], bool]) -> Fact:
+    """Of a breakpoint or tracepoint on a line.
+
+    Args:
+        probe: The probe.
+        is_loaded: Whether any code of a file was loaded.
+    """
+    asked, watching = probe.asked, probe.watching
+    if probe.is_hit:
+        return _fact(None, watching)
+    if not watching.ever:
+        return _fact("disabled", watching)
+    if times := probe.passes.value:
+        return _fact("condition_false", watching, times=times, held=probe.held.value)
+    nearest = probe.reach.nearest(asked.line)
+    if nearest is not None:
+        return _fact("line_not_reached", watching, line=nearest)
+    if probe.reach.stretches:
+        return _fact("never_called", watching)
+    if probe.reach.is_absent:
+        return _fact("no_code", watching)
+    return _fact("never_called" if is_loaded(asked.file) else "never_imported", watching)
+
+
+def of_function(
+    asked: FunctionBreakpoint, default: str, refusal: str | None, deciding: list[str]
+) -> Fact:
+    """Of a breakpoint on functions.
+
+    Args:
+        asked: The breakpoint.
+        default: What behaviors that yield mean.
+        refusal: Why what its name leads to can't be intercepted.
+        deciding: Ids of the breakpoints that decide at the functions that it means.
+    """
+    tally, watching = asked.tally, asked.tally.watching
+    if tally.was_hit:
+        return _fact(None, watching)
+    if tally.was_bound and not asked.acts(default):
+        return _fact("disabled", watching, note="behavior go")
+    if tally.was_bound:
+        times = tally.misses.value
+        return _fact("condition_false" if times else "never_called", watching, times=times)
+    if refusal is not None:
+        return _fact("no_code", watching, note="it can't be intercepted")
+    if deciding:
+        ids = ", ".join(deciding)
+        return _fact("disabled", watching, note=f"{ids} decides at the functions of its name")
+    why = "no_code" if _is_known_absent(asked.name) else "never_imported"
+    return _fact(why, watching, note=_UNNAMED)
+
+
+def of_exception(probe: RaiseProbe) -> Fact:
+    """Of a breakpoint on exceptions."""
+    asked, watching = probe.asked, probe.watching
+    if probe.hits.value:
+        return _fact(None, watching)
+    if not watching.ever or not (asked.first_chance or asked.second_chance):
+        return _fact("disabled", watching)
+    if probe.message is not None:
+        return _fact("no_code", watching, note=probe.message)
+    name = asked.exception_type
+    if probe.classes or "." not in name or NESTED in name:
+        where = " in user code" if asked.scope == "user" else ""
+        note = f"not raised{where}" if asked.first_chance else "did not escape"
+        return _fact("never_called", watching, note=note)
+    return _fact("no_code" if _leads_into_loaded(name) else "never_imported", watching)
+
+
+def is_imported(project: Project, file: str) -> bool:
+    """Whether a module that is loaded says that it is of this file, an absolute real path."""
+    name = _basename(file)
+    for module in list(sys.modules.values()):
+        path = _named(module).get("__file__")
+        if type(path) is str and _basename(path) == name and project.real(path) == file:
+            return True
+    return False
+
+
+def _fact(why: str | None, watching: Watching, **details: object) -> Fact:
+    return {"why": why, "whole": watching.whole, **details}
+
+
+def _is_known_absent(name: FunctionName) -> bool:
+    """Whether the place that a name leads to is loaded, so that its function would be known."""
+    if name.path is not None:
+        return any(map(name.is_in, _relative_files()))
+    if name.module is not None:
+        return name.module in sys.modules
+    return name.is_exact and _leads_into_loaded(name.target)
+
+
+def _leads_into_loaded(path: str) -> bool:
+    parts = path.split(".")
+    for split in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:split]))
+        if module is not None:
+            names = _named(module)
+            is_last = split == len(parts) - 1
+            return is_last or parts[split] in names or "__path__" not in names
+    return False
+
+
+def _relative_files() -> list[str]:
+    paths = (_named(module).get("__file__") for module in list(sys.modules.values()))
+    return [path.replace(os.sep, "/") for path in paths if type(path) is str]
+
+
+def _named(module: object) -> dict[str, Any]:
+    """What a module holds, without running a `__getattr__` of its own."""
+    return _names_of(module) if issubclass(type(module), ModuleType) else {}
