@@ -39,6 +39,7 @@ from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import StepEnded
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
+from pytest_cideldill.wire import Watched
 from pytest_cideldill.wire import WorkerLost
 
 Logged = tuple[str, dict[str, Any]] | None
@@ -74,6 +75,9 @@ class Run:
         closed_sessions: REPL sessions that ended with their pause.
         interventions: What a client changed in this run (`skip`, `raise`, arguments), in words.
         end: The contract's `end`, once the run is over.
+        workers: The processes that were ever connected.
+        watched: What became of the breakpoints, by worker; none of those that crashed.
+        stopped_at: Ids of the breakpoints that paused something.
     """
 
     def __init__(
@@ -92,6 +96,9 @@ class Run:
         self.warnings: list[str] = []
         self.interventions: list[str] = []
         self.end: dict[str, Any] | None = None
+        self.workers: set[str] = set()
+        self.watched: dict[str, Watched] = {}
+        self.stopped_at: set[str | None] = set()
         self.is_stopping = False
         self.has_departed = False
         self._main: Target | None = None
@@ -169,6 +176,7 @@ class Run:
     def connected(self, target: Target) -> None:
         """A process of this run said hello."""
         self.targets[target.worker] = target
+        self.workers.add(target.worker)
         if target.worker == MAIN:
             self._main = target
             self._evidence = replace(self._evidence, connected=True)
@@ -218,6 +226,8 @@ class Run:
                 return "resumed", {"pause_id": event.pause_id, **values}
             case RedactionChosen():
                 self._hide(event)
+            case Watched():
+                self.watched[target.worker] = event
             case Warned():
                 self._warn(event.message)
                 return "warning", {"message": event.message}
@@ -299,6 +309,7 @@ class Run:
         self.stepping.pop(id, None)
         self.resumed.discard(id)
         self.pauses[id] = pause
+        self.stopped_at.add(pause.get("breakpoint_id"))
 
     def _end_step(self, id: str) -> None:
         pause = self.stepping.pop(id, None)

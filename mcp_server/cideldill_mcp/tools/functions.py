@@ -135,10 +135,10 @@ async def resume(request: Request) -> Reply:
     if not request["wait"]:
         return Reply(body)
     await report.settled(request, run, WAIT_S, before)
-    body |= report.verdict(run)
+    body |= report.verdict(run, request.desired)
     body["stops"] = report.pauses(run, request.max_chars, before)
     body["next"] = report.next_steps(run, request.runs)
-    return Reply(body, lists=["stops"])
+    return Reply(body, lists=["stops", "neverHit"])
 
 
 def _resume_command(number: int, request: Request) -> Resume:

@@ -6,11 +6,13 @@ import json
 import time
 from typing import Any
 
+from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.unhit import never_hit
 from pytest_cideldill.wire import PhaseReported
 
 AUTOPSY_CHARS = 6_000
@@ -83,15 +85,15 @@ def failure(event: PhaseReported) -> dict[str, Any]:
     }
 
 
-def verdict(run: Run) -> dict[str, Any]:
-    """`state`, `outcomes`, `duration_s`, and once it is over `exit_code` and `end`."""
+def verdict(run: Run, desired: Desired) -> dict[str, Any]:
+    """`state`, `outcomes`, `duration_s`; once it is over `exit_code`, `end` and `neverHit`."""
     body: dict[str, Any] = {
         "state": run.state if run.state in ("paused", "finished", "crashed") else "running",
         "outcomes": {"passed": 0, "failed": 0, **run.results.outcomes},
         "duration_s": run.duration_s,
     }
     if run.is_over:
-        body |= {"exit_code": run.exit_code, "end": run.end}
+        body |= {"exit_code": run.exit_code, "end": run.end, "neverHit": never_hit(desired, run)}
     return body
 
 

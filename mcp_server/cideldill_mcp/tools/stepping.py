@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from cideldill_mcp.desired import Desired
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
@@ -61,7 +62,8 @@ async def step(request: Request) -> Reply:
     decided = await request.runs.log.until(is_decided, request["timeout_s"])
     pause = stopped()
     if pause is None:
-        body = _without_stop(run, pause_id, "test_finished" if decided else "running")
+        ended = "test_finished" if decided else "running"
+        body = _without_stop(run, pause_id, ended, request.desired)
         if not target.is_alive and not run.has_departed:
             body["message"] = "the process ended before the step did"
     else:
@@ -70,14 +72,14 @@ async def step(request: Request) -> Reply:
     return Reply(body)
 
 
-def _without_stop(run: Run, pause_id: str, reason: str) -> dict[str, Any]:
+def _without_stop(run: Run, pause_id: str, reason: str, desired: Desired) -> dict[str, Any]:
     return {
         "reason": reason,
         "pause_id": pause_id,
         "location": None,
         "changed": {},
         "message": _ENDS[reason],
-        **report.verdict(run),
+        **report.verdict(run, desired),
     }
 
 

@@ -52,7 +52,8 @@ async def run(request: Request) -> Reply:
     results = started.results
     body: dict[str, Any] = {
         "run_id": started.id,
-        **report.verdict(started),
+        "neverHit": None,
+        **report.verdict(started, request.desired),
         "stops": report.pauses(started, request.max_chars),
         "failures": [report.failure(each) for each in results.failures],
         "hits": report.hits(request, started, 0),
@@ -68,7 +69,7 @@ async def run(request: Request) -> Reply:
         body["edited"] = [{"id": each.id, **location(each), "message": each.note} for each in moved]
     if message:
         body["message"] = message
-    return Reply(body, lists=["stops", "failures", "errors", "hits"])
+    return Reply(body, lists=["stops", "failures", "errors", "hits", "neverHit"])
 
 
 async def _order(request: Request) -> tuple[Order, str | None]:

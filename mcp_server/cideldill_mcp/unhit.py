@@ -1,0 +1,135 @@
+"""Why breakpoints were not hit in a run that is over: what its processes know, as one reason.
+
+The reasons are a closed set (contract, section 5); `docs/not-hit.md` says what they mean. What is
+not known is not told. Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cideldill_mcp.desired import Breakpoint
+from cideldill_mcp.desired import ExceptionBreakpoint
+from cideldill_mcp.desired import LineBreakpoint
+from cideldill_mcp.run import Run
+
+Fact = dict[str, Any]
+"""As `pytest_cideldill.probes.unhit` makes it."""
+
+_NEARER = (
+    "condition_false",
+    "line_not_reached",
+    "never_called",
+    "no_code",
+    "never_imported",
+    "disabled",
+)
+"""From the process that came nearest to a hit down."""
+
+_SETTLED = ("disabled", "no_code")
+"""More tests, or a longer watch, would not have changed it."""
+
+
+def never_hit(desired: Iterable[Breakpoint], run: Run) -> list[dict[str, str]] | None:
+    """The contract's `neverHit`; None: not known (yet)."""
+    if not run.is_over or run.state == "crashed" or not run.watched:
+        return None
+    reasons = {each.id: why_not_hit(each, run) for each in desired}
+    return [{"id": id, "whyNotHit": why} for id, why in reasons.items() if why is not None]
+
+
+def why_not_hit(known: Breakpoint, run: Run | None) -> str | None:
+    """Why a breakpoint was not hit; None: it was, or that is not known (yet)."""
+    if run is None or not run.is_over or run.state == "crashed" or known.id in run.stopped_at:
+        return None
+    told = {
+        worker: watched.facts[known.id]
+        for worker, watched in run.watched.items()
+        if known.id in watched.facts
+    }
+    silent = [worker for worker in run.workers if worker not in run.watched]
+    silent += [worker for worker, watched in run.watched.items() if watched.blind]
+    if not told or any(fact["why"] is None for fact in told.values()):
+        return None
+    if any(_was_hit_in(worker, known) for worker in silent):
+        return None
+    why = min((fact["why"] for fact in told.values()), key=_NEARER.index)
+    mine = [fact for fact in told.values() if fact["why"] == why]
+    details = _details(known, why, mine)
+    if silent and why not in _SETTLED:
+        others = _text(why, details)
+        why, details = "other_worker", [f"{_listed(silent)} ended without telling"]
+        details.append(f"the others: {others}")
+    elif why == "condition_false" and (spread := _spread(known, told)):
+        why, details = "other_worker", [spread]
+    if why not in _SETTLED:
+        details += _bounds(told.values(), run)
+    return _text(why, details)
+
+
+def _was_hit_in(worker: str, known: Breakpoint) -> bool:
+    """Whether a process told a hit before it fell silent; pauses are known otherwise."""
+    passes = known.passes.get(worker)
+    if passes is None:
+        return False
+    return bool(passes.sent or (passes.passes and isinstance(known, ExceptionBreakpoint)))
+
+
+def _details(known: Breakpoint, why: str, facts: list[Fact]) -> list[str]:
+    """What the process that came nearest, or all of those, have to tell of a reason."""
+    if why == "condition_false":
+        times = sum(fact["times"] for fact in facts)
+        told = f"{times} time{'s' * (times != 1)}"
+        has_held = not known.condition or any(fact.get("held") for fact in facts)
+        return [told, *(_thresholds(known) if has_held else ())]
+    if why == "line_not_reached" and isinstance(known, LineBreakpoint):
+        lines = (fact["line"] for fact in facts)
+        nearest = min(lines, key=lambda line: (abs(line - known.place.line), line))
+        return [f"nearest executed line {nearest}"]
+    notes = dict.fromkeys(fact["note"] for fact in facts if fact.get("note"))
+    return list(notes)
+
+
+def _thresholds(known: Breakpoint) -> list[str]:
+    if not isinstance(known, LineBreakpoint):
+        return []
+    if known.hit_count > 1:
+        return [f"hit_count is {known.hit_count}"]
+    return [f"hit_count_multiple is {known.multiple}"] if known.multiple else []
+
+
+def _spread(known: Breakpoint, told: dict[str, Fact]) -> str | None:
+    """Whether the passes of all processes would have been enough, but not those of any one."""
+    if not isinstance(known, LineBreakpoint) or known.condition:
+        return None
+    passes = {worker: fact["times"] for worker, fact in told.items() if fact.get("times")}
+    enough = max(known.hit_count, known.multiple)
+    if len(passes) < 2 or sum(passes.values()) < enough:
+        return None
+    shown = ", ".join(f"{count} in {worker}" for worker, count in sorted(passes.items()))
+    (threshold,) = _thresholds(known)
+    return f"{shown}; {threshold} for each worker"
+
+
+def _bounds(facts: Iterable[Fact], run: Run) -> list[str]:
+    """What keeps a reason from saying something of all tests."""
+    bounds = []
+    if not all(fact["whole"] for fact in facts):
+        bounds.append("watched for a part of the run")
+    done, total = run.results.done, run.results.total
+    if total is None:
+        bounds.append("no test ran")
+    elif done < total:
+        bounds.append(f"{done} of {total} tests ran")
+    elif run.end is not None and run.end["kind"] == "interrupted":
+        bounds.append("the run was interrupted")
+    return bounds
+
+
+def _listed(workers: list[str]) -> str:
+    return ", ".join(sorted(workers))
+
+
+def _text(why: str, details: list[str]) -> str:
+    return f"{why} ({'; '.join(details)})" if details else why
