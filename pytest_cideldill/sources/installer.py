@@ -6,6 +6,7 @@ and removing run on the thread that commands, under its lock.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from _thread import get_ident
@@ -25,6 +26,7 @@ from pytest_cideldill.sources.threadstates import ThreadStates
 from pytest_cideldill.sources.threadstates import Tracing
 
 _MAIN = threading.main_thread().ident
+_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 
 class Installer:
@@ -65,7 +67,7 @@ class Installer:
         """Trace all threads that are not traced yet; see `check`.
 
         Returns:
-            Whether there was any.
+            Whether any of them runs the program.
         """
         self.check()
         states = self._all_states()
@@ -173,7 +175,7 @@ class Installer:
             chain = Chain(tracer, function, self)
             chain.take_over(_outwards(sys._getframe()))
             sys.settrace(chain)
-        return True
+        return _runs_program(sys._getframe())
 
     def _measure_again(self) -> tuple[Any, int]:
         """Coverage's tracer went when an exception removed ours: let it make a new one.
@@ -204,7 +206,8 @@ class Installer:
             chain = Chain(tracer, _own_function(states, tracing), self)
             states.trace(state, states.trampoline, chain)
             chain.take_over(_outwards(sys._current_frames().get(ident)))
-        return True
+        # One that has not begun has the ident of the thread that starts it.
+        return ident != get_ident() and _runs_program(sys._current_frames().get(ident))
 
     def _give_back(self, states: ThreadStates, state: int) -> None:
         tracing = states.tracing(state)
@@ -253,6 +256,14 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def _runs_program(frame: FrameType | None) -> bool:
+    """Whether the thread of a frame has begun, and is none that we started."""
+    outermost = None
+    for outermost in _outwards(frame):
+        pass
+    return outermost is not None and not outermost.f_code.co_filename.startswith(_OURS)
 
 
 def _owner(tracer: object) -> object:
