@@ -77,6 +77,7 @@ class Run:
         end: The contract's `end`, once the run is over.
         workers: The processes that were ever connected.
         watched: What became of the breakpoints, by worker; none of those that crashed.
+        unwatched: The processes that ended their watch before their tests: a client stopped them.
         stopped_at: Ids of the breakpoints that paused something.
     """
 
@@ -98,6 +99,8 @@ class Run:
         self.end: dict[str, Any] | None = None
         self.workers: set[str] = set()
         self.watched: dict[str, Watched] = {}
+        self.unwatched: set[str] = set()
+        self._finished: set[str] = set()
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
         self.has_departed = False
@@ -228,6 +231,8 @@ class Run:
                 self._hide(event)
             case Watched():
                 self.watched[target.worker] = event
+                if target.worker not in self._finished:
+                    self.unwatched.add(target.worker)
             case Warned():
                 self._warn(event.message)
                 return "warning", {"message": event.message}
@@ -277,6 +282,8 @@ class Run:
         return True
 
     def _note_end(self, target: Target, event: Event) -> None:
+        if isinstance(event, Finished):
+            self._finished.add(target.worker)
         if target.worker != MAIN:
             return
         match event:

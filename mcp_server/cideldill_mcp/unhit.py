@@ -115,7 +115,7 @@ def _spread(known: Breakpoint, told: dict[str, Fact]) -> str | None:
 def _bounds(facts: Iterable[Fact], run: Run) -> list[str]:
     """What keeps a reason from saying something of all tests."""
     bounds = []
-    if not all(fact["whole"] for fact in facts):
+    if run.unwatched or not all(fact["whole"] for fact in facts):
         bounds.append("watched for a part of the run")
     done, total = run.results.done, run.results.total
     if total is None:

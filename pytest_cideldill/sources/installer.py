@@ -260,10 +260,8 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _runs_program(frame: FrameType | None) -> bool:
     """Whether the thread of a frame has begun, and is none that we started."""
-    outermost = None
-    for outermost in _outwards(frame):
-        pass
-    return outermost is not None and not outermost.f_code.co_filename.startswith(_OURS)
+    frames = list(_outwards(frame))
+    return bool(frames) and not frames[-1].f_code.co_filename.startswith(_OURS)
 
 
 def _owner(tracer: object) -> object:

@@ -164,3 +164,128 @@ def test_the_reasons_of_functions_and_exceptions(shop: Bench) -> None:
     stop = only_stop(shop.go_on(stop))
     assert stop["phase"] == "raise"
     assert reasons(shop, shop.go_on(stop)) == expected
+
+
+def test_a_run_that_goes_on_tells_nothing_and_a_late_breakpoint_what_it_saw(shop: Bench) -> None:
+    """What ran before it was set does not count, and the reason says so."""
+    part, loop = "watched for a part of the run", line(SHOP, "# add") - 1
+    early = at(shop, "# unused")
+    at(shop, "# add")
+    reply = shop.test(TEST)
+    stop = only_stop(reply)
+    assert reply["neverHit"] is None
+    assert not any(
+        "whyNotHit" in each for each in shop.agent.call("breakpoint_list")["breakpoints"]
+    )
+    shop.agent.call("breakpoint_remove", id=stop["breakpoint_id"])
+    expected = {
+        early: "never_called",
+        at(shop, "# module"): f"never_called ({part})",
+        at(shop, "# unused"): f"never_called ({part})",
+        # The frame is behind this line already, and no further call comes.
+        at(shop, "# first"): f"line_not_reached (nearest executed line {loop}; {part})",
+        at(shop, "# old"): f"never_imported ({part})",
+        shop.breakpoint("shop.total")["id"]: f"never_called ({part})",
+        on(shop, "shop.Full"): f"never_called (not raised in user code; {part})",
+    }
+    at(shop, "# end", log_message="reached")
+    # What an evaluation runs counts for nothing.
+    assert shop.eval(stop, "__import__('shop').unused()") == "1"
+    reply = shop.go_on(stop)
+    assert reply["exit_code"] == 0
+    assert reasons(shop, reply) == expected
+
+
+def test_counts_begin_anew_with_each_run(shop: Bench) -> None:
+    """A reason is that of the newest run, and none while it goes on."""
+    id = at(shop, "# add", condition="limit == 11")
+    assert reasons(shop, shop.test(TEST)) == {id: "condition_false (3 times)"}
+    assert reasons(shop, shop.run(["test_it.py::test_refund"])) == {id: "never_called"}
+    stop = shop.stop_of(TEST.replace("10)", "11)"))
+    assert "whyNotHit" not in shop.agent.call("breakpoint_list")["breakpoints"][0]
+    shop.agent.call("breakpoint_remove", id=stop["breakpoint_id"])
+    assert shop.go_on(stop)["neverHit"] == []
+
+
+def test_code_that_is_another_one_by_now_has_no_such_line(bench: Bench) -> None:
+    """Edited between the breakpoint and the import; what stays in its place is found."""
+    before = "def stays():\n    return 1\n\ndef moves():\n    return 2\n"
+    bench.write(**{"late.py": before})
+    bench.write(test_it="def test_late():\n    here = 1\n    import late\n    late.moves()\n")
+    bench.agent.call("breakpoint_set", file="test_it.py", line=2)
+    stop = only_stop(bench.run(["test_it.py"]))
+    stays = bench.agent.call("breakpoint_set", file="late.py", line=2)["id"]
+    moves = bench.agent.call("breakpoint_set", file="late.py", line=5)["id"]
+    bench.write(**{"late.py": before.replace("\ndef moves", "\n\n\ndef moves")})
+    assert reasons(bench, bench.go_on(stop)) == {
+        stays: "never_called (watched for a part of the run)",
+        moves: "no_code",
+    }
+
+
+SPREAD = """
+    import pathlib, pytest, shop
+
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_both(n):
+        pathlib.Path(f"here-{n}").touch()
+        while not pathlib.Path(f"here-{3 - n}").exists():
+            pass
+        shop.total([n], 10)
+        if n == 2:
+            shop.again()
+"""
+
+
+@full
+def test_passes_of_several_workers_are_not_those_of_one(shop: Bench) -> None:
+    """Contract, section 3: thresholds count per process; section 5: hit in one worker is hit."""
+    each = "1 in gw0, 1 in gw1"
+    expected = {
+        at(shop, "# add", hit_count=2): f"other_worker ({each}; hit_count is 2 for each worker)",
+        at(shop, "# add", hit_count=3): "condition_false (2 times; hit_count is 3)",
+        at(shop, "# add", condition="price > 2"): "condition_false (2 times)",
+        at(shop, "# unused"): "never_called",
+        shop.breakpoint("shop.unused")["id"]: "never_called",
+        shop.breakpoint("shop.total", condition="limit > 10")["id"]: "condition_false (2 times)",
+    }
+    at(shop, "# add", condition="price == 2", log_message="in one of them")
+    shop.agent.call("breakpoint_set", file="shop.py", function="again", log_message="as well")
+    reply = shop.test(SPREAD, workers=2)
+    assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 2)
+    assert reasons(shop, reply) == expected
+
+
+@full
+def test_a_worker_that_crashed_leaves_open_what_it_did(shop: Bench) -> None:
+    """What it told before counts; the others can't speak for it."""
+    text = SPREAD.replace("shop.again()", "import os; os._exit(3)")
+    ids = [at(shop, "# unused"), shop.breakpoint("shop.unused")["id"], on(shop, "shop.Full")]
+    switched = at(shop, "# end")
+    shop.agent.call("breakpoint_enable", id=switched, enabled=False)
+    reply = shop.test(text, workers=2, pause_on="never")
+    told = reasons(shop, reply)
+    assert told.pop(switched) == "disabled"
+    assert list(told) == ids
+    for id, others in zip(ids, ["", "", " (not raised in user code)"], strict=True):
+        assert told[id].startswith("other_worker (gw")
+        assert f" ended without telling; the others: never_called{others}" in told[id]
+
+
+@full
+def test_a_run_that_is_cut_short_says_so(shop: Bench) -> None:
+    """Stopped at the first failure, by a client, or by a crash, which tells nothing."""
+    id = at(shop, "# unused")
+    failing = TEST + "\n    def test_later(): shop.unused()\n"
+    text = failing.replace("== 6", "== 7")
+    reply = shop.test(text, maxfail=1, pause_on="never")
+    assert reasons(shop, reply) == {id: "never_called (1 of 3 tests ran)"}
+    shop.stop_of(text)
+    shop.agent.call("test_stop")
+    (listed,) = shop.agent.call("breakpoint_list")["breakpoints"]
+    # Tests that run on until Ctrl-C reaches them are not watched any more.
+    assert listed["whyNotHit"].startswith("never_called (watched for a part of the run")
+    reply = shop.test("import os\nos.abort()\n")
+    assert (reply["state"], reply["neverHit"]) == ("crashed", None)
+    (listed,) = shop.agent.call("breakpoint_list")["breakpoints"]
+    assert "whyNotHit" not in listed
