@@ -22,6 +22,7 @@ from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import actual_file
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.sources.trail import Trail
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Consumer
 from tests.process.sources_checks import armed
@@ -79,6 +80,36 @@ def check_a_line_that_is_added_later_hits_although_it_ran_before() -> None:
         source.watch_lines(code_of(total), lines(code_of(total), "before", "after"))
         total([1])
     assert consumer.hits == ["before", "before", "after"]
+
+
+def check_the_other_lines_that_ran_are_known() -> None:
+    """Also while a thread is followed; not what evaluations ran, nor what ran before."""
+    consumer = Consumer()
+    code = code_of(total)
+    loop = {line - 1 for line in lines(code, "body")}
+    with opened(consumer) as source:
+        source.watch_lines(code, lines(code, "after"))
+        consumer.quiet.add(threading.get_ident())
+        total([1])
+        assert source.ran(code) == set()
+        in_thread(lambda: total([]))
+        assert source.ran(code) == lines(code, "before") | loop
+        consumer.quiet.clear()
+        total([1])
+        first = source.ran(code)
+        assert first == lines(code, "before", "body") | loop
+        source.watch_lines(code, lines(code, "before", "after"))
+        assert source.ran(code) == set()
+        source.follow(threading.get_ident(), Trail(anywhere=True))
+        total([])
+        source.follow(threading.get_ident(), None)
+        assert source.ran(code) == loop
+        total([1])
+        assert source.ran(code) == lines(code, "body") | loop
+        assert first == lines(code, "before", "body") | loop
+        source.watch_lines(code, frozenset())
+        total([1])
+        assert source.ran(code) == set()
 
 
 def check_lines_set_inside_a_hit_work_in_the_very_frame_that_stands_there() -> None:

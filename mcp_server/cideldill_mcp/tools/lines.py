@@ -186,7 +186,8 @@ TOOLS = (
     Tool(
         "breakpoint_list",
         "List every breakpoint",
-        "All breakpoints and tracepoints with state and hit counts.",
+        "All breakpoints and tracepoints with state and hit counts; whyNotHit tells when a run is "
+        "over why one was not hit.",
         list_all,
         (AFTER,),
         reads_only=True,
