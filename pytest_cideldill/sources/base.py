@@ -12,6 +12,7 @@ from abc import abstractmethod
 from types import CodeType
 from types import FrameType
 from types import TracebackType
+from typing import Final
 
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
@@ -38,10 +39,15 @@ _with_traceback = BaseException.with_traceback
 _set_context = BaseException.__dict__["__context__"].__set__
 
 
+BESIDE: Final = frozenset({-1})
+"""Known by its identity: in the place of the offsets of a line that is not watched, and is known to
+run."""
+
+
 class BaseSource(ABC):
     """See `events.Source`.
 
-    State is in plain dicts keyed by `id(code)`; values are replaced, never changed. Who makes what
+    State is in plain dicts keyed by `id(code)`; values are replaced, or only grow. Who makes what
     is wanted come true keeps the code objects alive.
     """
 
@@ -262,8 +268,8 @@ class BaseSource(ABC):
 
     def _drop_line(self, code: CodeType, line: int) -> None:
         """Not disarmed, which could race with a command: its events just mean nothing any more."""
-        lines = self._lines.get(id(code), {})
-        left = {key: lines[key] for key in lines if key != line}
+        lines = self._lines.get(id(code), {}).copy()
+        left = {key: each for key, each in lines.items() if key != line and each is not BESIDE}
         if left:
             self._lines[id(code)] = left
         else:

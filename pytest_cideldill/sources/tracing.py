@@ -14,6 +14,7 @@ from types import FrameType
 from types import TracebackType
 from typing import Any
 
+from pytest_cideldill.sources.base import BESIDE
 from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Raises
@@ -260,9 +261,9 @@ class TracingSource(BaseSource):
         line = frame.f_lineno
         repeated = lines.get(line)
         if repeated is None:
-            if line not in self._ran.get(key, ()):
-                self._passes_by(key, line)
-        elif frame.f_lasti not in repeated:
+            if self._passes_by(key, line):
+                lines[line] = BESIDE
+        elif repeated is not BESIDE and frame.f_lasti not in repeated:
             try:
                 self._hit(frame, line)
             finally:
