@@ -30,7 +30,6 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
 
-
 _UNCOUNTED = Tally()
 
 
