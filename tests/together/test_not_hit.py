@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from textwrap import dedent
 from typing import Any
 
@@ -196,6 +197,7 @@ def test_a_run_that_goes_on_tells_nothing_and_a_late_breakpoint_what_it_saw(shop
     assert reasons(shop, reply) == expected
 
 
+@full
 def test_counts_begin_anew_with_each_run(shop: Bench) -> None:
     """A reason is that of the newest run, and none while it goes on."""
     id = at(shop, "# add", condition="limit == 11")
@@ -207,6 +209,7 @@ def test_counts_begin_anew_with_each_run(shop: Bench) -> None:
     assert shop.go_on(stop)["neverHit"] == []
 
 
+@full
 def test_code_that_is_another_one_by_now_has_no_such_line(bench: Bench) -> None:
     """Edited between the breakpoint and the import; what stays in its place is found."""
     before = "def stays():\n    return 1\n\ndef moves():\n    return 2\n"
@@ -270,6 +273,18 @@ def test_a_worker_that_crashed_leaves_open_what_it_did(shop: Bench) -> None:
     for id, others in zip(ids, ["", "", " (not raised in user code)"], strict=True):
         assert told[id].startswith("other_worker (gw")
         assert f" ended without telling; the others: never_called{others}" in told[id]
+
+
+@full
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring is not in the way")
+def test_a_program_that_removes_our_tracer_leaves_nothing_to_say(shop: Bench) -> None:
+    """What ran without being seen can't be told from what did not run."""
+    removes = "import shop, sys\ndef test_x():\n    sys.settrace(None)\ndef test_y(): pass\n"
+    id = at(shop, "# unused")
+    assert reasons(shop, shop.test(removes.replace("settrace(None)", "gettrace()"))) == {
+        id: "never_called"
+    }
+    assert reasons(shop, shop.test(removes)) == {}
 
 
 @full
