@@ -75,6 +75,7 @@ class Run:
         closed_sessions: REPL sessions that ended with their pause.
         interventions: What a client changed in this run (`skip`, `raise`, arguments), in words.
         end: The contract's `end`, once the run is over.
+        never_hit: Why breakpoints were not hit, by id; None: not known (yet).
         workers: The processes that were ever connected.
         watched: What became of the breakpoints, by worker; none of those that crashed.
         unwatched: The processes that ended their watch before their tests: a client stopped them.
@@ -97,6 +98,7 @@ class Run:
         self.warnings: list[str] = []
         self.interventions: list[str] = []
         self.end: dict[str, Any] | None = None
+        self.never_hit: dict[str, str] | None = None
         self.workers: set[str] = set()
         self.watched: dict[str, Watched] = {}
         self.unwatched: set[str] = set()

@@ -26,6 +26,7 @@ from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
+from cideldill_mcp.unhit import never_hit
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.settings import Settings
@@ -235,6 +236,7 @@ class Runs:
 
     def _settle(self, run: Run) -> None:
         if run.settle():
+            run.never_hit = never_hit(self.desired, run)
             self.log.append("run_finished", run_id=run.id, end=run.end)
             self.objects.run_is_over(run.id)
             self.desired.end_run(run.id)

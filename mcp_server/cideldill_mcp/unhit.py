@@ -31,17 +31,17 @@ _SETTLED = ("disabled", "no_code")
 """More tests, or a longer watch, would not have changed it."""
 
 
-def never_hit(desired: Iterable[Breakpoint], run: Run) -> list[dict[str, str]] | None:
-    """The contract's `neverHit`; None: not known (yet)."""
-    if not run.is_over or run.state == "crashed" or not run.watched:
+def never_hit(desired: Iterable[Breakpoint], run: Run) -> dict[str, str] | None:
+    """Id → reason, of those that were not hit; None: nothing is known of a run that crashed."""
+    if run.state == "crashed" or not run.watched:
         return None
     reasons = {each.id: why_not_hit(each, run) for each in desired}
-    return [{"id": id, "whyNotHit": why} for id, why in reasons.items() if why is not None]
+    return {id: why for id, why in reasons.items() if why is not None}
 
 
-def why_not_hit(known: Breakpoint, run: Run | None) -> str | None:
-    """Why a breakpoint was not hit; None: it was, or that is not known (yet)."""
-    if run is None or not run.is_over or run.state == "crashed" or known.id in run.stopped_at:
+def why_not_hit(known: Breakpoint, run: Run) -> str | None:
+    """Why a breakpoint was not hit in a run that is over; None: it was, or that is not known."""
+    if known.id in run.stopped_at:
         return None
     told = {
         worker: watched.facts[known.id]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.desired import Desired
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import Target
 from cideldill_mcp.tools import report
@@ -68,27 +67,27 @@ def runs_of(*told: Told) -> Any:
 def test_the_state_is_one_of_the_contract_s_four() -> None:
     """Section 5: `running | paused | finished | crashed`, whatever happens inside."""
     told = Told()
-    states = [report.verdict(told.run, Desired())["state"]]
+    states = [report.verdict(told.run)["state"]]
     told(Collected(1, []), NodeStarted(TEST, 1.0))
-    states.append(report.verdict(told.run, Desired())["state"])
+    states.append(report.verdict(told.run)["state"])
     told.stop(1)
-    states.append(report.verdict(told.run, Desired())["state"])
+    states.append(report.verdict(told.run)["state"])
     told(Resumed("r1.main.1", "continue", "client"))
-    states.append(report.verdict(told.run, Desired())["state"])
+    states.append(report.verdict(told.run)["state"])
     told.over()
-    states.append(report.verdict(told.run, Desired())["state"])
+    states.append(report.verdict(told.run)["state"])
     assert states == ["running", "running", "paused", "running", "finished"]
     crashed = Told()
     crashed.run.settle()
-    assert report.verdict(crashed.run, Desired())["state"] == "crashed"
+    assert report.verdict(crashed.run)["state"] == "crashed"
 
 
 def test_exit_code_and_end_are_there_once_it_is_over() -> None:
     """Section 5: `exit_code`?, `end`?; `passed` and `failed` are always counted."""
     told = Told()
-    assert not {"exit_code", "end"} & set(report.verdict(told.run, Desired()))
-    assert report.verdict(told.run, Desired())["outcomes"] == {"passed": 0, "failed": 0}
-    verdict = report.verdict(told.test().test("skipped", "b").over(0).run, Desired())
+    assert not {"exit_code", "end"} & set(report.verdict(told.run))
+    assert report.verdict(told.run)["outcomes"] == {"passed": 0, "failed": 0}
+    verdict = report.verdict(told.test().test("skipped", "b").over(0).run)
     assert (verdict["exit_code"], verdict["end"]) == (0, {"kind": "finished"})
     assert verdict["outcomes"] == {"passed": 1, "failed": 0, "skipped": 1}
     assert verdict["duration_s"] >= 0

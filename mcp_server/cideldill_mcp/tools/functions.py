@@ -135,7 +135,7 @@ async def resume(request: Request) -> Reply:
     if not request["wait"]:
         return Reply(body)
     await report.settled(request, run, WAIT_S, before)
-    body |= report.verdict(run, request.desired)
+    body |= report.verdict(run)
     body["stops"] = report.pauses(run, request.max_chars, before)
     body["next"] = report.next_steps(run, request.runs)
     return Reply(body, lists=["stops", "neverHit"])

@@ -24,7 +24,6 @@ from cideldill_mcp.tools.tracepoints import CONDITION
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
 from cideldill_mcp.tools.tracepoints import location
 from cideldill_mcp.tools.tracepoints import set_added
-from cideldill_mcp.unhit import why_not_hit
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 
@@ -55,9 +54,11 @@ async def set_breakpoint(request: Request) -> Reply:
 async def list_all(request: Request) -> Reply:
     """`breakpoint_list`: every kind."""
     known = [_told(each) for each in request.desired]
-    for told, each in zip(known, request.desired, strict=True):
-        if (why := why_not_hit(each, request.runs.newest)) is not None:
-            told["whyNotHit"] = why
+    newest = request.runs.newest
+    never_hit = (newest.never_hit if newest is not None else None) or {}
+    for told in known:
+        if told["id"] in never_hit:
+            told["whyNotHit"] = never_hit[told["id"]]
     shown = behind(known, _id_of, request["after"])
     body = {"breakpoints": shown, "total_count": len(known)}
     return Reply(body, lists=["breakpoints"], cursor=_id_of)

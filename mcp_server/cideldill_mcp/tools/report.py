@@ -6,13 +6,11 @@ import json
 import time
 from typing import Any
 
-from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.unhit import never_hit
 from pytest_cideldill.wire import PhaseReported
 
 AUTOPSY_CHARS = 6_000
@@ -85,7 +83,7 @@ def failure(event: PhaseReported) -> dict[str, Any]:
     }
 
 
-def verdict(run: Run, desired: Desired) -> dict[str, Any]:
+def verdict(run: Run) -> dict[str, Any]:
     """`state`, `outcomes`, `duration_s`; once it is over `exit_code`, `end` and `neverHit`."""
     body: dict[str, Any] = {
         "state": run.state if run.state in ("paused", "finished", "crashed") else "running",
@@ -93,8 +91,14 @@ def verdict(run: Run, desired: Desired) -> dict[str, Any]:
         "duration_s": run.duration_s,
     }
     if run.is_over:
-        body |= {"exit_code": run.exit_code, "end": run.end, "neverHit": never_hit(desired, run)}
+        body |= {"exit_code": run.exit_code, "end": run.end, "neverHit": _never_hit(run)}
     return body
+
+
+def _never_hit(run: Run) -> list[dict[str, str]] | None:
+    if run.never_hit is None:
+        return None
+    return [{"id": id, "whyNotHit": why} for id, why in run.never_hit.items()]
 
 
 async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cideldill_mcp.desired import Desired
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
@@ -62,8 +61,7 @@ async def step(request: Request) -> Reply:
     decided = await request.runs.log.until(is_decided, request["timeout_s"])
     pause = stopped()
     if pause is None:
-        ended = "test_finished" if decided else "running"
-        body = _without_stop(run, pause_id, ended, request.desired)
+        body = _without_stop(run, pause_id, "test_finished" if decided else "running")
         if not target.is_alive and not run.has_departed:
             body["message"] = "the process ended before the step did"
     else:
@@ -72,14 +70,14 @@ async def step(request: Request) -> Reply:
     return Reply(body)
 
 
-def _without_stop(run: Run, pause_id: str, reason: str, desired: Desired) -> dict[str, Any]:
+def _without_stop(run: Run, pause_id: str, reason: str) -> dict[str, Any]:
     return {
         "reason": reason,
         "pause_id": pause_id,
         "location": None,
         "changed": {},
         "message": _ENDS[reason],
-        **report.verdict(run, desired),
+        **report.verdict(run),
     }
 
 

@@ -53,7 +53,7 @@ async def run(request: Request) -> Reply:
     body: dict[str, Any] = {
         "run_id": started.id,
         "neverHit": None,
-        **report.verdict(started, request.desired),
+        **report.verdict(started),
         "stops": report.pauses(started, request.max_chars),
         "failures": [report.failure(each) for each in results.failures],
         "hits": report.hits(request, started, 0),
