@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cideldill_mcp.desired import Breakpoint
-from cideldill_mcp.desired import ExceptionBreakpoint
-from cideldill_mcp.desired import LineBreakpoint
+from cideldill_mcp.breakpoints import Breakpoint
+from cideldill_mcp.breakpoints import ExceptionBreakpoint
+from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.run import Run
 
 Fact = dict[str, Any]
@@ -41,8 +41,10 @@ def never_hit(desired: Iterable[Breakpoint], run: Run) -> dict[str, str] | None:
 
 def why_not_hit(known: Breakpoint, run: Run) -> str | None:
     """Why a breakpoint was not hit in a run that is over; None: it was, or that is not known."""
-    if known.id in run.stopped_at:
+    if known.id in run.stopped_at or (isinstance(known, LineBreakpoint) and known.published):
         return None
+    if known.is_lost:
+        return _text("no_code", [known.note] if known.note else [])
     told = {
         worker: watched.facts[known.id]
         for worker, watched in run.watched.items()
@@ -69,11 +71,9 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
 
 
 def _was_hit_in(worker: str, known: Breakpoint) -> bool:
-    """Whether a process told a hit before it fell silent; pauses are known otherwise."""
+    """Whether a process told of one before it fell silent; stops and messages are known."""
     passes = known.passes.get(worker)
-    if passes is None:
-        return False
-    return bool(passes.sent or (passes.passes and isinstance(known, ExceptionBreakpoint)))
+    return passes is not None and passes.passes > 0 and isinstance(known, ExceptionBreakpoint)
 
 
 def _details(known: Breakpoint, why: str, facts: list[Fact]) -> list[str]:
