@@ -16,6 +16,7 @@ from _thread import get_native_id
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Iterable
 from select import select
 from typing import Protocol
 
@@ -35,15 +36,17 @@ from pytest_cideldill.wire import to_plain
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others, so that a wake-up serves many."""
 
+HIGH_WATER = 1024 * 1024
+"""Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
+
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
 
 _getpid = os.getpid
 _exists = os.path.exists
 
-
 _Stamped = tuple[float, Event]
-"""An event with its epoch seconds. It gets its number in this process when it leaves."""
+"""An event with its epoch seconds; its number it gets when it leaves."""
 
 
 class Link(Protocol):
@@ -91,8 +94,9 @@ class SocketLink:
         decoder: Holds what was received after the handshake already.
         is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
             that the I/O thread comes back right after a fork.
-        collect: Makes events of what the hot path left since the last time; called on the I/O
-            thread before each event that is sent, so that hits come before the stop behind them.
+        collect: Makes events of what the hot path left since the last time: of everything, or of
+            one batch. Called on the I/O thread, and with True before each event that is sent, so
+            that hits come before the stop behind them.
         collects_every_s: How often it must be called although nothing is sent; None: never.
     """
 
@@ -103,7 +107,7 @@ class SocketLink:
         on_lost: Callable[[], None],
         decoder: FrameDecoder | None = None,
         is_awaited: Callable[[], bool] = lambda: False,
-        collect: Callable[[], list[Event]] = list,
+        collect: Callable[[bool], Iterable[Event]] = lambda _everything: (),
         collects_every_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._socket = connected
@@ -120,6 +124,9 @@ class SocketLink:
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Stamped | Callable[[], object]] = deque()
         self._unsent = bytearray()
+        self._sent = 0  # bytes
+        self._has_more = False  # rows, perhaps, that were left where they are
+        self._flushed: deque[tuple[int, Callable[[], object]]] = deque()  # called at so many sent
         self._signalled = False
         self._stopping = False
         self._dead = False
@@ -208,7 +215,7 @@ class SocketLink:
         """Wait for something to do and do it; False when the peer is gone."""
         readable, writable, _ = select(
             (self._socket, self._wake_read),
-            (self._socket,) if self._unsent else (),
+            (self._socket,) if self._unsent or self._has_more else (),
             (),
             self._collects_every_s(),
         )
@@ -228,35 +235,40 @@ class SocketLink:
     def _push(self, *, may_send: bool) -> bool:
         """Encode and send what is queued as far as the socket takes it; False: no peer."""
         while may_send:
-            while self._queue:
+            while self._queue and len(self._unsent) < HIGH_WATER:
                 item = self._queue[0]  # senders append meanwhile, only this thread removes
-                self._encode_collected()
+                self._encode_collected(everything=True)
                 if callable(item):
-                    break
-                self._unsent += _frame(self._next_number(), *item)
+                    self._flushed.append((self._sent + len(self._unsent), item))
+                else:
+                    self._unsent += _frame(self._next_number(), *item)
                 self._queue.popleft()
-            self._encode_collected()
-            if self._unsent and not self._send_some():
+            self._has_more = True
+            while self._has_more and len(self._unsent) < HIGH_WATER:
+                self._has_more = self._encode_collected(everything=False)
+            if not self._send_some():
                 return False
             if self._unsent or not self._queue:
                 break
-            if callable(flushed := self._queue[0]):
-                self._queue.popleft()
-                flushed()
         return True
 
-    def _encode_collected(self) -> None:
-        for event in self._collect():
+    def _encode_collected(self, *, everything: bool) -> bool:
+        had = len(self._unsent)
+        for event in self._collect(everything):
             self._unsent += _frame(self._next_number(), clock.wall(), event)
+        return len(self._unsent) > had
 
     def _send_some(self) -> bool:
         try:
-            sent = self._socket.send(self._unsent)
+            sent = self._socket.send(self._unsent) if self._unsent else 0
         except (BlockingIOError, InterruptedError):
             return True
         except OSError:
             return False
         del self._unsent[:sent]
+        self._sent += sent
+        while self._flushed and self._flushed[0][0] <= self._sent:
+            self._flushed.popleft()[1]()
         return True
 
     def _receive(self) -> bool:
@@ -276,10 +288,10 @@ class SocketLink:
         return True
 
     def _release_flushers(self) -> None:
-        while self._queue:
-            item = self._queue.popleft()
+        for item in (*(each for _, each in self._flushed), *self._queue):
             if callable(item):
                 item()
+        self._queue.clear()
 
     # --- stopping and forking ---------------------------------------------------------------
 
@@ -313,12 +325,13 @@ class SocketLink:
             return
         self._stopping = False  # if it did not stop in time it goes on
         # What was queued meanwhile, and parked threads, must not wait for the next event.
-        if self._queue or self._unsent or self._is_awaited():
+        if self._queue or self._unsent or self._has_more or self._is_awaited():
             self.start()
 
     def _after_fork_in_child(self) -> None:
         self._dead = True
         self._queue.clear()
+        self._flushed.clear()
         self._close_sockets()
 
     def _close_sockets(self) -> None:
@@ -332,5 +345,6 @@ def _frame(number: int, ts: float, event: Event) -> bytes:
     try:
         return encode_frame(stamp | to_plain(event))
     except (FrameError, TypeError, ValueError, RecursionError) as error:
-        warning = Warned(f"{kind_of(event)} could not be sent: {error}")
-        return encode_frame(stamp | to_plain(warning))
+        return encode_frame(
+            stamp | to_plain(Warned(f"{kind_of(event)} could not be sent: {error}"))
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 from typing import Literal
 
@@ -59,27 +60,28 @@ class RowLog:
             self._is_nudged = True
             self._nudge()
 
-    def take(self) -> list[Event]:
-        """The events of the rows that wait; on the I/O thread."""
+    def take(self, everything: bool = True) -> Iterator[Event]:
+        """The events of the rows that wait now, or of one batch of them; on the I/O thread."""
         self._is_nudged = False  # before the rows are read: a later one nudges again
-        events: list[Event] = []
-        left = len(self._rows)  # those that come meanwhile must not hold up a stop behind them
-        drops = self._drops
-        hits, calls, records = (drops[each].untold() for each in ("hit", "call", "record"))
+        # Those that come meanwhile must not hold up a stop behind them.
+        left = len(self._rows) if everything else min(len(self._rows), MAX_BATCH)
+        hits, calls, records = (self._drops[each].untold() for each in ("hit", "call", "record"))
+        dropped = hits + calls + records
+        is_first = True
         while left and (rows := self._batch(min(left, MAX_BATCH))):
             left -= len(rows)
-            if not events and (dropped := hits + calls + records):
+            if is_first and dropped:
                 rows[0]["dropped"] = dropped
-            if not events and records:
-                rows[0]["lost"] = records
-            events.append(Recorded(rows))
-        if events and hits + calls + records:
+                if records:
+                    rows[0]["lost"] = records
+                for each in self._drops.values():
+                    each.told()
+            is_first = False
+            yield Recorded(rows)
+        if dropped and not is_first:
             counts = {"recorded calls": calls + records, "hits": hits}
             shown = [f"{count} {name}" for name, count in counts.items() if count]
-            events.append(Warned(f"{' and '.join(shown)} were dropped: too many at once"))
-            for each in drops.values():
-                each.told()
-        return events
+            yield Warned(f"{' and '.join(shown)} were dropped: too many at once")
 
     def _batch(self, count: int) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = []

@@ -7,21 +7,20 @@ client gives it a way to send. Knows neither the library of the protocol nor the
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import traceback
 from collections import deque
 from collections.abc import Awaitable
 from collections.abc import Callable
 from dataclasses import dataclass
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cideldill_mcp import breakpointhit
 from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
 from cideldill_mcp.eventlog import Event
 from cideldill_mcp.eventlog import EventLog
-from cideldill_mcp.render import dumps
+from cideldill_mcp.render import readable
 
 MAX_WAITING = 10_000
 """Messages that wait for one client before calls and hits are told as one."""
@@ -42,10 +41,16 @@ Send = Callable[[str, Params], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One notification; `may_merge`: others of its method may take its place."""
+    """One notification.
+
+    Attributes:
+        method: Of the protocol.
+        params: Makes its parameters; called only when it is sent.
+        may_merge: Others of its method may take its place.
+    """
 
     method: str
-    params: Params
+    params: Callable[[], Params]
     may_merge: bool = False
 
 
@@ -58,26 +63,27 @@ class Mailbox:
     """
 
     def __init__(self) -> None:
-        self._messages: deque[Message] = deque()
+        # Each with how many others it stands for.
+        self._messages: deque[tuple[Message, int]] = deque()
         self._news = asyncio.Event()
 
     def put(self, message: Message) -> None:
         """Have it sent; never waits."""
-        if len(self._messages) >= MAX_WAITING and message.may_merge:
-            message = self._merged(message)
-        self._messages.append(message)
+        is_full = len(self._messages) >= MAX_WAITING and message.may_merge
+        self._messages.append((message, self._take_back(message.method) if is_full else 0))
         self._news.set()
 
-    def _merged(self, message: Message) -> Message:
+    def _take_back(self, method: str) -> int:
+        """How many messages the next one of a method stands for; what stood for them is gone."""
         waiting = self._messages
         for back in range(1, _METHODS_THAT_MERGE + 1):
-            if not waiting[-back].may_merge:
+            message, coalesced = waiting[-back]
+            if not message.may_merge:
                 break
-            if waiting[-back].method == message.method:
-                count = waiting[-back].params.get("coalesced", 0) + 1
+            if message.method == method:
                 del waiting[-back]
-                return replace(message, params={**message.params, "coalesced": count})
-        return message
+                return coalesced + 1
+        return 0
 
     async def deliver(self, send: Send) -> None:
         """Send what waits and what comes, until cancelled."""
@@ -85,9 +91,10 @@ class Mailbox:
             await self._news.wait()
             self._news.clear()
             while self._messages:
-                message = self._messages.popleft()
+                message, coalesced = self._messages.popleft()
+                params = message.params() | ({"coalesced": coalesced} if coalesced else {})
                 # A lone surrogate would end the connection; here, since not every call is sent.
-                await send(message.method, json.loads(dumps(message.params)))
+                await send(message.method, readable(params))
 
 
 class Notifier:
@@ -152,7 +159,7 @@ class Notifier:
             "seq": event["seq"],
         }
         hit = breakpointhit.of_stop(event, pause)
-        return [Message(BREAKPOINT_HIT, hit), Message(EXECUTION_PAUSED, params)]
+        return [Message(BREAKPOINT_HIT, lambda: hit), Message(EXECUTION_PAUSED, lambda: params)]
 
     def _resumed(self, event: Event) -> list[Message]:
         id = event["pause_id"]
@@ -163,24 +170,27 @@ class Notifier:
             "by": event.get("by"),
             "seq": event["seq"],
         }
-        return [Message(EXECUTION_RESUMED, params)]
+        return [Message(EXECUTION_RESUMED, lambda: params)]
 
 
 def _hit(event: Event) -> list[Message]:
-    return [Message(BREAKPOINT_HIT, breakpointhit.of_hit(event), may_merge=True)]
+    return [Message(BREAKPOINT_HIT, partial(breakpointhit.of_hit, event), may_merge=True)]
 
 
 def _completed(event: Event) -> list[Message]:
     if event.get("status") == "running":
         return []
+    return [Message(CALL_COMPLETED, partial(_of_call, event), may_merge=True)]
+
+
+def _of_call(event: Event) -> Params:
     name = event.get("method_name") or (event.get("function") or "").rpartition(".")[2]
-    params = {
+    return {
         "call_id": event.get("call_id"),
         "method_name": name or None,
         "status": event.get("status"),
         "seq": event["seq"],
     }
-    return [Message(CALL_COMPLETED, params, may_merge=True)]
 
 
 def _method_name(pause: dict[str, Any]) -> str | None:

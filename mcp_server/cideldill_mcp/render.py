@@ -45,6 +45,12 @@ def dumps(value: object) -> str:
     return _ENCODER.encode(_plain(value))
 
 
+def readable(values: dict[str, Any]) -> dict[str, Any]:
+    """A copy that every client can read once it is JSON; see `dumps`."""
+    plain: dict[str, Any] = _plain(values)
+    return plain
+
+
 def ok_result(text: str) -> types.CallToolResult:
     """A tool's normal answer around a text from `dumps` or `fit`."""
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)])

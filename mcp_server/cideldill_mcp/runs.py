@@ -277,12 +277,7 @@ class Runs:
         if isinstance(event, Recorded):
             if not run.order.listing:
                 self.records.add(run.id, target.worker, event.rows)
-            for row in event.rows:
-                for of_the_records in ("defined_in", "lost"):
-                    row.pop(of_the_records, None)
-                if row["type"] == "hit" and not self._publishes(run, row):
-                    continue
-                self.log.append(run_id=run.id, worker=target.worker, **row)
+            self.log.extend(self._due(run, event.rows), run_id=run.id, worker=target.worker)
             return
         logged = run.apply(target, event)
         if logged is None:
@@ -293,6 +288,16 @@ class Runs:
             run.logged(type, values, seq)
         if run.has_departed and run.child is not None:
             self._bury_later(run.child)
+
+    def _due(self, run: Run, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """What is logged of what a process told."""
+        for row in rows:
+            for of_the_records in ("defined_in", "lost"):
+                row.pop(of_the_records, None)
+            if row["type"] != "hit" or self._publishes(run, row):
+                yield row
+            else:
+                self.log.dropped[run.id] += row.get("dropped", 0)
 
     def _publishes(self, run: Run, hit: dict[str, Any]) -> bool:
         """Whether clients are told; each process sends as many hits as the run may have."""

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -210,8 +211,7 @@ def _engine(
         on_lost=lambda: manager.release("disconnect"),
         decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
-        # In this order: an object is written before the event that names it leaves.
-        collect=lambda: [*map(observers.tell, rows.take()), *manager.look_around()],
+        collect=lambda everything: _collect(rows, observers, manager, everything),
         collects_every_s=lambda: manager.looks_around_s,
     )
     rows = RowLog(link.nudge, lambda row: recording.loses(row))
@@ -242,6 +242,14 @@ def _engine(
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
     return _Engine(manager, link, keeping, clock, redactor, settings)
+
+
+def _collect(
+    rows: RowLog, observers: Observers, manager: BreakpointManager, everything: bool
+) -> Iterator[Event]:
+    """In this order: an object is written before the event that names it leaves."""
+    yield from map(observers.tell, rows.take(everything))
+    yield from manager.look_around()
 
 
 def _flush(link: SocketLink) -> None:

@@ -408,7 +408,7 @@ def test_a_function_that_has_the_id_of_one_that_is_gone_is_recorded(process: Deb
     names["passing"] = FunctionType(codes[1], names)
     assert id(names["passing"]) == gone, "the interpreter gives memory again at once"
     process.add(f"{__name__}.passing", "go")
-    process.rows.take()
+    list(process.rows.take())
     assert process.passes(names["passing"]) == 1
     events = [event for event in process.rows.take() if isinstance(event, Recorded)]
     assert [row["pretty_result"] for event in events for row in event.rows] == ["1"]

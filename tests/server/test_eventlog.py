@@ -59,6 +59,20 @@ def test_an_event_keeps_its_type_values_and_the_time_of_its_process(log: EventLo
     assert second["ts"] > 1e9
 
 
+def test_many_events_at_once_are_as_many_one_by_one(log: EventLog) -> None:
+    """A batch of hits: told one by one, numbered on; what its process dropped is counted."""
+    told: list[int] = []
+    log.observe(lambda event: told.append(event["seq"]))
+    log.append("stop", run_id="r1")
+    hits = [{"type": "hit", "ts": float(n), "hit_count": n} for n in range(1, 4)]
+    log.extend([hits[0] | {"dropped": 5}, *hits[1:]], run_id="r1", worker="main")
+    log.append("stop", run_id="r1")
+    assert told == numbers(page(log).events) == [1, 2, 3, 4, 5]
+    common = {"run_id": "r1", "worker": "main"}
+    assert page(log).events[1:4] == [hit | common | {"seq": n} for n, hit in enumerate(hits, 2)]
+    assert log.dropped == {"r1": 5}
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [

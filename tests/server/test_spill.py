@@ -70,6 +70,15 @@ def test_the_file_holds_one_line_of_json_per_event(log: EventLog, tmp_path: Path
 
 
 @pytest.mark.usefixtures("small")
+def test_events_are_found_in_the_file_whatever_is_beside_their_name(log: EventLog) -> None:
+    """A lone surrogate has a line spelled in another way."""
+    for text in ("plain", "\udc80"):
+        log.append("stop", run_id="r1", nodeid="test_é.py::test", text=text)
+    fill(log, 30)
+    assert numbers(page(log, wanted=Filter(nodeid="test_é.py::test")).events) == [1, 2]
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("way", ["no folder", "a folder that never was", "full disk", "closed"])
 def test_a_disk_that_takes_nothing_costs_hits_only_and_counts_them(
     tmp_path: Path, way: str

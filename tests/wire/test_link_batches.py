@@ -6,6 +6,7 @@ before it sends a stop); issue 3, item 3.
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill import link as link_module
 from pytest_cideldill import log as log_module
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.log import MAX_BATCH
@@ -158,13 +160,13 @@ def test_rows_that_are_dropped_are_counted_by_the_next_one(
     for count in (6, 3, 5):
         for number in range(count):
             log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
-        events = log.take()
+        events = list(log.take())
         rows = [event.rows for event in events if isinstance(event, Recorded)]
         calls += [call for batch in rows for call in batch]
         assert all("dropped" not in call for batch in rows[1:] for call in batch)
         assert sum(isinstance(event, Warned) for event in events) == (count > 4)
     assert [call.get("dropped") for call in calls] == [2, *[None] * 6, 1, *[None] * 3]
-    assert log.take() == []
+    assert list(log.take()) == []
 
 
 def test_every_row_is_told_or_counted_whoever_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +188,47 @@ def test_every_row_is_told_or_counted_whoever_drops_it(monkeypatch: pytest.Monke
         assert len(calls_in(frames)) + dropped_in(frames) == 20_001
         assert dropped_in(frames) > 0
         assert [frame["n"] for frame in frames] == list(range(1, len(frames) + 1))
+
+
+def test_a_peer_that_does_not_read_costs_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond what the link has encoded rows wait, and beyond their cap they are counted."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 500)
+    monkeypatch.setattr(log_module, "MAX_BATCH", 100)
+    monkeypatch.setattr(link_module, "HIGH_WATER", 10_000)
+    with Recording() as recording:
+        link = recording.linked.link
+        added, most = 0, 0
+        while not dropped_since(recording.log):
+            recording.add(100)
+            added += 100
+            most = max(most, len(link._unsent))
+        assert most < 10_000 + 100 * 200
+        recording.add(1, "last")
+        frames = recording.frames(lambda got: any(c["function"] == "last" for c in calls_in(got)))
+        assert len(calls_in(frames)) + dropped_in(frames) == added + 1
+
+
+def dropped_since(log: RowLog) -> bool:
+    """Whether rows have been dropped that were not told yet."""
+    return any(each.untold() for each in log._drops.values())
+
+
+def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:
+    """A thread that goes on must not wait for the hits of the others."""
+    more_than_a_socket_takes = Recorded([{"message": "x" * 1_000_000}])
+    with Linked(collect=lambda _everything: [more_than_a_socket_takes]) as linked:
+
+        def reading() -> None:
+            while linked.socket.recv(65536):
+                pass
+
+        reader = threading.Thread(target=reading)
+        reader.start()
+        try:
+            assert all(linked.link.flush(DEADLINE_S) for _ in range(3))
+        finally:
+            linked.socket.shutdown(socket.SHUT_RDWR)
+            reader.join(DEADLINE_S)
 
 
 def test_stops_behind_dropped_rows_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
