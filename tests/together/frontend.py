@@ -68,6 +68,8 @@ class FrontEnd:
 
     Attributes:
         written: Every byte that came out of its stdout.
+        pushed: The parameters of each `debugger/breakpointHit` that was received, and the epoch
+            seconds of its arrival.
         directory: Its `TMPDIR`: where its private directory lives.
     """
 
@@ -75,6 +77,7 @@ class FrontEnd:
         # Short, unless the test wants otherwise: a socket path has about 100 bytes.
         self.directory = Path(environment.get("TMPDIR") or tempfile.mkdtemp(prefix="cdt"))
         self.written = b""
+        self.pushed: list[tuple[dict[str, Any], float]] = []
         self._mark = f"{MARK}={uuid.uuid4()}"
         self._requests = 0
         self._unread = b""
@@ -141,6 +144,8 @@ class FrontEnd:
         line, _, self._unread = self._unread.partition(b"\n")
         message = json.loads(line)
         assert isinstance(message, dict), line
+        if message.get("method") == "debugger/breakpointHit":
+            self.pushed.append((message["params"], time.time()))
         return message
 
     def read_to_the_end(self) -> list[bytes]:

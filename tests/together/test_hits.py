@@ -5,10 +5,8 @@ Expectations: contract, sections 1 (rule 7), 3, 5 and 6; scenarios of the 016 sp
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +14,8 @@ from tests.together.conftest import MakeProject
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import front_end
 from tests.together.frontend import wait_until
+from tests.together.tracing import tracepoint
+from tests.together.tracing import until_pushed
 
 LOOP = """
 def test_it():
@@ -47,33 +47,10 @@ def server(make_project: MakeProject) -> Iterator[FrontEnd]:
         yield end
 
 
-def pushed(server: FrontEnd) -> list[dict[str, Any]]:
-    """The parameters of `debugger/breakpointHit`, in the order of the wire."""
-    messages = [json.loads(line) for line in server.written.split(b"\n")[:-1]]
-    return [each["params"] for each in messages if each.get("method") == "debugger/breakpointHit"]
-
-
-def until_pushed(server: FrontEnd, count: int) -> None:
-    """A push may come a moment after the reply, and is read with the next one."""
-
-    def have_come() -> bool:
-        server.call("debug_state")
-        return len(pushed(server)) == count
-
-    wait_until(have_come, f"{count} pushes")
-
-
-def tracepoint(server: FrontEnd, file: str = "test_it.py", line: int = 5, **options: Any) -> str:
-    added = server.call("tracepoint_set", file=file, line=line, **options)
-    id = added["tracepoint"]["id"]
-    assert isinstance(id, str)
-    return id
-
-
 def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: FrontEnd) -> None:
     """016: ten passes of a loop, ten notifications; only what was hit is told."""
-    id = tracepoint(server, log_message="{number}: {total + number}")
-    other = tracepoint(server, "test_waiting.py", 9, log_message="never")
+    id = tracepoint(server, 5, "{number}: {total + number}")["id"]
+    other = tracepoint(server, 9, "never", file="test_waiting.py")["id"]
     stop = server.call("breakpoint_set", file="test_it.py", line=6)
     reply = server.call("test_run", nodeids=["test_it.py"])
     assert [hit["message"] for hit in reply["hits"]] == [
@@ -81,8 +58,7 @@ def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: 
     ]
     assert {hit["breakpoint_id"] for hit in reply["hits"]} == {id}
     assert "pending" not in reply
-    until_pushed(server, 11)
-    told = pushed(server)
+    told = until_pushed(server, 11)
     assert [each["logMessage"] for each in told[:-1]] == [hit["message"] for hit in reply["hits"]]
     assert [each["seq"] for each in told[:-1]] == [hit["seq"] for hit in reply["hits"]]
     assert [each["hitCount"] for each in told[:-1]] == list(range(1, 11))
@@ -100,7 +76,7 @@ def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: 
 @pytest.mark.full
 def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server: FrontEnd) -> None:
     """Contract, section 3: a hit ends a wait only if its id is asked for; rule 7: `pending`."""
-    id = tracepoint(server, "test_waiting.py", 9, log_message="n={number}")
+    id = tracepoint(server, 9, "n={number}", file="test_waiting.py")["id"]
     run = server.call("test_run", nodeids=["test_waiting.py"], wait=False)
     project = server.call("debug_state")["rootdir"]
     waiting = server.call("breakpoint_wait", breakpoint_id=id, timeout_ms=200)
@@ -124,7 +100,7 @@ def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server:
 @pytest.mark.full
 def test_hits_that_no_reply_told_are_pending(server: FrontEnd) -> None:
     """Rule 7: any reply says that there is news; where from to read it."""
-    tracepoint(server, log_message="{number}")
+    tracepoint(server, 5, "{number}")
     server.call("test_run", nodeids=["test_it.py"], wait=False)
     wait_until(lambda: server.call("debug_state")["state"] == "finished", "the end")
     pending = server.call("debug_state")["pending"]

@@ -1,0 +1,59 @@
+"""Tracepoints by a client on raw pipes: set, and what of them was pushed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.together.frontend import FrontEnd
+from tests.together.frontend import wait_until
+
+
+def line_of(text: str, mark: str) -> int:
+    """The number of the line that ends with a comment."""
+    (found,) = (n for n, line in enumerate(text.split("\n"), 1) if line.endswith(f"# {mark}"))
+    return found
+
+
+def tracepoint(end: FrontEnd, line: int, message: str, **options: Any) -> dict[str, Any]:
+    """What `tracepoint_set` tells of a new one, in `test_it.py` unless it is another file."""
+    place = {"file": "test_it.py", "line": line, "log_message": message}
+    told = end.call("tracepoint_set", **place | options)["tracepoint"]
+    assert isinstance(told, dict)
+    return told
+
+
+def until_pushed(end: FrontEnd, count: int | None = None) -> list[dict[str, Any]]:
+    """All that was pushed, once so many came or, by default, all that is in the log.
+
+    A push may come a moment after the reply, and is read with the next one.
+    """
+    wanted = len(_seqs(end)) if count is None else count
+
+    def have_come() -> bool:
+        end.call("debug_state")
+        return len(end.pushed) >= wanted
+
+    wait_until(have_come, f"{wanted} pushes")
+    told = [params for params, _ in end.pushed]
+    assert len(told) == wanted
+    if count is None:
+        assert [params["seq"] for params in told] == _seqs(end)
+    return told
+
+
+def _seqs(end: FrontEnd) -> list[int]:
+    """The numbers of hits and stops in the log."""
+    seqs: list[int] = []
+    cursor, is_cut = 0, True
+    while is_cut:
+        page = end.call(
+            "timeline_get", types=["hit", "stop"], after=cursor, limit=2_000, max_chars=200_000
+        )
+        seqs += [event["seq"] for event in page["events"]]
+        cursor, is_cut = page["next_after"], page.get("truncated", False)
+    return seqs
+
+
+def messages(end: FrontEnd, id: str) -> list[str]:
+    """What was pushed of a tracepoint, in the order of the wire."""
+    return [told["logMessage"] for told, _ in end.pushed if told["breakpointId"] == id]
