@@ -42,7 +42,11 @@ INITIALIZE = {
 
 
 class RawClient:
-    """A server started in `folder` at the time `started`, and JSON-RPC over its pipes."""
+    """A server started in `folder` at the time `started`, and JSON-RPC over its pipes.
+
+    Attributes:
+        on_notification: Called with each one that is read while a reply is waited for.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.started = time.perf_counter()
@@ -57,6 +61,7 @@ class RawClient:
         self._stdin = self._process.stdin
         self._stdout = self._process.stdout
         self._requests = 0
+        self.on_notification: Callable[[dict[str, Any]], object] = lambda _told: None
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +90,7 @@ class RawClient:
         return body
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its answer; notifications are passed over."""
+        """Send a request and wait for its answer."""
         self._requests += 1
         self._write({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
         while line := self._stdout.readline():
@@ -93,6 +98,7 @@ class RawClient:
             if message.get("id") == self._requests:
                 result: dict[str, Any] = message["result"]
                 return result
+            self.on_notification(message)
         raise RuntimeError(f"the server ended during {method}")
 
     def _write(self, message: dict[str, Any]) -> None:
