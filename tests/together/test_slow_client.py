@@ -1,0 +1,88 @@
+"""A client that does not read for a while, beside a tracepoint that is hot.
+
+Contract, section 6: nothing waits for it, memory is bounded; later it is told in the order of
+`seq`, with a count of what was left out; the log has everything. Recorded calls are in
+`test_notifications.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cideldill_mcp.tools.control import EVENT_TYPES
+from tests.together.conftest import MakeProject
+from tests.together.frontend import FrontEnd
+from tests.together.frontend import front_end
+from tests.together.frontend import wait_until
+from tests.together.tracing import line_of
+from tests.together.tracing import tracepoint
+
+HITS = 50_000
+
+HOT = f"""
+import pathlib
+
+
+def test_hot():
+    for number in range({HITS}):
+        number += 1  # hot
+    pathlib.Path("done").touch()
+    assert number == 0
+"""
+
+MEMORY = 250 * 2**20
+"""Bytes of a front end: about 70 MB of code, 20,000 events, 10,000 messages, 4 MB of lines."""
+
+
+def peak_memory(end: FrontEnd) -> int:
+    """Bytes that the front end had resident at most."""
+    status = Path(f"/proc/{end.process.pid}/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.split("\n") if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def logged(end: FrontEnd) -> int:
+    """How many hits are in the log: its events without the others, which are few."""
+    others = [each for each in EVENT_TYPES if each != "hit"]
+    told = end.call("timeline_get", types=others)
+    assert "truncated" not in told
+    count = end.call("debug_state")["counts"]["events"]
+    assert isinstance(count, int)
+    return count - len(told["events"])
+
+
+@pytest.mark.full
+def test_a_client_that_reads_late_is_told_in_order_what_was_left_out(
+    make_project: MakeProject,
+) -> None:
+    """The test ends its work and pauses; the stop is not left out."""
+    project = make_project(test_it=HOT)
+    with front_end(project, "-p", "no:cacheprovider") as end:
+        end.initialize()
+        id = tracepoint(end, line_of(HOT, "hot"), "{number}")["id"]
+        end.start("test_run")
+        wait_until((project / "done").exists, "the test has done its work")
+        while not end.pushed or end.pushed[-1][0]["type"] == "tracepoint":
+            end.receive()
+        assert peak_memory(end) < MEMORY
+        assert logged(end) == HITS
+        for after in (0, HITS // 2, HITS - 100):
+            page = end.call("timeline_get", types=["hit"], after=after)
+            first = int(page["events"][0]["message"])
+            assert abs(first - after) < 20
+            shown = [event["message"] for event in page["events"]]
+            assert shown == [str(first + n) for n in range(len(shown))]
+        assert end.call("debug_state")["counts"]["dropped"] == 0
+    *hits, stop = (told for told, _ in end.pushed)
+    assert Counter(told["breakpointId"] for told in hits) == {id: len(hits)}
+    seqs = [told["seq"] for told in (*hits, stop)]
+    assert seqs == sorted(set(seqs))
+    left_out = [told.get("coalesced", 0) for told in hits]
+    assert 0 < sum(left_out) == HITS - len(hits)
+    # Each count stands on the one that is told next.
+    counts = [told["hitCount"] for told in hits]
+    assert [n - before - 1 for before, n in zip([0, *counts], counts, strict=False)] == left_out
+    assert stop["pauseId"] is not None
