@@ -58,6 +58,7 @@ class Filter:
     types: Collection[str] | None = None
     nodeid: str | None = None
     run_id: str | None = None
+    breakpoint_id: str | None = None
 
     def admits(self, event: Event) -> bool:
         """Whether an event passes."""
@@ -65,19 +66,22 @@ class Filter:
             (self.types is None or event["type"] in self.types)
             and (self.nodeid is None or event.get("nodeid") == self.nodeid)
             and (self.run_id is None or event.get("run_id") == self.run_id)
+            and self.breakpoint_id in (None, event.get("breakpoint_id"))
         )
 
     def clues(self) -> list[list[bytes]]:
         """What the line of an event that passes contains: at least one of each list."""
-        wanted = {
-            "type": self.types,
-            "nodeid": None if self.nodeid is None else [self.nodeid],
-            "run_id": None if self.run_id is None else [self.run_id],
+        wanted: dict[str, Collection[str | None]] = {
+            "nodeid": [self.nodeid],
+            "run_id": [self.run_id],
+            "breakpoint_id": [self.breakpoint_id],
         }
+        wanted = {key: values for key, values in wanted.items() if values != [None]}
+        if self.types is not None:
+            wanted["type"] = self.types
         return [
             [line[1:-1] for value in values for line in _spellings({key: value})]
             for key, values in wanted.items()
-            if values is not None
         ]
 
 

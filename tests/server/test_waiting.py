@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from cideldill_mcp.desired import Place
 from cideldill_mcp.tools import stops
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Finished
 from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import Stopped
@@ -236,6 +238,72 @@ async def test_the_autopsy_comes_unless_it_is_not_wanted() -> None:
         told = await front.call("breakpoint_wait", after=0)
         assert 2_000 < len(json.dumps(told["autopsy"], separators=(",", ":"))) <= 6_010
         assert "autopsy" not in await front.call("breakpoint_wait", after=0, include_autopsy=False)
+
+
+# --- tracepoints --------------------------------------------------------------------------------
+
+
+def hits(id: str, count: int) -> Recorded:
+    """Messages of a tracepoint."""
+    place = {"file": "shop.py", "line": 3, "function": "total"}
+    row = {"type": "hit", "ts": 1.0, "nodeid": "t", "thread": 1, "breakpoint_id": id}
+    told = row | {"location": place, "hit_count": 1, "message": id}
+    return Recorded([dict(told) for _ in range(count)])
+
+
+def tracepoint(front: Front) -> str:
+    """One on a line that nothing is known of."""
+    place = Place("/shop.py", "shop.py", 3, "total", [], "x")
+    return front.desired.add_line(place, log_message="x").id
+
+
+@pytest.mark.parametrize("count", [3_000, 30_000])
+def test_a_hit_among_thousands_of_another_tracepoint_is_found(count: int) -> None:
+    """In memory, and when it left that; whether it came before the wait or during it."""
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as front:
+            (process,) = await running(front, "main")
+            rare, hot = tracepoint(front), tracepoint(front)
+            waiting = front.call("breakpoint_wait", breakpoint_id=rare)
+            await turns()
+            await process.send(hits(hot, 10), hits(rare, 1), hits(hot, count))
+            await front.until(lambda: front.runs.log.last_seq > count)
+            for told in (
+                await waiting,
+                await front.call("breakpoint_wait", breakpoint_id=rare, after=0),
+            ):
+                assert (told["reason"], told["message"]) == ("tracepoint", rare)
+
+    run()
+
+
+def test_progress_is_told_although_other_tracepoints_are_hit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """News that do not decide a wait must not put it off."""
+    monkeypatch.setattr(stops, "PROGRESS_S", 0.02)
+    told = asyncio.Event()
+
+    async def progress(_done: float, _total: float | None, _text: str) -> None:
+        told.set()
+
+    @in_loop
+    async def run() -> None:
+        async with serving() as front:
+            (process,) = await running(front, "main")
+            wanted, hot = tracepoint(front), tracepoint(front)
+            arguments = {"timeout_ms": 60_000, "breakpoint_id": wanted}
+            waiting = asyncio.ensure_future(
+                front.toolbox.call("breakpoint_wait", arguments, progress)
+            )
+            while not told.is_set():
+                await process.send(hits(hot, 1))
+                await turns(1)
+            waiting.cancel()
+
+    run()
 
 
 # --- pending ------------------------------------------------------------------------------------

@@ -23,33 +23,43 @@ from pytest_cideldill.errors import Refusal
 DEFAULT_MS = 25_000
 MAX_MS = 300_000
 
-_MOST = 1_000
-"""Hits among which those of one tracepoint are looked for."""
-
 PROGRESS_S = 5.0
 """Seconds between progress notifications of a wait."""
 
 
 async def wait(request: Request) -> Reply:
     """Wait for a stop; any number of waiters, filters and cursors."""
-    log = request.runs.log
+    log, wanted = request.runs.log, _wanted_hits(request)
     _check_known(request)
-    deadline = time.monotonic() + request["timeout_ms"] / 1000
+    started = time.monotonic()
+    deadline, tell_at = started + request["timeout_ms"] / 1000, started + PROGRESS_S
+    hit, seen = None, _after(request)
 
     def is_decided() -> bool:
-        return _find(request) is not None or bool(_hits(request)) or _why_none(request) is not None
+        return _find(request) is not None or _why_none(request) is not None
 
-    started = time.monotonic()
-    while not is_decided() and (left := deadline - time.monotonic()) > 0:
-        if not await log.until(is_decided, min(left, PROGRESS_S)):
-            waited = time.monotonic() - started
-            await request.progress(waited, request["timeout_ms"] / 1000, "no stop yet")
+    def has_news() -> bool:
+        return is_decided() or (wanted is not None and log.last_seq > seen)
+
+    while True:
+        if wanted is not None:
+            page = await log.read(seen, 1, wanted)
+            hit, seen = next(iter(page.events), None), page.cursor
+            if hit is None and not page.is_last:
+                continue
+        now = time.monotonic()
+        if hit is not None or is_decided() or now >= deadline:
+            break
+        if now >= tell_at:
+            await request.progress(now - started, request["timeout_ms"] / 1000, "no stop yet")
+            tell_at += PROGRESS_S
+        await log.until(has_news, min(deadline, tell_at) - now)
     hits = report.hits(request, None, _after(request))
     found = _find(request)
     if found is not None:
         return Reply(_told(request, *found) | {"hits": hits}, lists=["hits"])
-    if own := _hits(request):
-        return Reply(_told_hit(request, own[0]) | {"hits": hits}, lists=["hits"])
+    if hit is not None:
+        return Reply(_told_hit(request, hit) | {"hits": hits}, lists=["hits"])
     reason = _why_none(request) or "timeout"
     run = request.runs.newest
     body = {
@@ -108,14 +118,13 @@ def _after(request: Request) -> int:
     return request.hits_told if after is None else int(after)
 
 
-def _hits(request: Request) -> list[Event]:
-    """The hits of the tracepoint that is waited for, oldest first."""
+def _wanted_hits(request: Request) -> Filter | None:
+    """The hits that end the wait; None: no tracepoint is waited for."""
     wanted = request["breakpoint_id"]
     known = None if wanted is None else request.desired.get(wanted)
     if not isinstance(known, LineBreakpoint) or known.type != "tracepoint":
-        return []
-    events = request.runs.log.newest(_MOST, Filter(frozenset({"hit"})), _after(request))
-    return [event for event in events if event["breakpoint_id"] == wanted]
+        return None
+    return Filter(frozenset({"hit"}), breakpoint_id=wanted)
 
 
 def _told_hit(request: Request, event: Event) -> dict[str, Any]:
