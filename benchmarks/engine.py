@@ -191,7 +191,7 @@ def per_message(lens: Lens, message: str) -> list[float]:
     line = code.co_firstlineno + 4
     probes.want(LineBreakpoint("tp-1", file, line, key_of(code), message=message))
     probes.arm(file)
-    samples = per_hit(lambda: list(log.take()))
+    samples = per_hit(lambda: list(log.take(log)))
     events.close()
     limits.close()
     return samples

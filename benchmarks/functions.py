@@ -38,7 +38,7 @@ def per_call(function: Callable[[int, str], Any], process: Debuggee | None = Non
     for _ in range(ROUNDS):
         samples.append(timer.timeit(CALLS) / CALLS * 1e6)
         if process is not None:
-            list(process.rows.take())
+            list(process.rows.take(process))
     return samples
 
 

@@ -17,6 +17,7 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterable
+from contextlib import suppress
 from select import select
 from typing import Protocol
 
@@ -94,9 +95,9 @@ class SocketLink:
         decoder: Holds what was received after the handshake already.
         is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
             that the I/O thread comes back right after a fork.
-        collect: Makes events of what the hot path left since the last time: of everything, or of
-            one batch. Called on the I/O thread, and with True before each event that is sent, so
-            that hits come before the stop behind them.
+        mark: Notes beside what the hot path leaves that the item it is given belongs there.
+        collect: Makes events of what the hot path left: up to the mark of an item, or with None of
+            a batch. On the I/O thread; hits come before the stop behind them, and not earlier.
         collects_every_s: How often it must be called although nothing is sent; None: never.
     """
 
@@ -107,7 +108,8 @@ class SocketLink:
         on_lost: Callable[[], None],
         decoder: FrameDecoder | None = None,
         is_awaited: Callable[[], bool] = lambda: False,
-        collect: Callable[[bool], Iterable[Event]] = lambda _everything: (),
+        mark: Callable[[object], object] = lambda _item: None,
+        collect: Callable[[object], Iterable[Event]] = lambda _until: (),
         collects_every_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._socket = connected
@@ -116,6 +118,7 @@ class SocketLink:
         self._on_lost = on_lost
         self._decoder = decoder or FrameDecoder()
         self._is_awaited = is_awaited
+        self._mark = mark
         self._collect = collect
         self._collects_every_s = collects_every_s
         self._next_number = itertools.count(1).__next__
@@ -152,10 +155,8 @@ class SocketLink:
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """See `Link`."""
-        if self._dead:
-            return
-        self._queue.append((clock.wall(), event))
-        self._wake(urgent=urgent)
+        if not self._dead:
+            self._put((clock.wall(), event), urgent=urgent)
 
     def nudge(self) -> None:
         """Something lies ready for `collect`; never blocks."""
@@ -168,8 +169,7 @@ class SocketLink:
             return False
         sent = allocate_lock()
         sent.acquire()
-        self._queue.append(sent.release)
-        self._wake(urgent=True)
+        self._put(sent.release, urgent=True)
         return sent.acquire(True, deadline_s) and not self._dead
 
     def close(self, deadline_s: float) -> None:
@@ -179,15 +179,18 @@ class SocketLink:
         self._stop_thread(deadline_s)
         self._close_sockets()
 
+    def _put(self, item: _Stamped | Callable[[], object], *, urgent: bool) -> None:
+        self._mark(item)  # first: what is behind the mark waits for the item
+        self._queue.append(item)
+        self._wake(urgent=urgent)
+
     def _wake(self, *, urgent: bool) -> None:
         if not self._running.locked():
             self.start()
         if urgent or not self._signalled:
             self._signalled = True
-            try:
+            with suppress(OSError):  # full: a wake-up is pending anyway; closed: nobody to wake
                 self._wake_write.send(b"u" if urgent else b"n")
-            except OSError:
-                return  # full: a wake-up is pending anyway; closed: nobody to wake
 
     # --- the I/O thread ---------------------------------------------------------------------
 
@@ -226,8 +229,7 @@ class SocketLink:
         return self._socket not in readable or self._receive()
 
     def _collect_batch(self) -> None:
-        urgent = b"u" in self._wake_read.recv(4096)
-        if not urgent:
+        if b"u" not in self._wake_read.recv(4096):
             select((self._wake_read, self._socket), (), (), BATCH_S)
         # Before the queue is read: an event that comes later signals again.
         self._signalled = False
@@ -237,7 +239,7 @@ class SocketLink:
         while may_send:
             while self._queue and len(self._unsent) < HIGH_WATER:
                 item = self._queue[0]  # senders append meanwhile, only this thread removes
-                self._encode_collected(everything=True)
+                self._encode_collected(item)
                 if callable(item):
                     self._flushed.append((self._sent + len(self._unsent), item))
                 else:
@@ -245,16 +247,16 @@ class SocketLink:
                 self._queue.popleft()
             self._has_more = True
             while self._has_more and len(self._unsent) < HIGH_WATER:
-                self._has_more = self._encode_collected(everything=False)
+                self._has_more = self._encode_collected(None)
             if not self._send_some():
                 return False
             if self._unsent or not self._queue:
                 break
         return True
 
-    def _encode_collected(self, *, everything: bool) -> bool:
+    def _encode_collected(self, until: object) -> bool:
         had = len(self._unsent)
-        for event in self._collect(everything):
+        for event in self._collect(until):
             self._unsent += _frame(self._next_number(), clock.wall(), event)
         return len(self._unsent) > had
 
@@ -297,14 +299,11 @@ class SocketLink:
 
     def _stop_thread(self, deadline_s: float) -> None:
         self._stopping = True
-        if not self._running.locked():
-            return
-        try:
-            self._wake_write.send(b"u")
-        except OSError:
-            pass
-        if self._running.acquire(True, deadline_s):
-            self._running.release()
+        if self._running.locked():
+            with suppress(OSError):
+                self._wake_write.send(b"u")
+            if self._running.acquire(True, deadline_s):
+                self._running.release()
 
     def _before_fork(self) -> None:
         # CPython 3.12+ warns about a fork while the *system* counts several threads, so the thread

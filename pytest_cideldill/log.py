@@ -47,7 +47,9 @@ class RowLog:
     ) -> None:
         self._nudge = nudge
         self._loses = loses
-        self._rows: deque[Row] = deque()
+        self._rows: deque[Row | _Mark] = deque()
+        # Items whose marks were passed, by id: of those that are not sent yet.
+        self._passed: dict[int, object] = {}
         self._is_nudged = False
         self._drops: dict[Loss, _Drops] = {"hit": _Drops(), "call": _Drops(), "record": _Drops()}
 
@@ -60,16 +62,23 @@ class RowLog:
             self._is_nudged = True
             self._nudge()
 
-    def take(self, everything: bool = True) -> Iterator[Event]:
-        """The events of the rows that wait now, or of one batch of them; on the I/O thread."""
+    def mark(self, item: object) -> None:
+        """Remember what was there before an item that is sent otherwise; any thread."""
+        self._rows.append(_Mark(item))
+
+    def take(self, until: object = None) -> Iterator[Event]:
+        """The events of the rows before the mark of an item; on the I/O thread.
+
+        With None those of one batch, up to any mark; of an item without a mark all that wait now:
+        what comes meanwhile must not hold up a stop.
+        """
         self._is_nudged = False  # before the rows are read: a later one nudges again
-        # Those that come meanwhile must not hold up a stop behind them.
-        left = len(self._rows) if everything else min(len(self._rows), MAX_BATCH)
+        left = len(self._rows)
         hits, calls, records = (self._drops[each].untold() for each in ("hit", "call", "record"))
         dropped = hits + calls + records
         is_first = True
-        while left and (rows := self._batch(min(left, MAX_BATCH))):
-            left -= len(rows)
+        while left > 0 and (rows := self._batch(min(left, MAX_BATCH), until)):
+            left = left - len(rows) if until is not None else 0
             if is_first and dropped:
                 rows[0]["dropped"] = dropped
                 if records:
@@ -78,27 +87,44 @@ class RowLog:
                     each.told()
             is_first = False
             yield Recorded(rows)
+        self._passed.pop(id(until), None)
         if dropped and not is_first:
             counts = {"recorded calls": calls + records, "hits": hits}
             shown = [f"{count} {name}" for name, count in counts.items() if count]
             yield Warned(f"{' and '.join(shown)} were dropped: too many at once")
 
-    def _batch(self, count: int) -> list[dict[str, Any]]:
+    def _batch(self, count: int, until: object) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = []
-        while len(told) < count:
+        while len(told) < count and id(until) not in self._passed:
             try:
                 row = self._rows.popleft()
             except IndexError:  # a thread dropped one, and has not appended its own yet
                 break
-            told.append(row[0](row))
+            if not isinstance(row, _Mark):
+                told.append(row[0](row))
+            elif until is None:
+                self._rows.appendleft(row)
+                break
+            else:
+                self._passed[id(row.item)] = row.item
         return told
 
     def _drop_oldest(self) -> None:
         try:
-            row = self._rows.popleft()
+            while isinstance(row := self._rows.popleft(), _Mark):
+                self._passed[id(row.item)] = row.item
         except IndexError:  # taken meanwhile
             return
         self._drops[self._loses(row)].count()
+
+
+class _Mark:
+    """Stands among the rows for an item of the link's queue."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: object) -> None:
+        self.item = item
 
 
 class _Drops:

@@ -211,7 +211,8 @@ def _engine(
         on_lost=lambda: manager.release("disconnect"),
         decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
-        collect=lambda everything: _collect(rows, observers, manager, everything),
+        mark=lambda item: rows.mark(item),
+        collect=lambda until: _collect(rows, observers, manager, until),
         collects_every_s=lambda: manager.looks_around_s,
     )
     rows = RowLog(link.nudge, lambda row: recording.loses(row))
@@ -245,10 +246,10 @@ def _engine(
 
 
 def _collect(
-    rows: RowLog, observers: Observers, manager: BreakpointManager, everything: bool
+    rows: RowLog, observers: Observers, manager: BreakpointManager, until: object
 ) -> Iterator[Event]:
     """In this order: an object is written before the event that names it leaves."""
-    yield from map(observers.tell, rows.take(everything))
+    yield from map(observers.tell, rows.take(until))
     yield from manager.look_around()
 
 

@@ -388,7 +388,10 @@ def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debu
     process.resume(pause["id"], "skip", fake_result=3)
     assert running.result() == 3
     told = [
-        row for event in process.rows.take() if isinstance(event, Recorded) for row in event.rows
+        row
+        for event in process.rows.take(process)
+        if isinstance(event, Recorded)
+        for row in event.rows
     ]
     mine = [row for row in told if row["call_id"] == pause["call_data"]["call_id"]]
     assert [row["status"] for row in mine] == ["exception", "success"]
@@ -408,7 +411,7 @@ def test_a_function_that_has_the_id_of_one_that_is_gone_is_recorded(process: Deb
     names["passing"] = FunctionType(codes[1], names)
     assert id(names["passing"]) == gone, "the interpreter gives memory again at once"
     process.add(f"{__name__}.passing", "go")
-    list(process.rows.take())
+    list(process.rows.take(process))
     assert process.passes(names["passing"]) == 1
-    events = [event for event in process.rows.take() if isinstance(event, Recorded)]
+    events = [event for event in process.rows.take(process) if isinstance(event, Recorded)]
     assert [row["pretty_result"] for event in events for row in event.rows] == ["1"]

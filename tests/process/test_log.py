@@ -36,7 +36,7 @@ def test_rows_are_told_by_who_made_them() -> None:
     """Nothing here knows what they hold."""
     log = RowLog(lambda: None)
     log.add(row(1))
-    assert list(log.take()) == [Recorded([{"type": "call", "ts": 1.0}])]
+    assert list(log.take(log)) == [Recorded([{"type": "call", "ts": 1.0}])]
 
 
 def test_only_the_first_row_of_a_batch_nudges() -> None:
@@ -46,8 +46,8 @@ def test_only_the_first_row_of_a_batch_nudges() -> None:
     for number in range(5):
         log.add(row(number))
     assert len(nudges) == 1
-    assert len(told(list(log.take()))) == 5
-    assert list(log.take()) == []
+    assert len(told(list(log.take(log)))) == 5
+    assert list(log.take(log)) == []
     log.add(row(5))
     assert len(nudges) == 2
 
@@ -58,7 +58,7 @@ def test_rows_leave_in_order_in_bounded_batches(monkeypatch: pytest.MonkeyPatch)
     log = RowLog(lambda: None)
     for number in range(10):
         log.add(row(number))
-    events = list(log.take())
+    events = list(log.take(log))
     assert [len(event.rows) for event in events if isinstance(event, Recorded)] == [4, 4, 2]
     assert [call["ts"] for call in told(events)] == list(map(float, range(10)))
 
@@ -71,13 +71,13 @@ def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
     log = RowLog(lambda: None)
     for number in range(5):
         log.add(row(number))
-    events = list(log.take())
+    events = list(log.take(log))
     assert [call["ts"] for call in told(events)] == [2.0, 3.0, 4.0]
     assert [each for each in events if isinstance(each, Warned)] == [
         Warned("2 recorded calls were dropped: too many at once")
     ]
     log.add(row(5))
-    assert len(list(log.take())) == 1
+    assert len(list(log.take(log))) == 1
 
 
 def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +87,12 @@ def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     log = RowLog(lambda: None, lambda row: losses[int(row[1])])
     for number in range(5):
         log.add(row(number))
-    first, warned = list(log.take())
+    first, warned = list(log.take(log))
     assert first == Recorded([{"type": "call", "ts": 4.0, "dropped": 4, "lost": 2}])
     assert warned == Warned("3 recorded calls and 1 hits were dropped: too many at once")
     for number in range(2):
         log.add(row(number))
-    first, warned = list(log.take())
+    first, warned = list(log.take(log))
     assert first == Recorded([{"type": "call", "ts": 1.0, "dropped": 1}])
     assert warned == Warned("1 hits were dropped: too many at once")
 
@@ -126,5 +126,5 @@ def test_taking_ends_although_rows_keep_coming() -> None:
 
     log.add((busy, 1.0))
     log.add((busy, 2.0))
-    assert [call["ts"] for call in told(list(log.take()))] == [1.0, 2.0]
-    assert [call["ts"] for call in told(list(log.take()))] == [99.0, 99.0]
+    assert [call["ts"] for call in told(list(log.take(log)))] == [1.0, 2.0]
+    assert [call["ts"] for call in told(list(log.take(log)))] == [99.0, 99.0]

@@ -76,6 +76,8 @@ def test_a_client_that_reads_late_is_told_in_order_what_was_left_out(
             shown = [event["message"] for event in page["events"]]
             assert shown == [str(first + n) for n in range(len(shown))]
         assert end.call("debug_state")["counts"]["dropped"] == 0
+        (started,) = end.call("timeline_get", types=["test_started"])["events"]
+        assert started["seq"] < end.pushed[0][0]["seq"]
     *hits, stop = (told for told, _ in end.pushed)
     assert Counter(told["breakpointId"] for told in hits) == {id: len(hits)}
     seqs = [told["seq"] for told in (*hits, stop)]

@@ -32,7 +32,7 @@ class Recording:
     def __init__(self) -> None:
         self.nudges = 0
         self.log = RowLog(self._nudge)
-        self.linked = Linked(collect=self.log.take)
+        self.linked = Linked(mark=self.log.mark, collect=self.log.take)
         self._decoder = FrameDecoder()
 
     def __enter__(self) -> Recording:
@@ -102,6 +102,37 @@ def test_what_was_recorded_before_a_stop_is_told_before_it() -> None:
             assert [call["ts"] for call in mine] == list(map(float, range(7)))
 
 
+def test_what_was_recorded_after_an_event_is_told_after_it() -> None:
+    """However long the I/O thread takes to come to it: the hits of a test follow its start."""
+    with Recording() as recording:
+        for round in range(3):
+            recording.linked.link.send(Warned(str(round)))
+            recording.add(5, f"f{round}")
+        frames = recording.frames(lambda got: len(calls_in(got)) == 15)
+        told = [each.get("message") or each["rows"][0]["function"] for each in frames]
+        assert told == ["0", "f0", "1", "f1", "2", "f2"]
+
+
+def test_an_event_whose_mark_was_dropped_is_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the rows before it; those behind it still follow."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 3)
+    log = RowLog(lambda: None)
+    first, second = object(), object()
+    for item, rows in ((first, 2), (second, 4)):
+        log.mark(item)
+        for number in range(rows):
+            log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
+    assert list(log.take(first)) == []
+    assert list(log.take(second)) == []
+    (recorded, warned) = log.take()
+    assert isinstance(recorded, Recorded)
+    assert len(recorded.rows) == 3
+    assert warned == Warned("3 recorded calls were dropped: too many at once")
+    assert list(log.take()) == []
+
+
 def test_rows_alone_arrive_before_a_flush_is_over() -> None:
     """At the end of a run nothing stays behind."""
     with Recording() as recording:
@@ -160,13 +191,13 @@ def test_rows_that_are_dropped_are_counted_by_the_next_one(
     for count in (6, 3, 5):
         for number in range(count):
             log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
-        events = list(log.take())
+        events = list(log.take(log))
         rows = [event.rows for event in events if isinstance(event, Recorded)]
         calls += [call for batch in rows for call in batch]
         assert all("dropped" not in call for batch in rows[1:] for call in batch)
         assert sum(isinstance(event, Warned) for event in events) == (count > 4)
     assert [call.get("dropped") for call in calls] == [2, *[None] * 6, 1, *[None] * 3]
-    assert list(log.take()) == []
+    assert list(log.take(log)) == []
 
 
 def test_every_row_is_told_or_counted_whoever_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +247,7 @@ def dropped_since(log: RowLog) -> bool:
 def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:
     """A thread that goes on must not wait for the hits of the others."""
     more_than_a_socket_takes = Recorded([{"message": "x" * 1_000_000}])
-    with Linked(collect=lambda _everything: [more_than_a_socket_takes]) as linked:
+    with Linked(collect=lambda _until: [more_than_a_socket_takes]) as linked:
 
         def reading() -> None:
             while linked.socket.recv(65536):
