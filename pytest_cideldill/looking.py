@@ -11,6 +11,8 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.capture.autopsy import Extent
+from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.threads import describe_tasks
@@ -25,11 +27,12 @@ from pytest_cideldill.gate import frame_of
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.wire import Inspect
+from pytest_cideldill.wire import ReadContext
 from pytest_cideldill.wire import ReadStack
 from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import ReadVariables
 
-LOOKS: Final = (Inspect, ReadStack, ReadVariables, ReadThreads)
+LOOKS: Final = (Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
 """The commands that ask."""
 
 
@@ -47,11 +50,13 @@ class Looking:
         self._pauses = pauses
         self._keeping = keeping
 
-    def answer(self, command: Inspect | ReadStack | ReadVariables | ReadThreads) -> None:
+    def answer(
+        self, command: Inspect | ReadContext | ReadStack | ReadVariables | ReadThreads
+    ) -> None:
         """Have a question answered.
 
         Raises:
-            Refusal: `pause_not_found`, `thread_not_found`.
+            Refusal: `pause_not_found`, `thread_not_found`, `no_exception`.
         """
         match command:
             case Inspect():
@@ -62,6 +67,10 @@ class Looking:
                 )
             case ReadThreads():
                 self._pauses.reply(command.request, self._threads())
+            case ReadContext():
+                self._pauses.ask(
+                    command.request, command.pause_id, lambda pause: self._context(command, pause)
+                )
             case ReadVariables():
                 self._pauses.ask(
                     command.request,
@@ -116,6 +125,30 @@ class Looking:
             if index >= command.start
         ]
         return {"thread_id": thread_id, "frames": told, "total_frames": len(frames)}
+
+    def _context(self, command: ReadContext, pause: Pause) -> dict[str, Any]:
+        """As of now: evaluations may have changed variables since the stop."""
+        error, report = pause.names.get("__exception__"), pause.report
+        if error is None:
+            raise Refusal(
+                ErrorCode.NO_EXCEPTION,
+                f"{pause.id} is paused without an exception ({pause.phase}); stacktrace_get and "
+                "variables_get look into it",
+                pause_id=pause.id,
+            )
+        lines = pause.lines or [frame.f_lineno for frame in pause.frames]
+        recorded: dict[str, Any] = report.get("autopsy") or {}
+        made = autopsy(
+            error,
+            recorded.get("exception") or (report["call_data"] or report)["exception"],
+            list(zip(pause.frames, lines, strict=True)),
+            self._lens,
+            Extent(command.max_frames, command.variables_for, command.max_inner),
+            is_first_chance=pause.phase == "raise",
+            assertion=recorded.get("assertion"),
+        )
+        of_the_test = {name: value for name, value in recorded.items() if name not in made}
+        return {"threadId": report["thread"]["id"], **made, **of_the_test}
 
     def _variables(self, command: ReadVariables, pause: Pause) -> dict[str, Any]:
         frame = frame_of(pause, command.frame_index)

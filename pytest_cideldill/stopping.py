@@ -11,10 +11,10 @@ from types import FrameType
 from types import TracebackType
 
 from pytest_cideldill.actions import resolve_line
+from pytest_cideldill.capture.autopsy import RECORDED
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.calls import raised
-from pytest_cideldill.capture.causes import inner_exceptions
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.frames import visible_places
 from pytest_cideldill.capture.frames import visible_stack
@@ -124,7 +124,15 @@ class Stops:
     ) -> Resolution:
         """Pause with an exception that an exception breakpoint means."""
         notice_secrets_behind(error, self._lens)
-        exception = raised(error, self._lens) | inner_exceptions(error, self._lens)
+        exception = raised(error, self._lens)
+        made = autopsy(
+            error,
+            exception,
+            places,
+            self._lens,
+            RECORDED,
+            is_first_chance=phase == "raise",
+        )
         return self._pauses.pause(
             phase,
             "exception",
@@ -133,7 +141,7 @@ class Stops:
                 "breakpoint_id": probe.asked.id,
                 "hit_count": probe.hits.value,
                 "exception": exception,
-                "autopsy": autopsy(exception, places, self._lens),
+                "autopsy": made,
             },
             None if resolve is None else lambda command, _pause: resolve(command),
             lines=[line for _, line in places],

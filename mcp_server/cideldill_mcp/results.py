@@ -13,6 +13,8 @@ from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
 
+_Cause = tuple[str | None, ...]
+
 FAILED = frozenset({"failed", "error"})
 """Categories that make a run fail."""
 
@@ -26,6 +28,7 @@ class TestResult:
     nodeid: str
     worker: str
     outcome: str | None = None
+    group: str | None = None
     duration_s: float = 0.0
     report: PhaseReported | None = None
     started_at: float | None = None
@@ -43,6 +46,8 @@ class TestResult:
             for name in ("exception", "location", "longrepr", "stdout", "stderr", "log"):
                 if value := getattr(self.report, name):
                     plain[name] = value
+        if self.group is not None:
+            plain["group"] = self.group
         return plain
 
 
@@ -64,6 +69,9 @@ class Results:
     missing: list[str] = field(default_factory=list)
     total: int | None = None
     done: int = 0
+    # What makes failures one group → its number, in the order they came; and how many have it.
+    _groups: dict[_Cause, int] = field(default_factory=dict)
+    _group_sizes: Counter[_Cause] = field(default_factory=Counter)
 
     def collected(self, event: Collected) -> None:
         """Collection ended in one process; xdist workers all collect the same."""
@@ -87,17 +95,35 @@ class Results:
             self.outcomes[event.category] += 1
         if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
             return
+        test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
         if event.category in FAILED:
             self.failures.append(event)
-        test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
+            cause = _cause_of(event)
+            self._groups.setdefault(cause, len(self._groups) + 1)
+            self._group_sizes[cause] += 1
         if test.outcome in FAILED and event.category not in FAILED:
             return
         if test.outcome != "failed":
             test.outcome = event.category or event.outcome
             test.report = event
+            test.group = self.group_of(event)
         if event.phase == "???":  # xdist: the worker crashed, no end of this test will come
             test.started_at = None
             self.done += 1
+
+    def group_of(self, event: PhaseReported) -> str | None:
+        """`g1`, `g2` …: failures with one cause share it; None for what did not fail."""
+        number = self._groups.get(_cause_of(event)) if event.category in FAILED else None
+        return None if number is None else f"g{number}"
+
+    def failures_by_cause(self) -> list[tuple[PhaseReported, int]]:
+        """The first failure of each group with the size of that, then all the others with 0."""
+        firsts: dict[_Cause, PhaseReported] = {}
+        for event in self.failures:
+            firsts.setdefault(_cause_of(event), event)
+        known = {id(event) for event in firsts.values()}
+        others = [(event, 0) for event in self.failures if id(event) not in known]
+        return [(event, self._group_sizes[cause]) for cause, event in firsts.items()] + others
 
     def finished(self, event: NodeFinished) -> None:
         """A test ended."""
@@ -116,3 +142,15 @@ class Results:
     def failed_nodeids(self) -> list[str]:
         """Tests whose verdict makes the run fail."""
         return [test.nodeid for test in self.tests.values() if test.outcome in FAILED]
+
+
+def _cause_of(event: PhaseReported) -> _Cause:
+    """What failures with one root cause share: the class raised, and the place in user code.
+
+    Not the message, which tells values: the parameters of one test fail for one reason. A failure
+    without a place (its process died) has nothing else.
+    """
+    kind = None if event.exception is None else event.exception["type"]
+    if event.location is None:
+        return (kind, event.nodeid, event.phase)
+    return (kind, str(event.location.get("file")), str(event.location["line"]))

@@ -1,25 +1,55 @@
-"""A failed test's exception to plain values: what an agent reads first (contract, section 5).
+"""An exception to plain values: what an agent reads first (contract, section 5).
 
-Runs on the thread of the failing test, while its fixtures are alive; no user code runs here.
+Runs on the thread where it was raised or where a test failed, while its fixtures are alive; no user
+code runs here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+from typing import Final
 
+from pytest_cideldill.capture.causes import inner_exceptions
+from pytest_cideldill.capture.causes import notes_of
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.operands import names_in
+from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.clock import monotonic
 
-MAX_MESSAGE = 2_000
-MAX_OUTPUT = 1_000
+MAX_MESSAGE: Final = 2_000
+MAX_OUTPUT: Final = 1_000
 """Characters kept from the end of each captured stream."""
+
+MAX_TRACE: Final = 30
+"""Places that `stackTraceString` names."""
 
 Place = tuple[FrameType, int]
 """A frame and the line in it where the exception passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of an autopsy is wanted.
+
+    Attributes:
+        frames: How many, from the innermost on; None: as many as the limits say.
+        variables: For how many frames of the user, from the innermost on, variables are told.
+        inner: How many of the exceptions behind it.
+    """
+
+    frames: int | None = None
+    variables: int = 1
+    inner: int = 5
+
+
+RECORDED: Final = Extent(variables=3)
+"""What is kept of each failure, for questions that come when the test is over."""
 
 
 def describe_exception(error: BaseException, told: str, lens: Lens) -> dict[str, Any]:
@@ -36,33 +66,66 @@ def describe_exception(error: BaseException, told: str, lens: Lens) -> dict[str,
 
 
 def autopsy(
-    exception: dict[str, Any],
+    error: BaseException,
+    exception: Mapping[str, Any],
     places: Sequence[Place],
     lens: Lens,
+    extent: Extent,
     *,
-    frames_with_locals: int = 1,
+    is_first_chance: bool = False,
+    assertion: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The part of the autopsy that comes from the exception.
+    """The part of the autopsy that comes from the exception: `exception_get_context`.
 
     Args:
+        error: What was raised.
         exception: As of `describe_exception`.
         places: The traceback, innermost first, hidden frames left out.
         lens: Shows values, decides what is user code.
-        frames_with_locals: For how many user frames, from the innermost on, locals are told.
+        extent: How much is wanted.
+        is_first_chance: Whether it may still be handled.
+        assertion: As of `operands.assertion_of`, if one failed.
     """
-    frames = []
     deadline = monotonic() + lens.limits.capture_ms / 1000
-    for index, (frame, line) in enumerate(places[: lens.limits.max_frames]):
-        wanted = frames_with_locals > 0 and lens.project.is_user(frame.f_code.co_filename)
-        frames_with_locals -= wanted
-        frames.append(
-            describe_frame(frame, line, index, lens, with_locals=wanted, deadline=deadline)
-        )
+    frames: list[dict[str, Any]] = []
+    left = extent.variables
+    for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
+        wanted = left > 0 and lens.project.is_user(frame.f_code.co_filename)
+        left -= wanted
+        frames.append(_frame(frame, line, index, lens, with_locals=wanted, deadline=deadline))
     users = [frame["index"] for frame in frames if not frame["isExternal"]]
+    trace = {"isFirstChance": is_first_chance, "stackTraceString": _trace(places, lens)}
     return {
-        "exception": exception,
+        "exception": {**exception, **trace},
+        **({} if assertion is None else {"assertion": assertion}),
         "frames": frames,
         "totalFrames": len(places),
         "throwingFrameIndex": 0,
         "userFrameIndex": users[0] if users else 0,
+        **inner_exceptions(error, lens, extent.inner),
+        "notes": notes_of(error, lens),
     }
+
+
+def _frame(
+    frame: FrameType, line: int, index: int, lens: Lens, *, with_locals: bool, deadline: float
+) -> dict[str, Any]:
+    first: list[str] = []
+    if with_locals:
+        file = frame.f_code.co_filename
+        first = names_in(statement_at(file, line), lens.source_line(file, line))
+    return describe_frame(
+        frame, line, index, lens, with_locals=with_locals, deadline=deadline, first=first
+    )
+
+
+def _trace(places: Sequence[Place], lens: Lens) -> str:
+    """The traceback, outermost first: `file:line in function`, a line each."""
+    shown = list(places[:MAX_TRACE])[::-1]
+    told = [
+        f"{lens.project.relative(frame.f_code.co_filename)}:{line} in {frame.f_code.co_qualname}"
+        for frame, line in shown
+    ]
+    if len(places) > len(shown):
+        told.insert(0, f"… {len(places) - len(shown)} outer frames")
+    return "\n".join(told)

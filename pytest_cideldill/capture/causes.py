@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.capture.calls import MAX_MESSAGE
 from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.lens import Lens
 
 MOST: Final = 5
@@ -26,7 +28,7 @@ _members_of = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 def inner_exceptions(error: BaseException, lens: Lens, most: int = MOST) -> dict[str, Any]:
-    """`innerExceptions`, the nearest first, and whether there are more; empty without any."""
+    """`innerExceptions`, the nearest first, and whether there are more."""
     found: list[dict[str, Any]] = []
     waiting, seen = [(error, 0)], {id(error)}
     while waiting:
@@ -39,7 +41,16 @@ def inner_exceptions(error: BaseException, lens: Lens, most: int = MOST) -> dict
             seen.add(id(inner))
             waiting.append((inner, depth + 1))
             found.append({**raised(inner, lens), "depth": depth + 1, "relation": relation})
-    return {"innerExceptions": found, "innerExceptionsTruncated": False} if found else {}
+    return {"innerExceptions": found, "innerExceptionsTruncated": False}
+
+
+def notes_of(error: BaseException, lens: Lens) -> list[str]:
+    """The notes that were added to an exception; bounded."""
+    held = Layout.of(type(error)).held(error)
+    found = [each for name, each in held if type(name) is str and name == "__notes__"]
+    notes = found[0] if found and type(found[0]) is list else []
+    texts = [each for each in notes if type(each) is str]
+    return [lens.text(each, MAX_MESSAGE) for each in texts[:MOST]]
 
 
 def _behind(error: BaseException) -> Iterator[tuple[str, BaseException]]:

@@ -125,10 +125,11 @@ def describe_frame(
     *,
     with_locals: bool,
     deadline: float | None = None,
+    first: Sequence[str] = (),
 ) -> dict[str, Any]:
     """One entry of the contract's `frames`; `variables` and `arguments` only `with_locals`.
 
-    `deadline`: as for `locals_of`.
+    `deadline`, `first`: as for `locals_of`.
     """
     code = frame.f_code
     described: dict[str, Any] = {
@@ -140,7 +141,7 @@ def describe_frame(
         "source": lens.source_line(code.co_filename, line),
     }
     if with_locals:
-        variables = locals_of(frame, lens, deadline)
+        variables = locals_of(frame, lens, deadline, first)
         names = set(_parameter_names(code))
         described["arguments"] = [entry for entry in variables if entry["name"] in names]
         described["variables"] = {
@@ -149,7 +150,12 @@ def describe_frame(
     return described
 
 
-def locals_of(frame: FrameType, lens: Lens, deadline: float | None = None) -> list[dict[str, str]]:
+def locals_of(
+    frame: FrameType,
+    lens: Lens,
+    deadline: float | None = None,
+    first: Sequence[str] = (),
+) -> list[dict[str, str]]:
     """`[{name, type, value}]` of a frame's locals, in the order of their definition.
 
     Names that only the interpreter or pytest's assertion rewriting made are left out.
@@ -158,11 +164,14 @@ def locals_of(frame: FrameType, lens: Lens, deadline: float | None = None) -> li
         frame: Of a function; the globals of a module are not told.
         lens: Shows the values, and knows how many there may be.
         deadline: Of `clock.monotonic`, behind which values are left out; default: in `capture_ms`.
+        first: Names that come before the others, if they are locals.
     """
     if deadline is None:
         deadline = monotonic() + lens.limits.capture_ms / 1000
     shown: list[dict[str, str]] = []
-    for name, value in islice(_named_locals(frame), lens.limits.max_locals):
+    held = dict(_named_locals(frame))
+    ordered = {name: held[name] for name in first if name in held} | held
+    for name, value in islice(ordered.items(), lens.limits.max_locals):
         told = lens.show(value, name) if monotonic() <= deadline else NOT_SHOWN
         shown.append({"name": name, "type": type_name(value), "value": told})
     return shown

@@ -104,17 +104,20 @@ class Layout:
 
     def attributes(self, x: object) -> Iterator[tuple[str, Any]]:
         """Instance attributes from `__dict__` and slots, without double underscores."""
-        held = None if self.get_dict is None else self.get_dict(x, self.cls)
-        if held is not None and is_a(type(held), dict):
-            # Copied in one step, as another thread may be setting an attribute.
-            for name, value in tuple(dict.items(held)):
-                if _is_shown(name):
-                    yield name, value
+        for name, value in self.held(x):
+            if _is_shown(name):
+                yield name, value
         for name, descriptor in self.slots:
             try:
                 yield name, descriptor.__get__(x, self.cls)
             except AttributeError:
                 continue  # never assigned
+
+    def held(self, x: object) -> tuple[tuple[Any, Any], ...]:
+        """All that an instance's `__dict__` holds."""
+        held = None if self.get_dict is None else self.get_dict(x, self.cls)
+        # Copied in one step, as another thread may be setting an attribute.
+        return tuple(dict.items(held)) if held is not None and is_a(type(held), dict) else ()
 
 
 def _dict_getter(cls: type) -> Callable[[object, type], Any] | None:

@@ -38,6 +38,8 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.run.assertions import Assertions
+from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.redaction import Redaction
@@ -168,8 +170,11 @@ def _switch_on(
         plugins.append(Controller(manager, link, variable, _reinvite(invitation)))
     else:
         plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
-        plugins.append(Reporting(manager, link, engine.clock, position))
-        plugins.append(PostMortem(manager))
+        assertions = Assertions(manager.lens)
+        autopsies = Autopsies(manager.lens, assertions)
+        plugins.append(assertions)
+        plugins.append(Reporting(manager, link, engine.clock, position, autopsies))
+        plugins.append(PostMortem(manager, autopsies))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
     asked = UserBreakpoints(manager, passes=listing)

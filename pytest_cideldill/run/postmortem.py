@@ -6,18 +6,19 @@ here can change the outcome.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from collections.abc import Generator
+from functools import partial
 from typing import Any
+from typing import Final
 
 import pytest
 
-from pytest_cideldill.capture.autopsy import MAX_OUTPUT
-from pytest_cideldill.capture.autopsy import autopsy
-from pytest_cideldill.capture.autopsy import describe_exception
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe
+from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.traceback import crash_message
 from pytest_cideldill.run.traceback import visible_places
 
 PHASES: dict[str, frozenset[str]] = {
@@ -27,17 +28,54 @@ PHASES: dict[str, frozenset[str]] = {
 }
 """`pause_on` → the failing phases that pause."""
 
+_FAILURES: Final = ("addError", "addFailure")
+
 
 class PostMortem:
     """See the module.
 
     Args:
         manager: Parks the thread; knows which failures pause.
+        autopsies: Of failures.
     """
 
-    def __init__(self, manager: BreakpointManager) -> None:
+    def __init__(self, manager: BreakpointManager, autopsies: Autopsies) -> None:
         self.manager = manager
+        self._autopsies = autopsies
         self._of_fixture: BaseException | None = None
+        self._told: BaseException | None = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Tests of `unittest` run their `tearDown` before pytest hears of a failure: be earlier."""
+        module = sys.modules.get("_pytest.unittest")
+        if module is None or not isinstance(item, module.TestCaseFunction):
+            return (yield)
+        for name in _FAILURES:
+            item.__dict__[name] = partial(self._fails, item, getattr(item, name))
+        try:
+            return (yield)
+        finally:
+            for name in _FAILURES:
+                item.__dict__.pop(name, None)
+
+    def _fails(self, item: pytest.Item, tell: Callable[..., None], case: Any, raw: Any) -> None:
+        """`addError` and `addFailure` of an item, which is the result that its test reports to."""
+        tell(case, raw)
+        self._look_at(item, raw)
+
+    @guest
+    def _look_at(self, item: pytest.Item, raw: Any) -> None:
+        error = raw[1]
+        if not isinstance(error, BaseException) or isinstance(error, pytest.skip.Exception):
+            return
+        is_wanted = "call" in PHASES[self.manager.pauses.pause_on]
+        probe = self.manager.raises.escaped(error)
+        if is_wanted or probe is not None:
+            self._told = error
+            excinfo = pytest.ExceptionInfo.from_exc_info(raw)
+            made = self._autopsies.of_running(item, excinfo)
+            self._pause(excinfo, made, probe, "test_failure" if is_wanted else "exception")
 
     @guest
     def pytest_exception_interact(
@@ -51,25 +89,31 @@ class PostMortem:
             return
         if call.excinfo is None:
             return
+        told, self._told = self._told, None
+        if told is call.excinfo.value:
+            return
         probe = self._second_chance(call.excinfo.value, report)
         is_wanted = report.when in PHASES[self.manager.pauses.pause_on]
         if not is_wanted and probe is None:
             return
-        lens = self.manager.lens
-        places = visible_places(call.excinfo, lens.project)
-        exception = describe_exception(call.excinfo.value, crash_message(report), lens)
-        details: dict[str, Any] = {
-            "exception": exception,
-            "autopsy": autopsy(exception, places, lens)
-            | _surroundings(node, lens)
-            | _output(report, lens),
-        }
+        made = self._autopsies.of_report(node, call, report)
+        self._pause(call.excinfo, made, probe, "test_failure" if is_wanted else "exception")
+
+    def _pause(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        made: dict[str, Any],
+        probe: RaiseProbe | None,
+        reason: str,
+    ) -> None:
+        places = visible_places(excinfo, self.manager.lens.project)
+        exception = {name: made["exception"][name] for name in ("type", "message")}
+        details: dict[str, Any] = {"exception": exception, "autopsy": made}
         if probe is not None:
             details |= {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
-        reason = "test_failure" if is_wanted else "exception"
         frames = [frame for frame, _ in places]
         lines = [line for _, line in places]
-        names = {"__exception__": call.excinfo.value}
+        names = {"__exception__": excinfo.value}
         self.manager.pauses.pause("post_mortem", reason, frames, details, lines=lines, names=names)
 
     def _second_chance(self, error: BaseException, report: pytest.TestReport) -> RaiseProbe | None:
@@ -79,28 +123,3 @@ class PostMortem:
         """
         told, self._of_fixture = self._of_fixture, error if report.when == "setup" else None
         return None if error is told else self.manager.raises.escaped(error)
-
-
-def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
-    """What the test was given: its parameters and the fixtures that are alive."""
-    callspec = getattr(item, "callspec", None)
-    definitions = getattr(getattr(item, "_request", None), "_fixture_defs", {})
-    fixtures = [
-        {"name": name, "scope": str(definition.scope), "value": lens.show(cached[0], name)}
-        for name, definition in definitions.items()
-        if (cached := definition.cached_result) is not None and cached[2] is None
-    ]
-    return {
-        "parameters": {
-            name: lens.show(value, name) for name, value in getattr(callspec, "params", {}).items()
-        },
-        "fixtures": fixtures,
-    }
-
-
-def _output(report: pytest.TestReport, lens: Lens) -> dict[str, str]:
-    return {
-        "stdout": lens.end_of(report.capstdout, MAX_OUTPUT),
-        "stderr": lens.end_of(report.capstderr, MAX_OUTPUT),
-        "log": lens.end_of(report.caplog, MAX_OUTPUT),
-    }

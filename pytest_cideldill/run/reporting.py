@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
-from pytest_cideldill.capture.autopsy import describe_exception
-from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.position import PositionFile
+from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.timers import PauseClock
-from pytest_cideldill.run.traceback import crash_message
 from pytest_cideldill.run.traceback import visible_places
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
@@ -39,6 +37,7 @@ class Reporting:
         link: Where events go.
         pauses: Subtracted from durations.
         position: The file that survives a crash.
+        autopsies: Of failures.
     """
 
     def __init__(
@@ -47,11 +46,13 @@ class Reporting:
         link: Link,
         pauses: PauseClock,
         position: PositionFile | None,
+        autopsies: Autopsies,
     ) -> None:
         self.manager = manager
         self._link = link
         self._pauses = pauses
         self._position = position
+        self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
         # Phase → what only the exception tells; from the report's making to its logging.
@@ -63,6 +64,7 @@ class Reporting:
         self._duration_s = 0.0
         self._plain.clear()
         self._failure.clear()
+        self._autopsies.forget()
         self._enter(nodeid, "setup")
         self._link.send(NodeStarted(nodeid, clock.wall()))
 
@@ -86,13 +88,13 @@ class Reporting:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
-        self, call: pytest.CallInfo[None]
+        self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Take our pauses out of the duration; note what the exception was."""
         call.duration -= self._pauses.overlap(call.start, call.stop)
         report = yield
         if call.excinfo is not None and report.failed:
-            self._note_failure(call.excinfo, report)
+            self._note_failure(item, call, call.excinfo, report)
         return report
 
     @guest
@@ -128,16 +130,21 @@ class Reporting:
 
     @guest
     def _note_failure(
-        self, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
+        self,
+        item: pytest.Item,
+        call: pytest.CallInfo[None],
+        excinfo: pytest.ExceptionInfo[BaseException],
+        report: pytest.TestReport,
     ) -> None:
         lens = self.manager.lens
         places = visible_places(excinfo, lens.project)
         own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
         frame, line = (own or places)[0]
-        notice_secrets_behind(excinfo.value, lens)
+        made = self._autopsies.of_report(item, call, report)
         self._failure[report.when or ""] = {
-            "exception": describe_exception(excinfo.value, crash_message(report), lens),
+            "exception": {name: made["exception"][name] for name in ("type", "message")},
             "location": lens.place(frame, line),
+            "autopsy": made,
         }
 
 
@@ -155,6 +162,7 @@ def phase_reported(
     lens: Lens,
     exception: dict[str, Any] | None = None,
     location: dict[str, Any] | None = None,
+    autopsy: dict[str, Any] | None = None,
 ) -> PhaseReported:
     """The event of one report."""
     text = report.longreprtext
@@ -172,4 +180,5 @@ def phase_reported(
         stdout=lens.end_of(report.capstdout, MAX_SECTION),
         stderr=lens.end_of(report.capstderr, MAX_SECTION),
         log=lens.end_of(report.caplog, MAX_SECTION),
+        autopsy=autopsy,
     )

@@ -23,6 +23,7 @@ from pytest_cideldill.wire.commands import Inspect
 from pytest_cideldill.wire.commands import Interrupt
 from pytest_cideldill.wire.commands import PauseNow
 from pytest_cideldill.wire.commands import PauseOn
+from pytest_cideldill.wire.commands import ReadContext
 from pytest_cideldill.wire.commands import ReadStack
 from pytest_cideldill.wire.commands import ReadThreads
 from pytest_cideldill.wire.commands import ReadVariables
@@ -85,6 +86,7 @@ __all__ = [
     "PauseNow",
     "PauseOn",
     "PhaseReported",
+    "ReadContext",
     "ReadStack",
     "ReadThreads",
     "ReadVariables",

@@ -206,6 +206,20 @@ class ReadVariables:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadContext:
+    """Tell the exception of a pause anew, to the extent that is asked for.
+
+    `max_frames`: None for as many as the limits say.
+    """
+
+    request: int
+    pause_id: str
+    max_frames: int | None = None
+    variables_for: int = 1
+    max_inner: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class ReadThreads:
     """Tell all threads and asyncio tasks."""
 
@@ -241,6 +255,7 @@ Command = (
     | PauseOn
     | Evaluate
     | Inspect
+    | ReadContext
     | ReadStack
     | ReadVariables
     | ReadThreads

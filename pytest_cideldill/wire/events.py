@@ -51,7 +51,10 @@ class NodeStarted:
 
 @dataclass(frozen=True, slots=True)
 class PhaseReported:
-    """One phase of a test did not just pass; by pytest's own category (`failed`, `error`, …)."""
+    """One phase of a test did not just pass; by pytest's own category (`failed`, `error`, …).
+
+    `autopsy`: of a failure, what `exception_get_context` tells (contract, section 5).
+    """
 
     nodeid: str
     phase: str
@@ -64,6 +67,7 @@ class PhaseReported:
     stdout: str = ""
     stderr: str = ""
     log: str = ""
+    autopsy: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,7 +265,10 @@ def test_what_is_behind_an_exception_is_told_nearest_first() -> None:
         ("OSError", "context", 2),
     ]
     assert told["innerExceptionsTruncated"] is True
-    assert inner_exceptions(ValueError(), Lens(Project("."), Redactor(environ={}))) == {}
+    assert inner_exceptions(ValueError(), Lens(Project("."), Redactor(environ={}))) == {
+        "innerExceptions": [],
+        "innerExceptionsTruncated": False,
+    }
 
 
 @pytest.mark.parametrize("name", ["", ".", "a.", "a b", "1a", "class", "a.if", "int", "print"])

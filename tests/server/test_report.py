@@ -122,6 +122,7 @@ def test_a_failure_says_what_was_raised(
         "phase": "setup",
         "exception": told,
         "location": {"line": 3},
+        "group": None,
     }
 
 
@@ -129,7 +130,13 @@ def test_a_failure_says_what_was_raised(
 
 
 def autopsy(size: int = 20) -> dict[str, Any]:
-    return {"exception": {"type": "KeyError"}, "frames": ["x" * 90] * size}
+    return {
+        "exception": {"type": "KeyError"},
+        "frames": [{"index": index, "source": "x" * 90} for index in range(size)],
+        "userFrameIndex": 0,
+        "innerExceptions": [],
+        "innerExceptionsTruncated": False,
+    }
 
 
 def test_only_the_newest_stop_carries_its_autopsy() -> None:

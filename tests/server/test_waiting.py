@@ -234,7 +234,9 @@ async def test_the_autopsy_comes_unless_it_is_not_wanted() -> None:
     """`include_autopsy`, bounded by the reply's own size."""
     async with serving() as front:
         (process,) = await running(front, "main")
-        await stopped(front, process, autopsy={"exception": {"message": "x" * 9_000}})
+        autopsy = {"exception": {"message": "x" * 9_000}, "frames": [], "userFrameIndex": 0}
+        autopsy |= {"innerExceptions": [], "innerExceptionsTruncated": False}
+        await stopped(front, process, autopsy=autopsy)
         told = await front.call("breakpoint_wait", after=0)
         assert 2_000 < len(json.dumps(told["autopsy"], separators=(",", ":"))) <= 6_010
         assert "autopsy" not in await front.call("breakpoint_wait", after=0, include_autopsy=False)

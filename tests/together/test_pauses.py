@@ -132,7 +132,10 @@ def test_unittest_and_subtests_pause_too(bench: Bench) -> None:
         import unittest
         class TestOld(unittest.TestCase):
             def setUp(self): self.state = "set up"
-            def test_bad(self): self.assertEqual(self.state, "other")
+            def tearDown(self): self.state = "torn down"
+            def test_bad(self):
+                print("last words")
+                self.assertEqual(self.state, "other")
             def test_parts(self):
                 for n in range(3):
                     with self.subTest(n=n): self.assertNotEqual(n, 1)
@@ -140,9 +143,13 @@ def test_unittest_and_subtests_pause_too(bench: Bench) -> None:
     )
     stop = only_stop(reply)
     assert bench.eval(stop, "self.state") == "'set up'"
+    autopsy = stop["autopsy"]
+    assert (autopsy["stdout"], autopsy["assertion"]["right"]) == ("last words\n", "'other'")
     reply = bench.go_on(stop)
     assert bench.eval(only_stop(reply), "n") == "1"
     assert bench.go_on(only_stop(reply))["exit_code"] == 1
+    (result,) = bench.results(nodeid="test_it.py::TestOld::test_bad").values()
+    assert result["stdout"] == "last words\n"
 
 
 @full

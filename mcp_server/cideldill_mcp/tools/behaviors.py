@@ -102,7 +102,7 @@ def _check_name(name: str) -> None:
         raise Refusal(ErrorCode.FUNCTION_NOT_FOUND, str(error), function=name) from error
 
 
-_NAME = Param("function_name", "string", "As it was added", required=True)
+_NAME = Param("function_name", "string", required=True)
 
 
 def _behavior(choices: tuple[str, ...], about: str) -> Param:
@@ -123,14 +123,14 @@ TOOLS = (
         "Whether calls of a function with a breakpoint pause before they begin: stop, go (only "
         "recorded), or yield to the default.",
         set_behavior,
-        (_behavior(BEFORE, "stop, go, or yield to the default"), _NAME),
+        (_behavior(BEFORE, "When to pause"), _NAME),
         idempotent=True,
     ),
     Tool(
         "breakpoint_set_after_behavior",
         "Set what happens after a call",
-        "Whether calls pause when they are done, to see or change the result: stop after a return, "
-        "exception after a raise, stop_exception after both, go, or yield to the default.",
+        "Whether calls pause when they are done: stop after a return, exception after a raise, "
+        "stop_exception after both, go, or yield to the default.",
         set_after_behavior,
         (_behavior(AFTER, "When to pause"), _NAME),
         idempotent=True,

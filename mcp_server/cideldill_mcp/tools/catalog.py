@@ -233,8 +233,8 @@ TOOLS = (
     Tool(
         "breakpoint_list_functions",
         "List functions",
-        "Functions of the project with signature, file and line, read from the sources: what can "
-        "be given to breakpoint_add. Works without a run.",
+        "Functions of the project with signature, file and line: what can be given to "
+        "breakpoint_add. Works without a run.",
         list_functions,
         (
             Param("pattern", "string", "Glob if it has *?[, else substring"),

@@ -159,12 +159,12 @@ TOOLS = (
     Tool(
         "debug_continue",
         "Continue everything",
-        "Let a pause, or all of them, go on unchanged. pause_on changes which failures pause for "
-        "the rest of the run. breakpoint_continue can change a call and wait.",
+        "Let a pause, or all of them, go on unchanged. breakpoint_continue can change a call and "
+        "wait.",
         go_on,
         (
             Param("pause_id", "string", "Default: every pause"),
-            Param("pause_on", "string", "For the rest of the run", choices=PAUSE_ON),
+            Param("pause_on", "string", "Which failures pause from now on", choices=PAUSE_ON),
         ),
         destroys=True,
     ),
@@ -174,7 +174,7 @@ TOOLS = (
         "What happened, in order: runs, tests, stops, recorded calls; filtered, behind a cursor.",
         timeline,
         (
-            Param("after", "integer", "next_after of the reply before", default=0, minimum=0),
+            Param("after", "integer", "next_after", default=0, minimum=0),
             Param("limit", "integer", default=100, minimum=1),
             Param("types", "array", "As stop, failure, call", items="string"),
             Param("nodeid", "string"),

@@ -233,7 +233,7 @@ def _timeout(request: Request, *, stopped: bool) -> Refusal:
     )
 
 
-_PAUSE_ID = Param("pause_id", "string", "Of a pause, as r1.main.1", required=True)
+_PAUSE_ID = Param("pause_id", "string", "As r1.main.1", required=True)
 
 TOOLS = (
     Tool(
@@ -248,8 +248,8 @@ TOOLS = (
     Tool(
         "breakpoint_add",
         "Add a function breakpoint",
-        "Pause when a function is called, to see its arguments, change them, or skip the call. "
-        "Works before a run and during it. The same name again changes it.",
+        "Pause when a function is called: see or change its arguments, or skip the call. "
+        "Works before and during a run. The same name again changes it.",
         add,
         (
             Param(

@@ -169,13 +169,12 @@ TOOLS = (
         "run, during it and in the paused frame.",
         set_breakpoint,
         (
-            Param("file", "string", "Relative to the rootdir, or absolute"),
+            Param("file", "string", "From the rootdir, or absolute"),
             Param("line", "integer", "1-based", minimum=1),
             Param(
                 "function",
                 "string",
-                "Instead of line, its first body line: a name as for breakpoint_add, but no glob; "
-                "with file, the qualname in it",
+                "Its first body line; a name as for breakpoint_add, or with file the qualname",
             ),
             COLUMN,
             CONDITION,

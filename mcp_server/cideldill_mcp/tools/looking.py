@@ -156,7 +156,7 @@ TOOLS = (
         "deeper with breakpoint_inspect_object.",
         variables,
         (
-            Param("pause_id", "string", "Of a pause, as r1.main.1", required=True),
+            Param("pause_id", "string", required=True),
             Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
             Param("names", "array", "Whose values to tell", items="string"),
             Param(
@@ -173,8 +173,8 @@ TOOLS = (
     Tool(
         "threads_list",
         "Threads and tasks",
-        "Every thread and asyncio task of the tests: paused or running, and where. A test that "
-        "hangs shows here what it waits for.",
+        "Every thread and asyncio task of the tests, and where it is: what a test that hangs "
+        "waits for.",
         threads,
         reads_only=True,
         is_list=True,

@@ -12,7 +12,7 @@ from pytest_cideldill.errors import Refusal
 
 T = TypeVar("T")
 
-AFTER = Param("after", "string", "next_after of the reply before")
+AFTER = Param("after", "string", "next_after")
 
 
 def behind(items: Sequence[T], cursor: Callable[[T], str], after: str | None) -> Sequence[T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cideldill_mcp.tools import behaviors
 from cideldill_mcp.tools import catalog
+from cideldill_mcp.tools import context
 from cideldill_mcp.tools import control
 from cideldill_mcp.tools import exceptions
 from cideldill_mcp.tools import functions
@@ -25,6 +26,7 @@ ALL = (
     *objects.TOOLS,
     *lines.TOOLS,
     *exceptions.TOOLS,
+    *context.TOOLS,
     *stops.TOOLS,
     *control.TOOLS,
     *stepping.TOOLS,
@@ -33,7 +35,13 @@ ALL = (
 
 _PLAN = frozenset({"tracepoint_set", "exception_get_context", "test_run", "debug_state"})
 _TRIAGE = frozenset(
-    {"breakpoint_wait", "breakpoint_continue", "breakpoint_repl_eval", "debug_state"}
+    {
+        "exception_get_context",
+        "breakpoint_wait",
+        "breakpoint_continue",
+        "breakpoint_repl_eval",
+        "debug_state",
+    }
 )
 
 

@@ -92,9 +92,8 @@ TOOLS = (
     Tool(
         "breakpoint_get_call_records",
         "Get recorded calls",
-        "What was passed, returned and raised: the newest recorded calls of all runs. Calls of "
-        "functions with a breakpoint are recorded; breakpoint_add with behavior go records "
-        "without pausing.",
+        "What was passed, returned and raised. Calls of functions with a breakpoint are recorded; "
+        "breakpoint_add with behavior go records without pausing.",
         call_records,
         (
             Param("function_name", "string", "As for breakpoint_add; default: all"),
@@ -108,7 +107,7 @@ TOOLS = (
                 minimum=1,
                 refuse_as=ErrorCode.INVALID_LIMIT,
             ),
-            Param("before", "string", "next_before of the reply before, or a call_id"),
+            Param("before", "string", "next_before, or a call_id"),
         ),
         reads_only=True,
         is_list=True,

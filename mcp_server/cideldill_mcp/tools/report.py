@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
+from cideldill_mcp.autopsies import fitted
+from cideldill_mcp.autopsies import shaped
+from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.eventlog import Filter
-from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools.registry import Request
@@ -15,6 +16,9 @@ from pytest_cideldill.wire import PhaseReported
 
 AUTOPSY_CHARS = 6_000
 """Characters of an autopsy inside another reply (contract, rule 6)."""
+
+FRAMES, VARIABLES, INNER = 10, 1, 5
+"""The defaults of `exception_get_context`: frames, those with variables, exceptions behind it."""
 
 SHORT_MESSAGE = 500
 PROGRESS_S = 0.5
@@ -39,16 +43,18 @@ def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
     for pause in present:
         stop = told(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
         if pause is present[-1] and "autopsy" in pause:
-            stop["autopsy"] = autopsy(pause, max_chars)
+            stop["autopsy"] = autopsy(run, pause, max_chars)
         shown.append(stop)
     return shown
 
 
-def autopsy(pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
+def autopsy(run: Run, pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
     """The autopsy of a pause that has one, cut to its share of a reply of `max_chars`."""
     budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
-    fitted: dict[str, Any] = json.loads(fit(pause["autopsy"], budget))
-    return fitted
+    told = pause["autopsy"]
+    if "parameters" in told:
+        told = told | {"siblings": siblings(run.results, pause["nodeid"])}
+    return fitted(shaped(told, frames=FRAMES, variables=VARIABLES, inner=INNER), budget)
 
 
 def told(pause: dict[str, Any]) -> dict[str, Any]:
@@ -68,19 +74,32 @@ def hits(request: Request, run: Run | None, after: int) -> list[dict[str, Any]]:
     ]
 
 
-def failure(event: PhaseReported) -> dict[str, Any]:
-    """An item of `failures`."""
+def failures(run: Run) -> list[dict[str, Any]]:
+    """The contract's `failures`; one of each group first, which says how many share its cause."""
+    results = run.results
+    return [
+        failure(event, results.group_of(event), alike)
+        for event, alike in results.failures_by_cause()
+    ]
+
+
+def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> dict[str, Any]:
+    """An item of `failures`; `alike`: how many share the cause, told by the first of a group."""
     exception = event.exception
     if exception is None and event.longrepr:
         exception = {"type": None, "message": event.longrepr.strip().rpartition("\n")[2]}
     if exception is not None:
         exception = exception | {"message": exception["message"][:SHORT_MESSAGE]}
-    return {
+    told = {
         "nodeid": event.nodeid,
         "phase": event.phase,
         "exception": exception,
         "location": event.location,
+        "group": group,
     }
+    if event.autopsy is not None and "assertion" in event.autopsy:
+        told["assertion"] = event.autopsy["assertion"]
+    return told | {"alike": alike} if alike > 1 else told
 
 
 def verdict(run: Run) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _stopped(run: Run, pause: dict[str, Any], request: Request) -> dict[str, Any
         kept = ("call_data", "exception", "hit_count")
         body |= {key: pause[key] for key in kept if pause.get(key) is not None}
     if "autopsy" in pause:
-        body["autopsy"] = report.autopsy(pause, request.max_chars)
+        body["autopsy"] = report.autopsy(run, pause, request.max_chars)
     return body
 
 

@@ -172,7 +172,7 @@ def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
         "next": report.next_steps(run, request.runs),
     }
     if request["include_autopsy"] and "autopsy" in pause:
-        body["autopsy"] = report.autopsy(pause, request.max_chars)
+        body["autopsy"] = report.autopsy(run, pause, request.max_chars)
     return body
 
 
@@ -181,7 +181,7 @@ TOOLS = (
         "breakpoint_wait",
         "Wait for a stop",
         "Wait until a test pauses, or say at once why none will. A stop that came before is told "
-        "too, each only once.",
+        "too, once.",
         wait,
         (
             Param("timeout_ms", "integer", default=DEFAULT_MS, minimum=1, maximum=MAX_MS),

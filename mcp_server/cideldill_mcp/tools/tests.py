@@ -55,7 +55,7 @@ async def run(request: Request) -> Reply:
         "neverHit": None,
         **report.verdict(started),
         "stops": report.pauses(started, request.max_chars),
-        "failures": [report.failure(each) for each in results.failures],
+        "failures": report.failures(started),
         "hits": report.hits(request, started, 0),
         "next": report.next_steps(started, runs),
     }
@@ -225,7 +225,7 @@ TOOLS = (
     Tool(
         "test_list",
         "List tests",
-        "Node ids of the tests and collection errors, by collecting anew; works during a run too.",
+        "Node ids of the tests, and collection errors; works during a run too.",
         list_tests,
         (
             Param("pattern", "string", "Glob if it has *?[, else substring"),
@@ -259,7 +259,7 @@ TOOLS = (
             Param(
                 "tracepoints",
                 "array",
-                "Only for this run: {file, line, log_message, …} as for tracepoint_set",
+                "For this run: {file, line, log_message, …}, see tracepoint_set",
                 items="object",
             ),
             Param(

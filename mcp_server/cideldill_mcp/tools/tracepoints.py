@@ -122,19 +122,19 @@ def _of(index: int, refusal: Refusal) -> Refusal:
 
 
 COLUMN = Param("column", "integer", "1-based; picks a lambda or comprehension", minimum=1)
-CONDITION = Param("condition", "string", "Expression over the locals; only when true")
+CONDITION = Param("condition", "string", "Over the locals; only when true")
 
 TOOL = Tool(
     "tracepoint_set",
     "Set a tracepoint",
-    "Tell a message with values at every pass of a line, without pausing: for loops, threads "
-    "and whatever must not be held up. timeline_get has the hits.",
+    "Tell a message with values at every pass of a line, without pausing: for loops and threads. "
+    "timeline_get has the hits.",
     set_tracepoint,
     (
-        Param("file", "string", "Relative to the rootdir, or absolute", required=True),
+        Param("file", "string", "From the rootdir, or absolute", required=True),
         Param("line", "integer", "1-based", required=True, minimum=1),
         COLUMN,
-        Param("log_message", "string", "Text with {expressions}, as total={total} {items[0]!r}"),
+        Param("log_message", "string", "As total={total} {items[0]!r}"),
         Param("hit_count_multiple", "integer", "Only every Nth pass", default=0, minimum=0),
         Param("max_notifications", "integer", "Then stop telling", default=0, minimum=0),
         CONDITION,

@@ -1,0 +1,118 @@
+"""Autopsies as clients get them: to the extent that is asked for, within a size, with siblings.
+
+Pure functions over what the processes under test told; the most useful stays longest.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from cideldill_mcp.render import dumps
+from cideldill_mcp.render import fit
+from cideldill_mcp.results import Results
+
+FEW_FRAMES = 5
+FEW_LOCALS = 8
+SHORT_OUTPUT = 400
+"""What is left of them when an autopsy is too long."""
+
+MOST_SIBLINGS = 20
+"""Per outcome."""
+
+
+def shaped(autopsy: dict[str, Any], *, frames: int, variables: int, inner: int) -> dict[str, Any]:
+    """A recorded autopsy, with no more of it than is asked for; see `exception_get_context`."""
+    shown = []
+    for frame in autopsy["frames"][:frames]:
+        if "variables" not in frame or variables > 0:
+            shown.append(frame)
+        else:
+            shown.append({k: v for k, v in frame.items() if k not in ("variables", "arguments")})
+        variables -= "variables" in frame
+    behind = autopsy["innerExceptions"]
+    return autopsy | {
+        "frames": shown,
+        "innerExceptions": behind[:inner],
+        "innerExceptionsTruncated": autopsy["innerExceptionsTruncated"] or len(behind) > inner,
+    }
+
+
+def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
+    """An autopsy within `budget` characters; what was cut says `truncated: true`.
+
+    In this order: variables of callers, frames far out, the text of the traceback, the start of
+    what was printed, variables that the failing line does not use; what is still too long is cut as
+    any reply.
+    """
+    if len(dumps(autopsy)) <= budget:
+        return autopsy
+    less = copy.deepcopy(autopsy)
+    less["truncated"] = True
+    for cut in _CUTS:
+        cut(less)
+        if len(dumps(less)) <= budget:
+            return less
+    told: dict[str, Any] = json.loads(fit(less, budget))
+    return told
+
+
+def _callers(autopsy: dict[str, Any]) -> None:
+    for frame in list(_with_variables(autopsy))[1:]:
+        del frame["variables"], frame["arguments"]
+
+
+def _outer_frames(autopsy: dict[str, Any]) -> None:
+    most = max(FEW_FRAMES, autopsy["userFrameIndex"] + 1)
+    del autopsy["frames"][most:]
+
+
+def _trace(autopsy: dict[str, Any]) -> None:
+    autopsy["exception"].pop("stackTraceString", None)
+
+
+def _output(autopsy: dict[str, Any]) -> None:
+    for name in ("stdout", "stderr", "log"):
+        text = autopsy.get(name) or ""
+        if len(text) > SHORT_OUTPUT:
+            autopsy[name] = (
+                f"[{len(text) - SHORT_OUTPUT} earlier characters]…{text[-SHORT_OUTPUT:]}"
+            )
+
+
+def _locals(autopsy: dict[str, Any]) -> None:
+    for frame in _with_variables(autopsy):
+        held = frame["variables"]["locals"]
+        if len(held) > FEW_LOCALS:
+            frame["variables"] = {"locals": held[:FEW_LOCALS], "left_out": len(held) - FEW_LOCALS}
+
+
+_CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
+    _callers,
+    _outer_frames,
+    _trace,
+    _output,
+    _locals,
+)
+
+
+def _with_variables(autopsy: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (frame for frame in autopsy["frames"] if "variables" in frame)
+
+
+def siblings(results: Results, nodeid: str) -> dict[str, list[str]]:
+    """The other parameters of the same test, by outcome, as far as they have run.
+
+    `{"passed": […], "failed": […]}`: names without their file; empty for a test without parameters.
+    """
+    told: dict[str, list[str]] = {"passed": [], "failed": []}
+    function, bracket, _ = nodeid.partition("[")
+    if bracket:
+        for test in results.tests.values():
+            outcome = "failed" if test.outcome == "error" else test.outcome
+            if test.nodeid.startswith(function + "[") and outcome in told:
+                told[outcome].append(test.nodeid.rpartition("/")[2].partition("::")[2])
+    return {outcome: names[:MOST_SIBLINGS] for outcome, names in told.items()}

@@ -1,0 +1,182 @@
+"""What pytest and unittest know of an assertion that failed: its operands and their expressions.
+
+Comparisons are noted as they fail, as shown values: no object is kept. The rest is read from the
+frame at the failure. Private parts of pytest are used with a fallback: without them less is told.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from _thread import get_ident
+from collections.abc import Mapping
+from types import CodeType
+from types import FrameType
+from typing import Any
+from typing import Final
+
+import pytest
+from _pytest.assertion import rewrite
+
+from pytest_cideldill.capture.autopsy import Place
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.operands import MAX_EXPLANATION
+from pytest_cideldill.capture.operands import TRUTH
+from pytest_cideldill.capture.operands import Compared
+from pytest_cideldill.capture.operands import assertion_of
+from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.run.guest import guest
+
+_TOOLS: Final = frozenset({"_pytest", "pluggy", "pytest", "pytest_cideldill"})
+_INNER: Final = "@py_assert"
+_VISITS: Final = ("BoolOp", "UnaryOp", "BinOp", "Call", "Attribute", "Compare")
+
+_OF_UNITTEST: Final[Mapping[str, str]] = {
+    "Equal": "==",
+    "ListEqual": "==",
+    "TupleEqual": "==",
+    "SetEqual": "==",
+    "DictEqual": "==",
+    "SequenceEqual": "==",
+    "MultiLineEqual": "==",
+    "NotEqual": "!=",
+    "Less": "<",
+    "LessEqual": "<=",
+    "Greater": ">",
+    "GreaterEqual": ">=",
+    "Is": "is",
+    "IsNot": "is not",
+    "In": "in",
+    "NotIn": "not in",
+    "True": TRUTH,
+    "False": "is false",
+    "IsNone": "is None",
+    "IsNotNone": "is not None",
+}
+"""Methods of `TestCase`, without `assert`; others are told by their own name."""
+
+
+class Assertions:
+    """See the module; a plugin of pytest.
+
+    Args:
+        lens: Shows values.
+    """
+
+    def __init__(self, lens: Lens) -> None:
+        self._lens = lens
+        # Thread → where its latest comparison failed, and what it compared.
+        self._latest: dict[int, tuple[CodeType, int, Compared]] = {}
+
+    @guest
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
+        """A comparison failed; pytest asks for an explanation, and gets none from us."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and _is_of_tools(frame):
+            frame = frame.f_back
+        if frame is not None:
+            shown = Compared(op, self._lens.show(left), self._lens.show(right))
+            self._latest[get_ident()] = (frame.f_code, frame.f_lineno, shown)
+
+    def forget(self) -> None:
+        """A test begins."""
+        self._latest.clear()
+
+    def failed(
+        self, excinfo: pytest.ExceptionInfo[BaseException], places: list[Place], told: str
+    ) -> dict[str, Any] | None:
+        """`assertion` of the autopsy; None when no assertion of the user failed.
+
+        Args:
+            excinfo: The failure.
+            places: Of its traceback, innermost first.
+            told: pytest's text of it.
+        """
+        if not isinstance(excinfo.value, AssertionError) or not places:
+            return None
+        method = next((each for each in _frames(excinfo) if _is_method(each)), None)
+        if method is not None:
+            return self._of_unittest(method, told)
+        frame, line = places[0]
+        statement = statement_at(frame.f_code.co_filename, line)
+        if not isinstance(statement, ast.Assert):
+            return None
+        code, at, compared = self._latest.get(get_ident(), (None, 0, None))
+        is_it = code is frame.f_code and statement.lineno <= at <= (statement.end_lineno or at)
+        values = _values(statement, frame)
+        found = compared if is_it else None
+        return assertion_of(statement, frame, found, values, told, self._lens)
+
+    def _of_unittest(self, frame: FrameType, told: str) -> dict[str, Any]:
+        """The arguments of a method `assert…`, the first two of which are compared."""
+        code, values = frame.f_code, frame.f_locals
+        names = [name for name in code.co_varnames[1 : code.co_argcount] if name != "msg"][:2]
+        shown = [self._lens.show(values[name]) for name in names if name in values]
+        name = code.co_name.removeprefix("assert")
+        op = _OF_UNITTEST.get(name, code.co_name)
+        is_pair = op in ("==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in")
+        return {
+            "left": shown[0] if shown else None,
+            "op": op,
+            "right": shown[1] if len(shown) > 1 and (is_pair or op == code.co_name) else None,
+            "explanation": self._lens.text(told, MAX_EXPLANATION),
+        }
+
+
+def _is_of_tools(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.partition(".")[0] in _TOOLS
+
+
+def _frames(excinfo: pytest.ExceptionInfo[BaseException]) -> list[FrameType]:
+    return [entry.frame.raw for entry in excinfo.traceback]
+
+
+def _is_method(frame: FrameType) -> bool:
+    """Whether a frame is that of an assertion of `unittest`."""
+    return "__unittest" in frame.f_globals and frame.f_code.co_name.startswith("assert")
+
+
+def _values(statement: ast.Assert, frame: FrameType) -> dict[str, Any]:
+    """What the parts of a rewritten assertion were, by their text; it keeps them when it fails."""
+    held = frame.f_locals
+    kept = {name: held[name] for name in list(held) if name.startswith(_INNER)}
+    names = _names(statement) if kept else {}
+    return {text: kept[name] for name, text in names.items() if name in kept}
+
+
+def _names(statement: ast.Assert) -> dict[str, str]:
+    """The variables of a rewritten assertion → the expressions that they hold."""
+    try:
+        writer = _naming()("", None, b"")
+        writer.run(ast.Module([statement], []))
+    except Exception:  # noqa: BLE001 - a private class; another pytest may have another one
+        return {}
+    names: dict[str, str] = writer.names
+    return names
+
+
+@functools.cache
+def _naming() -> Any:
+    """pytest's rewriter, noting which variable holds which expression."""
+
+    def begin(self: Any, *args: Any) -> None:
+        rewrite.AssertionRewriter.__init__(self, *args)
+        self.names = {}
+
+    members: dict[str, Any] = {"__init__": begin}
+    for kind in _VISITS:
+        members[f"visit_{kind}"] = _noting(f"visit_{kind}")
+    return type("_Naming", (rewrite.AssertionRewriter,), members)
+
+
+def _noting(visit: str) -> Any:
+    def visiting(self: Any, node: ast.expr) -> Any:
+        text = ast.unparse(node)
+        result = getattr(rewrite.AssertionRewriter, visit)(self, node)
+        if isinstance(result[0], ast.Name) and result[0].id.startswith(_INNER):
+            self.names.setdefault(result[0].id, text)
+        return result
+
+    return visiting

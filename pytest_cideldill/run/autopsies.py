@@ -1,0 +1,108 @@
+"""The autopsy of each failed phase, made with its report: its fixtures are alive, its output read.
+
+Runs on pytest's main thread. It goes with the report, so that a failure can be explained when the
+test is over; a pause at the failure tells the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import Final
+
+import pytest
+
+from pytest_cideldill.capture.autopsy import MAX_OUTPUT
+from pytest_cideldill.capture.autopsy import RECORDED
+from pytest_cideldill.capture.autopsy import autopsy
+from pytest_cideldill.capture.autopsy import describe_exception
+from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.frames import notice_secrets_behind
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.run.assertions import Assertions
+from pytest_cideldill.run.output import output_so_far
+from pytest_cideldill.run.traceback import crash_message
+from pytest_cideldill.run.traceback import visible_places
+
+_MADE_BY_PYTEST: Final = ("_unittest_", "_xunit_")
+"""How fixtures are called that run the `setUp` of classes and modules."""
+
+
+class Autopsies:
+    """See the module.
+
+    Args:
+        lens: Shows values.
+        assertions: Knows what failed assertions compared.
+    """
+
+    def __init__(self, lens: Lens, assertions: Assertions) -> None:
+        self._lens = lens
+        self._assertions = assertions
+        # The latest, and whose it is: `id` of a `CallInfo` that is alive until it is paused.
+        self._latest: tuple[int, dict[str, Any]] = (0, {})
+
+    def of_report(
+        self, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
+    ) -> dict[str, Any]:
+        """The autopsy of a failed phase: what `exception_get_context` tells (contract, 5)."""
+        assert call.excinfo is not None
+        if self._latest[0] != id(call):
+            notice_secrets_behind(call.excinfo.value, self._lens)
+            told = describe_exception(call.excinfo.value, crash_message(report), self._lens)
+            output = (report.capstdout, report.capstderr, report.caplog)
+            self._latest = (id(call), self._made(item, call.excinfo, told, output))
+        return self._latest[1]
+
+    def of_running(
+        self, item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> dict[str, Any]:
+        """The same of a test that is not over yet: no report was made."""
+        notice_secrets_behind(excinfo.value, self._lens)
+        output = output_so_far(item.config)
+        return self._made(item, excinfo, raised(excinfo.value, self._lens), output)
+
+    def _made(
+        self,
+        item: pytest.Item,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        exception: dict[str, str],
+        output: tuple[str, str, str],
+    ) -> dict[str, Any]:
+        lens = self._lens
+        places = visible_places(excinfo, lens.project)
+        assertion = self._assertions.failed(excinfo, places, exception["message"])
+        if assertion is not None:  # it has the rest
+            exception = exception | {"message": exception["message"].partition("\n")[0]}
+        made = autopsy(excinfo.value, exception, places, lens, RECORDED, assertion=assertion)
+        made |= _surroundings(item, lens)
+        for name, text in zip(("stdout", "stderr", "log"), output, strict=True):
+            made[name] = lens.end_of(text, MAX_OUTPUT)
+        return made
+
+    def forget(self) -> None:
+        """A test begins."""
+        self._latest = (0, {})
+        self._assertions.forget()
+
+
+def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
+    """What the test was given: its parameters and the fixtures that are alive."""
+    callspec = getattr(item, "callspec", None)
+    definitions = getattr(getattr(item, "_request", None), "_fixture_defs", {})
+    parameters = getattr(callspec, "params", {})
+    fixtures = [
+        {"name": name, "scope": str(definition.scope), "value": lens.show(cached[0], name)}
+        for name, definition in definitions.items()
+        if (cached := definition.cached_result) is not None and cached[2] is None
+        if not name.startswith(_MADE_BY_PYTEST) and not _is_parameter(definition)
+    ]
+    return {
+        "parameters": {name: lens.show(value, name) for name, value in parameters.items()},
+        "fixtures": fixtures,
+    }
+
+
+def _is_parameter(definition: Any) -> bool:
+    """Whether pytest made a fixture of a parameter, which is told as such."""
+    made_by = getattr(definition.func, "__name__", "")
+    return str(made_by) == "get_direct_param_fixture_func"

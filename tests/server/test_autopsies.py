@@ -1,0 +1,79 @@
+"""Autopsies as clients get them: their extent, and what is cut first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cideldill_mcp.autopsies import FEW_FRAMES
+from cideldill_mcp.autopsies import FEW_LOCALS
+from cideldill_mcp.autopsies import fitted
+from cideldill_mcp.autopsies import shaped
+from cideldill_mcp.render import dumps
+
+
+def frame(index: int, *, variables: int | None = None) -> dict[str, Any]:
+    told: dict[str, Any] = {"index": index, "function": f"f{index}", "source": "s" * 50}
+    if variables is not None:
+        told["arguments"] = []
+        told["variables"] = {"locals": [{"name": f"v{n}", "value": "x"} for n in range(variables)]}
+    return told
+
+
+def autopsy(frames: int = 10, variables: int = 20) -> dict[str, Any]:
+    return {
+        "exception": {"type": "KeyError", "message": "m", "stackTraceString": "t" * 300},
+        "frames": [frame(n, variables=variables if n < 3 else None) for n in range(frames)],
+        "userFrameIndex": 0,
+        "innerExceptions": [{"type": "A"}, {"type": "B"}],
+        "innerExceptionsTruncated": False,
+        "stdout": "o" * 1_000,
+        "fixtures": [],
+    }
+
+
+def with_variables(told: dict[str, Any]) -> list[int]:
+    return [each["index"] for each in told["frames"] if "variables" in each]
+
+
+def test_as_much_is_told_as_is_asked_for_and_recorded() -> None:
+    """`max_frames`, `include_variables_for_frames`, `max_inner_exceptions`."""
+    told = shaped(autopsy(), frames=4, variables=2, inner=1)
+    assert len(told["frames"]) == 4
+    assert with_variables(told) == [0, 1]
+    assert (told["innerExceptions"], told["innerExceptionsTruncated"]) == ([{"type": "A"}], True)
+    whole = shaped(autopsy(), frames=99, variables=10, inner=5)
+    assert whole == autopsy()
+
+
+def test_what_fits_is_left_alone() -> None:
+    whole = autopsy()
+    assert fitted(whole, len(dumps(whole))) is whole
+
+
+def test_the_most_useful_stays_longest() -> None:
+    """Variables of callers go first, then outer frames, the trace, old output, other variables."""
+    whole, seen = autopsy(), []
+    for budget in range(len(dumps(whole)), 900, -50):
+        told = fitted(whole, budget)
+        assert len(dumps(told)) <= budget
+        gone = [
+            with_variables(told) == [0],
+            len(told["frames"]) == FEW_FRAMES,
+            "stackTraceString" not in told["exception"],
+            len(told["stdout"]) < 1_000,
+            told["frames"][0]["variables"].get("left_out") == 20 - FEW_LOCALS,
+        ]
+        assert gone == sorted(gone, reverse=True), budget
+        assert told.get("truncated", False) == any(gone)
+        seen.append(sum(gone))
+    assert set(seen) == {0, 1, 2, 3, 4, 5}
+    assert whole == autopsy()
+
+
+@pytest.mark.parametrize("budget", [300, 500])
+def test_the_exception_is_there_however_little_fits(budget: int) -> None:
+    told = fitted(autopsy(), budget)
+    assert len(dumps(told)) <= budget
+    assert told["exception"]["type"] == "KeyError"

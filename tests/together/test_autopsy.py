@@ -1,0 +1,284 @@
+"""What a failed test is explained by: `exception_get_context`, paused and afterwards.
+
+The expectations come from the contract, section 5, and from issue 6 (5 of 8), deliverables 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.together.driver import ToolError
+from tests.together.driver import only_stop
+from tests.together.workbench import Bench
+from tests.together.workbench import workbench
+
+SHOP = """
+    class Cart:
+        def __init__(self, *prices):
+            self.prices = list(prices)
+
+        def total(self, rate=1):
+            return sum(self.prices) * rate
+
+    def check(left, right):
+        bound = 3
+        assert left == right, "not the same"
+
+    def load(name):
+        try:
+            return {}[name]
+        except KeyError as error:
+            failed = ValueError(f"no price of {name}")
+            failed.add_note("prices are loaded at night")
+            raise failed from error
+"""
+
+TESTS = """
+    import unittest
+    import pytest
+    from shop import Cart, check, load
+
+    @pytest.fixture(scope="module")
+    def rate(): return 2
+
+    @pytest.fixture
+    def cart(rate): return Cart(3, 4)
+
+    @pytest.fixture
+    def broken(cart): raise LookupError("no stock")
+
+    @pytest.fixture
+    def leaving():
+        yield 1
+        assert [1] == [2]
+
+    @pytest.mark.parametrize("want", [7, 8, 9])
+    def test_compared(cart, want):
+        unused = 1
+        print("counting")
+        assert cart.total() == want
+
+    def test_chain(): assert 1 < 5 < 4
+    def test_member(): assert "x" in ["a", "b"]
+    def test_near(): assert 1.5 == pytest.approx(2.5)
+    def test_truth(cart): assert not cart.total(2)
+    def test_inside(cart): assert cart and cart.total() == 0
+    def test_lines(cart):
+        assert cart.total(
+            2
+        ) == 5
+    def test_call(cart): assert isinstance(cart, int)
+    def test_helper(): check([1], [2])
+    def test_said(): assert 1 == 2, "said"
+    def test_secret():
+        password = "hunter2-hunter2"
+        assert password == "other"
+    def test_cause(): load("desk")
+    def test_group():
+        raise ExceptionGroup("both", [KeyError("a"), OSError("b")])
+    def test_setup(broken): pass
+    def test_teardown(leaving): pass
+    def test_fine(): pass
+
+    class TestOld(unittest.TestCase):
+        def test_equal(self): self.assertEqual([1], [2])
+        def test_in(self): self.assertIn(3, [1, 2])
+        def test_true(self): self.assertTrue([])
+        def test_kind(self): self.assertIsInstance(3, str)
+"""
+
+
+@pytest.fixture(scope="module")
+def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A bench whose run of all these tests is over; nothing paused."""
+    with workbench(tmp_path_factory.mktemp("project")) as bench:
+        bench.write(shop=SHOP, test_shop=TESTS)
+        reply = bench.agent.call("test_run", pause_on="never")
+        assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 3)
+        yield bench
+
+
+def explained(bench: Bench, test: str, **options: Any) -> dict[str, Any]:
+    return bench.agent.call("exception_get_context", nodeid=f"test_shop.py::{test}", **options)
+
+
+def operands(told: dict[str, Any]) -> tuple[Any, ...]:
+    assertion = told["assertion"]
+    return tuple(assertion[name] for name in ("left", "op", "right"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "compared", "expressions"),
+    [
+        ("test_compared[8]", ("7", "==", "8"), ("cart.total()", "want")),
+        ("test_chain", ("5", "<", "4"), (None, None)),
+        ("test_member", ("'x'", "in", "['a', 'b']"), ("'x'", "['a', 'b']")),
+        ("test_truth", ("False", "is true", None), ("not cart.total(2)", None)),
+        ("test_inside", ("7", "==", "0"), (None, None)),
+        ("test_lines", ("14", "==", "5"), ("cart.total(2)", "5")),
+        ("test_call", ("False", "is true", None), ("isinstance(cart, int)", None)),
+        ("test_helper", ("[1]", "==", "[2]"), ("left", "right")),
+        ("test_said", ("1", "==", "2"), ("1", "2")),
+        ("test_teardown", ("[1]", "==", "[2]"), ("[1]", "[2]")),
+        ("TestOld::test_equal", ("[1]", "==", "[2]"), (None, None)),
+        ("TestOld::test_in", ("3", "in", "[1, 2]"), (None, None)),
+        ("TestOld::test_true", ("[]", "is true", None), (None, None)),
+        ("TestOld::test_kind", ("3", "assertIsInstance", "<class 'str'>"), (None, None)),
+    ],
+)
+def test_the_operands_of_an_assertion_are_data(
+    over: Bench, test: str, compared: tuple[Any, ...], expressions: tuple[Any, Any]
+) -> None:
+    """`assertion`: left, op, right, and how pytest explains it."""
+    told = explained(over, test)
+    assert operands(told) == compared
+    sides = told["assertion"].get("leftExpression"), told["assertion"].get("rightExpression")
+    assert sides == expressions
+    assert told["assertion"]["explanation"]
+    assert "\n" not in told["exception"]["message"]
+
+
+@pytest.mark.full
+def test_parts_of_an_assertion_have_values(over: Bench) -> None:
+    """Beyond the operands; what is called is not one."""
+    assert explained(over, "test_truth")["assertion"]["values"] == {"cart.total(2)": "14"}
+    near = operands(explained(over, "test_near"))
+    assert near[:2] == ("1.5", "==")
+    assert "2.5" in near[2]
+
+
+@pytest.mark.full
+def test_a_secret_that_was_compared_is_hidden(over: Bench) -> None:
+    """Contract, section 8: everything that leaves the process is redacted."""
+    assert "hunter2" not in str(explained(over, "test_secret"))
+
+
+def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
+    """Deliverable 3: with all that a pause would have told."""
+    told = explained(over, "test_compared[8]")
+    assert (told["run_id"], told["phase"], told["pause_id"]) == ("r1", "call", None)
+    assert told["parameters"] == {"want": "8"}
+    assert {each["name"]: each["scope"] for each in told["fixtures"]} == {
+        "rate": "module",
+        "cart": "function",
+    }
+    assert told["siblings"] == {
+        "passed": ["test_compared[7]"],
+        "failed": ["test_compared[8]", "test_compared[9]"],
+    }
+    assert told["stdout"] == "counting\n"
+    (frame,) = told["frames"]
+    assert frame["source"] == "assert cart.total() == want"
+    assert [each["name"] for each in frame["arguments"]] == ["cart", "want"]
+    assert frame["variables"]["locals"][0]["name"] == "unused"
+    assert told["userFrameIndex"] == 0
+
+    told = explained(over, "test_cause")
+    assert told["innerExceptions"] == [
+        {"type": "KeyError", "message": "desk", "depth": 1, "relation": "cause"}
+    ]
+    assert told["notes"] == ["prices are loaded at night"]
+    assert [frame["function"] for frame in told["frames"]] == ["load", "test_cause"]
+    # What the failing line uses comes first.
+    assert [each["name"] for each in told["frames"][0]["variables"]["locals"]] == ["failed"]
+    assert told["exception"]["stackTraceString"].splitlines() == [
+        "test_shop.py:41 in test_cause",
+        "shop.py:19 in load",
+    ]
+
+    told = explained(over, "test_group")
+    assert {each["relation"] for each in told["innerExceptions"]} == {"member"}
+    told = explained(over, "test_setup")
+    assert (told["phase"], told["exception"]["type"]) == ("setup", "LookupError")
+    assert [each["name"] for each in told["fixtures"]] == ["rate", "cart"]
+
+
+@pytest.mark.full
+def test_as_much_is_told_as_is_asked_for(over: Bench) -> None:
+    """`max_frames`, `include_variables_for_frames`, `max_inner_exceptions`."""
+    told = explained(over, "test_cause", include_variables_for_frames=2)
+    assert ["variables" in frame for frame in told["frames"]] == [True, True]
+    told = explained(
+        over, "test_group", max_frames=1, include_variables_for_frames=0, max_inner_exceptions=1
+    )
+    assert len(told["frames"]) == 1
+    assert "variables" not in told["frames"][0]
+    assert len(told["innerExceptions"]) == 1
+    assert told["innerExceptionsTruncated"] is True
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "error"),
+    [("test_fine", "no_exception"), ("test_unknown", "test_not_found")],
+)
+def test_what_has_no_exception_is_refused(over: Bench, test: str, error: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        explained(over, test)
+    assert refused.value.body["error"] == error
+
+
+@pytest.mark.full
+def test_without_a_pause_a_failed_test_is_named(over: Bench) -> None:
+    with pytest.raises(ToolError) as refused:
+        over.agent.call("exception_get_context")
+    assert refused.value.body["error"] == "no_exception"
+    assert "test_shop.py::test_chain" in str(refused.value)
+
+
+@pytest.mark.full
+def test_at_a_pause_it_is_told_as_it_is_now(bench: Bench) -> None:
+    """Also what was assigned meanwhile; the newest exception by default."""
+    bench.write(shop=SHOP)
+    bench.agent.call("breakpoint_set_exception", exception_type="KeyError")
+    bench.agent.call("breakpoint_set", file="shop.py", line=7)
+    text = "import shop\ndef test_it():\n    n = 1\n    shop.Cart(1).total()\n    shop.load('x')\n"
+    stop = only_stop(bench.test(text))
+    with pytest.raises(ToolError) as refused:
+        bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+    assert refused.value.body["error"] == "no_exception"
+
+    stop = only_stop(bench.go_on(stop))
+    told = bench.agent.call("exception_get_context", include_variables_for_frames=2)
+    assert (told["pause_id"], told["exception"]["isFirstChance"]) == (stop["pause_id"], True)
+    assert told["threadId"] == stop["thread"]["id"]
+
+    stop = only_stop(bench.go_on(stop))
+    assert stop["reason"] == "test_failure"
+    bench.eval(stop, "name = 'changed'")
+    told = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+    assert told["exception"]["type"] == "ValueError"
+    assert told["frames"][0]["arguments"] == [{"name": "name", "type": "str", "value": "'changed'"}]
+    assert stop["autopsy"]["frames"][0]["arguments"][0]["value"] == "'x'"
+
+
+@pytest.mark.full
+def test_failures_with_one_cause_are_one_group(bench: Bench) -> None:
+    """Deliverable 4: 38 failures of one broken fixture read as one."""
+    bench.write(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def stock(request): raise OSError(f"no stock for {request.node.name}")
+
+        @pytest.mark.parametrize("n", range(38))
+        def test_stock(stock, n): pass
+
+        def test_other(): assert 0
+
+        def test_last(): raise OSError("no stock for anyone")
+        """
+    )
+    reply = bench.run(pause_on="never", max_chars=3_000)
+    first, other, last = reply["failures"][:3]
+    assert (first["nodeid"], first["alike"]) == ("test_it.py::test_stock[0]", 38)
+    assert (other["nodeid"], last["nodeid"]) == ("test_it.py::test_other", "test_it.py::test_last")
+    assert len({each["group"] for each in (first, other, last)}) == 3
+    assert "alike" not in other
+    groups = [each["group"] for each in bench.results(outcome="error", max_chars=200_000).values()]
+    assert groups == [first["group"]] * 38
