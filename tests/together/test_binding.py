@@ -33,6 +33,7 @@ CALLS = """
 """
 
 
+@pytest.mark.full
 def test_functions_of_every_kind_pause_although_imported_by_name_before(shapes: Bench) -> None:
     """Contract, section 2: references taken before are intercepted too; `functions`."""
     for name in ("area", "outer", "Box.volume", "Box.unit", "Box.of", "Box.face"):

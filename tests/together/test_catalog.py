@@ -154,6 +154,7 @@ CALLS = """
 """
 
 
+@pytest.mark.full
 def test_names_without_a_run_mean_what_they_mean_in_one(shapes: Bench) -> None:
     """Contract, section 2: answered from the sources; then a process tells, and says the same."""
     shapes.write(test_it=CALLS)

@@ -148,6 +148,7 @@ def test_a_run_is_started_like_a_plain_one(
     assert plain["plugin"] == ("early" in arguments)
 
 
+@pytest.mark.full
 def test_stdout_carries_json_rpc_only_and_nothing_is_loaded_before_it_is_asked_for(
     make_project: MakeProject,
 ) -> None:

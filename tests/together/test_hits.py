@@ -47,6 +47,7 @@ def server(make_project: MakeProject) -> Iterator[FrontEnd]:
         yield end
 
 
+@pytest.mark.full
 def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: FrontEnd) -> None:
     """016: ten passes of a loop, ten notifications; only what was hit is told."""
     id = tracepoint(server, 5, "{number}: {total + number}")["id"]

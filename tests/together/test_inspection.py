@@ -113,6 +113,7 @@ def test_the_objects_of_workers_are_in_one_file_after_the_run(make_project: Make
         server.leave()
 
 
+@pytest.mark.full
 def test_a_value_of_the_repl_has_a_cid_and_can_be_passed_on(cart: Bench) -> None:
     """`result_cid`, and `$cid` in modified arguments."""
     cart.breakpoint("cart.total")

@@ -89,6 +89,7 @@ def assert_undisturbed(server: FrontEnd) -> None:
     assert seen["output"] == "42"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "token", [b"x" * 32, b"\0" * 32, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"]
 )

@@ -123,6 +123,7 @@ def test_the_reasons_of_lines(shop: Bench) -> None:
     assert reasons(shop, reply) == expected
 
 
+@pytest.mark.full
 def test_the_reasons_of_functions_and_exceptions(shop: Bench) -> None:
     """Names that lead nowhere, functions that nobody calls, classes that nobody raises."""
     nothing = "nothing of this name was loaded"
@@ -167,6 +168,7 @@ def test_the_reasons_of_functions_and_exceptions(shop: Bench) -> None:
     assert reasons(shop, shop.go_on(stop)) == expected
 
 
+@pytest.mark.full
 def test_a_run_that_goes_on_tells_nothing_and_a_late_breakpoint_what_it_saw(shop: Bench) -> None:
     """What ran before it was set does not count, and the reason says so."""
     part, loop = "watched for a part of the run", line(SHOP, "# add") - 1

@@ -168,6 +168,7 @@ def messages(bench: Bench, file: str, line: int) -> list[str]:
     return [message for _, message in passes(bench).get((file, line), [])]
 
 
+@pytest.mark.full
 def test_lines_of_every_kind_of_code_are_passed(bench: Bench, tmp_path: Path) -> None:
     """Modules, class bodies, generators, coroutines, decorated and nested code, other folders."""
     kinds = KINDS.replace("{rows}", ROWS)

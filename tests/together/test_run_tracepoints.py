@@ -40,6 +40,7 @@ def known(bench: Bench) -> list[str]:
     return [each["id"] for each in bench.agent.call("breakpoint_list")["breakpoints"]]
 
 
+@pytest.mark.full
 def test_tracepoints_of_a_run_are_told_by_its_reply_and_gone_with_it(till: Bench) -> None:
     """Ids of the common counter, listed while the run lives, hits in its reply; not later."""
     kept = till.agent.call("tracepoint_set", file="till.py", line=6, log_message="end {amount}")

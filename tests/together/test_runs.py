@@ -156,6 +156,7 @@ def test_failures_name_the_exception_and_where_it_was_raised(bench: Bench) -> No
     assert second["location"] == {"file": "test_it.py", "line": 5}
 
 
+@pytest.mark.full
 def test_each_run_sees_the_edits_made_before_it(bench: Bench) -> None:
     """Contract, section 5: each run is a fresh test process."""
     bench.write(helper="answer = 1")
