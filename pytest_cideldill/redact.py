@@ -204,7 +204,7 @@ class Redactor:
             return False
         if self._hint(text) or self._patterns or has_long_word(text):
             return True
-        if any(spelling in text for spelling in tuple(self._seen)):
+        if self._seen and any(spelling in text for spelling in tuple(self._seen)):
             return True
         return self._named.may_be_in(text)
 

@@ -89,28 +89,31 @@ class Surroundings:
     add: Callable[[tuple[Any, ...]], None]
     stop: Callable[[Probe, FrameType, int, str], None]
 
-    def told(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        """An event of type `hit` from a row of `Watcher`; on the I/O thread."""
-        _, ts, probe, nodeid, thread, number, text = row
-        return {
-            "type": "hit",
-            "ts": ts,
-            "nodeid": nodeid,
-            "thread": thread,
-            "breakpoint_id": probe.asked.id,
-            "location": {
-                "file": self.lens.project.relative(probe.asked.file),
-                "line": probe.asked.line,
-                "function": probe.asked.key.qualname,
-            },
-            "hit_count": number,
-            # Longer ones were redacted when they were cut.
-            "message": self.lens.text(text),
+    def telling(self, asked: LineBreakpoint) -> Callable[[tuple[Any, ...]], dict[str, Any]]:
+        """What makes events of type `hit` from the rows of a watcher, on the I/O thread."""
+        id, text_of = asked.id, self.lens.text
+        # One for all events: nobody changes it.
+        location = {
+            "file": self.lens.project.relative(asked.file),
+            "line": asked.line,
+            "function": asked.key.qualname,
         }
 
-    def told_failure(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        """The same of a condition that raised; it counts for no limit."""
-        return {**self.told(row), "condition_error": True}
+        def told(row: tuple[Any, ...]) -> dict[str, Any]:
+            _, ts, nodeid, thread, number, text = row
+            return {
+                "type": "hit",
+                "ts": ts,
+                "nodeid": nodeid,
+                "thread": thread,
+                "breakpoint_id": id,
+                "location": location,
+                "hit_count": number,
+                # Longer ones were redacted when they were cut.
+                "message": text_of(text),
+            }
+
+        return told
 
 
 class Probe:
@@ -251,8 +254,13 @@ def _telling(
     probe: Probe, judge: Judge | None, message: Message, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
-    told, add, position = surroundings.told, surroundings.add, surroundings.position
+    told, add, position = surroundings.telling(probe.asked), surroundings.add, surroundings.position
     cut, now, render = surroundings.lens.text, clock.wall, message.text
+
+    def failed(row: tuple[Any, ...]) -> dict[str, Any]:
+        """The same of a condition that raised; it counts for no limit."""
+        return {**told(row), "condition_error": True}
+
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
     first, multiple = probe.asked.hit_count, probe.asked.multiple or 1
     chooses = first > 1 or multiple > 1
@@ -265,8 +273,7 @@ def _telling(
             if verdict is not True:
                 if type(verdict) is Failure and _is_first(probe, verdict):
                     text = cut(f"<condition error: {verdict.text}>", MAX_TEXT)
-                    failed = surroundings.told_failure
-                    add((failed, now(), probe, position.nodeid, get_ident(), number, text))
+                    add((failed, now(), position.nodeid, get_ident(), number, text))
                 return
         if chooses and (number < first or number % multiple):
             if judge is not None:
@@ -277,7 +284,7 @@ def _telling(
         text = render(frame)
         if len(text) > MAX_TEXT:
             text = cut(text, MAX_TEXT)
-        add((told, now(), probe, position.nodeid, get_ident(), number, text))
+        add((told, now(), position.nodeid, get_ident(), number, text))
 
     return passed
 
