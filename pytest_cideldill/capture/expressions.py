@@ -33,6 +33,9 @@ Failed = Callable[[], object]
 """Called where an exception is being handled: gives the value that stands for the expression that
 raised it, or raises it again."""
 
+_Application = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function, and what it is called with."""
+
 _OWN: Final = "."
 """How names of ours begin in generated code; no name that a program can write does."""
 
@@ -51,6 +54,17 @@ _UNSHARED: Final = 3
 _COPY_STAYS: Final = (3, 12) <= sys.version_info < (3, 13)
 
 _HARMLESS: Final = (ast.Name, ast.Constant, ast.Tuple, ast.Load, ast.Expression)
+"""What runs no user code."""
+
+_PLAIN: Final = (
+    *_HARMLESS,
+    *(ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.USub),
+)
+"""What is harmless with values of `_PLAIN_TYPES`, and over at once."""
+
+_PLAIN_TYPES: Final = frozenset(map(id, (int, float, bool, str, bytes, type(None))))
+"""By id: a metaclass may define how its classes are hashed."""
+
 _VIEWS: Final = frozenset({"locals", "vars", "dir"})
 """Builtins that would show the generated function and mean the frame."""
 
@@ -126,9 +140,8 @@ class Expressions:
         self._ending = ending
         self._failed = failed
         is_simple = self._is_function and not self._assigned and not self._views
-        is_harmless = is_simple and all(map(_is_harmless, trees))
-        # The first one that may be slow begins with the evaluation.
-        self._timed = [index for index, tree in enumerate(trees) if not _is_harmless(tree)][1:]
+        slow = [n for n, tree in enumerate(trees) if not _consists_of(_HARMLESS, tree)]
+        self._timed = slow[1:]  # the first one begins with the evaluation
         timers = {"threads": overtime.threads, "ident": get_ident, "overtime": overtime}
         self._helpers = {"failed": failed, **helpers, **(timers if self._timed else {})}
         self._variants: dict[frozenset[str], CodeType] = {}
@@ -136,15 +149,31 @@ class Expressions:
             self._variant(frozenset(self._locals if self._is_function else ()))
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise ValueError(f"the expressions can't be compiled: {error}") from error
-        value = self._quick_value() if is_simple else self._thorough_value
         self.value: Callable[[FrameType], Any]
-        self.value = value if is_harmless else overtime.limited(value, late)
+        if not is_simple:
+            self.value = overtime.limited(self._thorough_value, late)
+        elif not slow:
+            self.value = self._quick_value(self._thorough_value)
+        elif len(trees) == 1 and used <= known and _consists_of(_PLAIN, trees[0]):
+            thorough = overtime.limited(self._thorough_value, late)
+            self.value = self._quick_value(thorough, overtime.limited(_applied, late))
+        else:
+            self.value = overtime.limited(self._quick_value(self._thorough_value), late)
 
-    def _quick_value(self) -> Callable[[FrameType], Any]:
+    def _quick_value(
+        self,
+        thorough: Callable[[FrameType], Any],
+        limited: Callable[[_Application], Any] | None = None,
+    ) -> Callable[[FrameType], Any]:
+        """See `Expressions`.
+
+        Args:
+            thorough: For frames where a name has no value.
+            limited: Takes over where user code may run: where a value is not plain. None: nowhere.
+        """
         names = self._locals
         everything = frozenset(names)
-        bind, pick, thorough = self._bound, _picker(names), self._thorough_value
-        forget = self._forget
+        bind, pick, forget = self._bound, _picker(names), self._forget
         # In one tuple: threads may run one code object with different globals.
         bound: tuple[dict[str, Any] | None, Callable[..., Any]] = (None, thorough)
 
@@ -163,6 +192,10 @@ class Expressions:
                 return thorough(frame)
             if _COPY_STAYS and getrefcount(held) == _UNSHARED:
                 forget(held)
+            if limited is not None:
+                for each in picked:
+                    if id(type(each)) not in _PLAIN_TYPES:
+                        return limited((function, picked))
             return function(*picked)
 
         return value
@@ -276,6 +309,11 @@ def _class_around(code: CodeType) -> str:
     return path[-1].lstrip("_") if path else ""
 
 
+def _applied(application: _Application) -> Any:
+    function, values = application
+    return function(*values)
+
+
 def _picker(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """`{name: value} -> (value, …)`, in C."""
     if len(names) == 1:
@@ -284,9 +322,8 @@ def _picker(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return itemgetter(*names) if names else tuple
 
 
-def _is_harmless(tree: ast.expr) -> bool:
-    """Whether no user code runs."""
-    return all(isinstance(node, _HARMLESS) for node in ast.walk(tree))
+def _consists_of(kinds: tuple[type[ast.AST], ...], tree: ast.expr) -> bool:
+    return all(isinstance(node, kinds) for node in ast.walk(tree))
 
 
 def _forgetter(code: CodeType) -> Callable[[dict[str, Any]], None]:

@@ -10,6 +10,7 @@ import ast
 import builtins
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from collections.abc import Iterator
 from types import FrameType
@@ -476,3 +477,57 @@ def test_only_what_may_run_user_code_is_quiet(overtime: Overtime) -> None:
     assert bound(limits, frame, "seen", "frame", "3").value(frame) == ([True], frame, 3)
     limits.close()
     assert look()
+
+
+class Compared:
+    """Looks who compares it."""
+
+    def __init__(self, look: Callable[[], bool]) -> None:
+        self.look = look
+
+    def __lt__(self, other: object) -> bool:
+        return self.look()
+
+    def __bool__(self) -> bool:
+        return self.look()
+
+
+def test_comparisons_of_plain_values_take_no_time_limit() -> None:
+    """A condition's usual case, where no user code can run; the others are under the limit."""
+    guard = EvaluationGuard()
+    limits = Overtime(guard)
+
+    def paused(value: Any, other: Any = 3) -> FrameType:
+        return sys._getframe()
+
+    source = "not not (value < other and value != -1 or value in (None, 5))"
+    expressions = bound(limits, paused(1), source)
+    assert expressions.value(paused(1)) == (True,)
+    assert expressions.value(paused("b", "a")) == (False,)
+    assert expressions.value(paused("a")) == ("<error: TypeError>",)
+    assert limits.threads == {}
+
+    seen: list[bool] = []
+
+    def look() -> bool:
+        seen.append(guard.is_quiet())
+        return True
+
+    assert expressions.value(paused(Compared(look))) == (True,)
+    assert bound(limits, paused(1), "not value").value(paused(Compared(look))) == (False,)
+    assert seen == [True, True]
+    assert (guard.depths, len(limits.threads)) == ({}, 1)
+    limits.close()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="a trace function keeps them all anyway")
+def test_a_value_that_is_not_plain_is_kept_by_no_copy_of_the_locals(overtime: Overtime) -> None:
+    def paused(value: Any) -> weakref.ref[Any]:
+        frame = sys._getframe()
+        assert bound(overtime, frame, "value != 3").value(frame) == (True,)
+        reference = weakref.ref(value)
+        del value
+        return reference
+
+    reference = paused(Compared(bool))
+    assert reference() is None

@@ -111,7 +111,7 @@ class Lab:
 
     @property
     def messages(self) -> list[str]:
-        return [self.surroundings.told(row)["message"] for row in self.rows]
+        return [row[0](row)["message"] for row in self.rows]
 
     def is_armed(self, code: CodeType) -> bool:
         """Whether events of the code reach anybody."""
@@ -158,7 +158,7 @@ def check_a_message_is_rendered_before_the_line_runs() -> None:
     with lab() as place:
         probe = place.want(TOTAL, "body", message="{result} {number!r:>3} {rate + 1} {nope}")
         assert total([3, 4]) == 7
-        row = place.surroundings.told(place.rows[0])
+        row = place.rows[0][0](place.rows[0])
     assert place.messages == ["0   3 2 <error: NameError>", "3   4 2 <error: NameError>"]
     assert row["nodeid"] == "test_it.py::test"
     assert row["location"]["line"] == probe.asked.line

@@ -54,7 +54,8 @@ def told() -> Iterator[At]:
         frame = frame_with(names)
         asked = LineBreakpoint("tp-1", __file__, 1, key_of(frame.f_code), message=template)
         Watcher(Probe(asked), frame.f_code, surroundings).passed(frame)
-        message = surroundings.told(rows.pop())["message"]
+        row = rows.pop()
+        message = row[0](row)["message"]
         assert isinstance(message, str)
         return message
 

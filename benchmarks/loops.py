@@ -1,0 +1,68 @@
+"""The program that `benchmarks.debuggers` runs under one debugger after the other: plain code.
+
+Alone it is the floor: `python loops.py FOLDER hits|calls`. It imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from time import process_time
+
+HITS = 20_000
+"""Passes of the watched line for each clock."""
+
+CALLS = 100_000
+"""Calls in a round of code that nothing watches."""
+
+
+def lined(count: int) -> int:
+    """The loop with the watched line."""
+    total = 0
+    for number in range(count):
+        total += number  # watched
+    return total
+
+
+def price(amount: int) -> int:
+    """Called over and over."""
+    return amount * 3
+
+
+def calling(count: int) -> int:
+    """Call-heavy code that nothing watches."""
+    total = 0
+    for number in range(count):
+        total += price(number)
+    return total
+
+
+def unused() -> int:
+    """Has the breakpoint while `calling` is measured."""
+    return 0  # elsewhere
+
+
+def timed(work: Callable[[int], int], count: int, clock: Callable[[], float]) -> float:
+    """Microseconds per pass."""
+    start = clock()
+    work(count)
+    return (clock() - start) / count * 1e6
+
+
+def main(folder: str, kind: str) -> None:
+    """Measure, and leave a figure per clock in a file.
+
+    Calls are to be compared to a hundredth: the least of many short rounds, in processor time.
+    """
+    if kind == "hits":
+        found = {each.__name__: timed(lined, HITS, each) for each in (perf_counter, process_time)}
+    else:
+        found = {"process_time": min(timed(calling, CALLS, process_time) for _ in range(25))}
+    Path(folder, "samples.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
