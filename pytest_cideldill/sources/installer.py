@@ -27,6 +27,10 @@ from pytest_cideldill.sources.threadstates import Tracing
 
 _MAIN = threading.main_thread().ident
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_REMOVED = (
+    "the program used sys.settrace, which has room for one, or came to its recursion limit: what "
+    "its main thread did then was not watched; with Python 3.12 or later it would have been"
+)
 
 
 class Installer:
@@ -48,6 +52,8 @@ class Installer:
         self._states: ThreadStates | None = None
         # Whether coverage measured the main thread when it was taken.
         self._shares_main = False
+        # Whether we are on the main thread, unless the program removed us.
+        self._has_main = False
         self.is_installed = False
 
     def check(self) -> None:
@@ -87,7 +93,7 @@ class Installer:
         if not self.is_installed:
             return
         self.is_installed = False
-        self._shares_main = False
+        self._shares_main = self._has_main = False
         if threading.gettrace() is self._trace_thread:
             threading.settrace(self._previous)
         states = self._states
@@ -168,6 +174,10 @@ class Installer:
             return False
         if tracer is None and self._shares_main and get_ident() == _MAIN:
             tracer, function = self._measure_again()
+        if get_ident() == _MAIN:
+            if self._has_main:  # nobody but the program can have removed us
+                self._tell(_REMOVED)
+            self._has_main = True
         if tracer is None:
             sys.settrace(self.on_call)
         else:
@@ -199,6 +209,9 @@ class Installer:
         ident = states.ident(state) or 0
         if tracer is None and self._shares_main and ident == _MAIN:
             return False  # it has lost coverage too, which only it can have again
+        # One that has not begun has the ident of the thread that starts it.
+        is_own = ident == get_ident()
+        self._has_main |= ident == _MAIN and not is_own
         if tracer is None:
             states.trace(state, states.trampoline, self.on_call)
         else:
@@ -206,8 +219,7 @@ class Installer:
             chain = Chain(tracer, _own_function(states, tracing), self)
             states.trace(state, states.trampoline, chain)
             chain.take_over(_outwards(sys._current_frames().get(ident)))
-        # One that has not begun has the ident of the thread that starts it.
-        return ident != get_ident() and _runs_program(sys._current_frames().get(ident))
+        return not is_own and _runs_program(sys._current_frames().get(ident))
 
     def _give_back(self, states: ThreadStates, state: int) -> None:
         tracing = states.tracing(state)
