@@ -119,6 +119,7 @@ class BreakpointManager:
             *(self._probes.mean_any_in, self._probes.mean_any_of),
             lambda started: self.bind(started, wait=False),
             self.warn,
+            self._send,
         )
         self._looking = Looking(lens, pauses, keeping)
         self._is_stale, self._modules = False, 0

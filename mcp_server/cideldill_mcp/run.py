@@ -27,6 +27,7 @@ from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
+from pytest_cideldill.wire import EngineChosen
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Finished
 from pytest_cideldill.wire import InternalErrorRaised
@@ -69,6 +70,7 @@ class Run:
     """See the module.
 
     Attributes:
+        engines: Where the events of each process come from, also when it is gone.
         pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
         stepping: Pauses whose thread is on its way to its next stop, by id.
         resumed: Ids of pauses that are over, or stepping.
@@ -91,6 +93,7 @@ class Run:
         self.results = Results()
         self.child: Child | None = None
         self.targets: dict[str, Target] = {}
+        self.engines: dict[str, dict[str, Any]] = {}
         self.pauses: dict[str, dict[str, Any]] = {}
         self.stepping: dict[str, dict[str, Any]] = {}
         self.resumed: set[str] = set()
@@ -182,6 +185,7 @@ class Run:
         """A process of this run said hello."""
         self.targets[target.worker] = target
         self.workers.add(target.worker)
+        self.engines[target.worker] = target.hello.engine
         if target.worker == MAIN:
             self._main = target
             self._evidence = replace(self._evidence, connected=True)
@@ -235,6 +239,8 @@ class Run:
                 self.watched[target.worker] = event
                 if target.worker not in self._finished:
                     self.unwatched.add(target.worker)
+            case EngineChosen():
+                self.engines[target.worker] = event.engine
             case Warned():
                 self._warn(event.message)
                 return "warning", {"message": event.message}

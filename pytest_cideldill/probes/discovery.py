@@ -29,6 +29,8 @@ from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.wire import EngineChosen
+from pytest_cideldill.wire import Event
 
 IS_FREE = sys.version_info >= (3, 12)
 """Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""
@@ -51,6 +53,7 @@ class Discovery:
         means_in: Whether a breakpoint may mean what is in a module of this name.
         bind: Binds breakpoints now, those in code that starts or all.
         warn: Told why there is no source, or of a failure of ours.
+        send: Sends which source it is, whenever that changes.
 
     Attributes:
         has_lost: Whether there were no events at some time, so that more may have happened than was
@@ -68,6 +71,7 @@ class Discovery:
         means_in: Callable[[str], bool],
         bind: Callable[[Root | None], None],
         warn: Callable[[str], None],
+        send: Callable[[Event], None],
     ) -> None:
         self._recording = recording
         self._lines = lines
@@ -76,6 +80,8 @@ class Discovery:
         self._means_in = means_in
         self._bind = bind
         self._warn = warn
+        self._send = send
+        self._engine: dict[str, str] = {}
         self._source: Source | None = None
         self._wanted = self._is_complete = self._is_closed = self._is_stale = False
         self._imports = self._sees_loads = False
@@ -155,10 +161,13 @@ class Discovery:
             try:
                 self._is_stale = False
                 self._update()
+                if self._source is not None:
+                    self._tell(self._source.engine)
             except SourceUnavailable as reason:
                 self._is_complete = False
                 self.has_lost = True
                 self._warn(f"{self._loss()}: {reason}")
+                self._tell({"name": "none", "why": str(reason)})
             finally:
                 self._lock.release()
 
@@ -183,6 +192,11 @@ class Discovery:
         if was_removed or not self._is_complete:
             self._is_complete = True
             self._look_back(self._source)
+
+    def _tell(self, engine: dict[str, str]) -> None:
+        if engine != self._engine:
+            self._engine = engine
+            self._send(EngineChosen(engine))
 
     def _loss(self) -> str:
         lost = ["what is imported late is bound at the next test or phase only"]

@@ -26,6 +26,7 @@ from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.events import Seen
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
+from pytest_cideldill.sources.events import engine
 from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.locals import keeps_snapshot
@@ -90,6 +91,11 @@ class BaseSource(ABC):
         """Nothing is wanted any more, for good."""
 
     # --- the interface ----------------------------------------------------------------------
+
+    @property
+    def engine(self) -> dict[str, str]:
+        """See `Source`."""
+        return engine()
 
     def discover(self, wanted: bool) -> None:
         """See `Source`."""

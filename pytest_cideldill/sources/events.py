@@ -119,6 +119,10 @@ class Source(Protocol):
     below the recursion limit becomes a RecursionError.
     """
 
+    @property
+    def engine(self) -> dict[str, str]:
+        """As `engine()`, with what was found here."""
+
     def discover(self, wanted: bool) -> None:
         """Whether `on_code` and `on_module_end` are called.
 
@@ -203,13 +207,18 @@ class Source(Protocol):
         """`close` in a forked child. Sources call it themselves."""
 
 
-def engine() -> dict[str, str]:
-    """`{"name": ..., "why": ...}`: where events come from here, and why, in a sentence."""
+def engine(tools: str = "") -> dict[str, str]:
+    """`{"name": ..., "why": ...}`: where events come from here, and why, in a sentence.
+
+    Args:
+        tools: Which tool ids are used, once that is known.
+    """
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info >= (3, 12):
         return {
             "name": "sys.monitoring",
-            "why": f"Python {version} has it, and code that nothing watches runs at full speed.",
+            "why": f"{tools}Python {version} has it, and code that nothing watches runs at full "
+            "speed.",
         }
     return {
         "name": "sys.settrace",

@@ -16,6 +16,7 @@ from typing import Final
 from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import SourceUnavailable
+from pytest_cideldill.sources.events import engine
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import how_it_yields
@@ -66,6 +67,13 @@ class MonitoringSource(BaseSource):
             _monitoring.register_callback(self._discovery, _START, self._on_first_start)
         _monitoring.register_callback(self._probe, _RAISE, self._on_raise)
         self._register()
+
+    @property
+    def engine(self) -> dict[str, str]:
+        """See `Source`."""
+        if self._discovery == self._probe:
+            return engine(f"tool id {self._probe}, the only free one; ")
+        return engine(f"tool ids {self._discovery} and {self._probe}; ")
 
     def _release(self) -> None:
         for code in self._armed.copy().values():

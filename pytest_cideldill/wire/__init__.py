@@ -36,6 +36,7 @@ from pytest_cideldill.wire.events import Bound
 from pytest_cideldill.wire.events import Collected
 from pytest_cideldill.wire.events import CollectionFailed
 from pytest_cideldill.wire.events import Departed
+from pytest_cideldill.wire.events import EngineChosen
 from pytest_cideldill.wire.events import Event
 from pytest_cideldill.wire.events import Finished
 from pytest_cideldill.wire.events import Hello
@@ -70,6 +71,7 @@ __all__ = [
     "Command",
     "Configure",
     "Departed",
+    "EngineChosen",
     "Evaluate",
     "Event",
     "Finished",

@@ -177,6 +177,13 @@ class RedactionChosen:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineChosen:
+    """Where events come from has become known, or has changed; as `Hello.engine`."""
+
+    engine: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Our own failure inside the guest: the probe is gone, the test goes on."""
 
@@ -242,6 +249,7 @@ Event = (
     | StepEnded
     | WorkerLost
     | RedactionChosen
+    | EngineChosen
     | Warned
     | Interrupted
     | InternalErrorRaised

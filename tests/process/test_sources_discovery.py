@@ -18,6 +18,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
+from pytest_cideldill.wire import Event
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS
 from tests.process.sources_checks import ROOT
@@ -38,6 +39,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.sent: list[Event] = []
         self.bindings = 0
         self.meant: set[str] = set()
         self.seen: list[CodeType] = []
@@ -57,6 +59,7 @@ class Owner:
             lambda module: module in self.meant,
             self._bind,
             self.warnings.append,
+            self.sent.append,
         )
 
     def _bind(self, _started: Root | None) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 from typing import Self
 
-DEADLINE_S = 60.0
+DEADLINE_S = 30.0
 """No wait takes longer."""
 
 
@@ -38,6 +38,7 @@ class DapClient:
 
     def __init__(self, port: int) -> None:
         self.events: list[dict[str, Any]] = []
+        self._looked_at = 0
         self._responses: dict[int, dict[str, Any]] = {}
         self._requests = 0
         self._data = b""
@@ -85,10 +86,17 @@ class DapClient:
         return self._requests
 
     def until(self, event: str, /, **body: Any) -> dict[str, Any]:
-        """The next event of this kind, whose body has these values."""
-        begin = len(self.events)
-        self._read_until(lambda: any(_fits(each, event, body) for each in self.events[begin:]))
-        return next(each for each in self.events[begin:] if _fits(each, event, body))
+        """The next event of this kind behind the one of the last call, with these values."""
+
+        def is_there() -> bool:
+            while self._looked_at < len(self.events):
+                self._looked_at += 1
+                if _fits(self.events[self._looked_at - 1], event, body):
+                    return True
+            return False
+
+        self._read_until(is_there)
+        return self.events[self._looked_at - 1]
 
     def _answer(self, request: int) -> dict[str, Any]:
         self._read_until(lambda: request in self._responses)

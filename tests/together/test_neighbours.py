@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.dap import DapClient
+from tests.together.workbench import OVER
 from tests.together.workbench import Bench
 
 pytestmark = pytest.mark.full
@@ -96,7 +97,8 @@ DEBUGGED = """
 
     def test_under_pdb():
         told = io.StringIO()
-        debugger = pdb.Pdb(stdin=io.StringIO("b till.py:9\\nc\\np price\\nc\\nc\\nc\\n"), stdout=told)
+        asked = io.StringIO("b till.py:9\\nc\\np price\\nc\\nc\\nc\\n")
+        debugger = pdb.Pdb(stdin=asked, stdout=told)
         assert debugger.runcall(total, [1, 2, 3], 2) == 12
         assert told.getvalue().count("till.py(9)total()") == 3, told.getvalue()
         assert sys.gettrace() is None
@@ -118,3 +120,133 @@ def test_a_debugger_that_a_test_uses(bench: Bench) -> None:
         assert messages(bench) == ["4 0"]
         (warning,) = bench.agent.call("debug_state")["warnings"]
         assert warning.startswith("the program used sys.settrace, which has room for one")
+
+
+LISTENING = """
+    import debugpy
+    from pathlib import Path
+
+    port = debugpy.listen(("127.0.0.1", 0))[1]
+    Path("port").write_text(f"{port}\\n")
+    debugpy.wait_for_client()
+"""
+
+
+def test_debugpy_in_the_same_process(bench: Bench) -> None:
+    """Each stops at its own breakpoints; on 3.11 debugpy does, and a sentence says why we don't."""
+    pytest.importorskip("debugpy", reason="debugpy is in the extra `bench`")
+    bench.write(test_it=TEST, **{"till.py": TILL, "conftest.py": LISTENING})
+    bench.agent.call("tracepoint_set", file="till.py", line=9, log_message="{price} {amount}")
+    bench.agent.call("breakpoint_set", file="till.py", line=10, condition="rate == 1")
+    run = bench.agent.start("test_run")
+    with DapClient(port_of(bench)) as client:
+        theirs = {"line": 9, "condition": "price == 2"}
+        assert client.set_breakpoints(bench.root / "till.py", theirs)[0]["verified"]
+        client.go()
+        for _ in range(2):
+            thread = client.until("stopped", reason="breakpoint")["body"]["threadId"]
+            frame = client.ask("stackTrace", threadId=thread)["body"]["stackFrames"][0]
+            assert (frame["name"], frame["line"]) == ("total", 9)
+            client.ask("continue", threadId=thread)
+        reply = run.result(30)
+        if MONITORING:
+            (stop,) = reply["stops"]
+            assert (stop["location"]["line"], stop["locals"]["amount"]) == (10, "3")
+            reply = bench.go_on(stop)
+    assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 2)
+    state = bench.agent.call("debug_state")
+    if MONITORING:
+        assert messages(bench) == ["1 0", "2 2", "3 6", "1 0", "2 1"]
+        assert "warnings" not in state
+    else:
+        assert messages(bench) == []
+        refused(state, "traces this program, and sys.settrace has room for one: run without it")
+
+
+def port_of(bench: Bench) -> int:
+    """Where debugpy listens, as soon as it does."""
+    path = bench.root / "port"
+    while not (path.exists() and (text := path.read_text(encoding="utf-8")).endswith("\n")):
+        assert bench.agent.call("debug_state")["state"] not in OVER
+    return int(text)
+
+
+def refused(state: dict[str, Any], why: str) -> None:
+    """There are no events: one sentence in `engine`, and as a warning."""
+    assert state["engine"]["name"] == "none"
+    assert why in state["engine"]["why"]
+    (warning,) = state["warnings"]
+    assert warning.startswith("what is imported late is bound at the next test or phase only")
+    assert " and lines are not watched: " in warning
+    assert warning.endswith(state["engine"]["why"])
+
+
+# --- which engine, and why
+
+
+HOLDER = """
+    import os
+    import sys
+
+    def tracer(frame, event, arg):
+        return None
+
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw1") == "gw1":
+        if sys.version_info >= (3, 12):
+            for tool in (4, 5, 2):
+                sys.monitoring.use_tool_id(tool, f"holder of {tool}")
+        else:
+            sys.settrace(tracer)
+"""
+
+HELD = (
+    "No tool id of sys.monitoring is free: 4 (holder of 4), 5 (holder of 5), 2 (holder of 2)."
+    if MONITORING
+    else "holder.tracer traces this program, and sys.settrace has room for one: "
+    "run without it, or with Python 3.12 or later."
+)
+
+
+def test_the_state_says_which_engine_and_why(bench: Bench) -> None:
+    """Before anything is watched, and then with its tool ids."""
+    bench.write(**{"till.py": TILL})
+    assert bench.test(TEST)["exit_code"] == 0
+    before = bench.agent.call("debug_state")["engine"]
+    bench.agent.call("tracepoint_set", file="till.py", line=9, log_message="{price}")
+    assert bench.test(TEST)["exit_code"] == 0
+    engine = bench.agent.call("debug_state")["engine"]
+    version = ".".join(map(str, sys.version_info[:3]))
+    if MONITORING:
+        assert before["why"].startswith(f"Python {version} has it")
+        assert engine["why"] == f"tool ids 4 and 5; {before['why']}"
+    else:
+        assert engine["why"].startswith(f"Python {version} has no sys.monitoring; every call costs")
+        assert engine == before
+    assert engine["name"] == before["name"] == ("sys.monitoring" if MONITORING else "sys.settrace")
+
+
+def test_where_all_events_are_taken_the_run_goes_on_without_lines(bench: Bench) -> None:
+    """One sentence says who has them; what needs no events still works."""
+    bench.write(**{"till.py": TILL, "holder.py": HOLDER})
+    bench.agent.call("tracepoint_set", file="till.py", line=9, log_message="{price} {amount}")
+    bench.breakpoint("till.on_thread")
+    stop = bench.stop_of(TEST, args=["-p", "holder"])
+    assert stop["call_data"]["method_name"] == "on_thread"
+    refused(bench.agent.call("debug_state"), HELD)
+    assert bench.agent.refused("debug_step", pause_id=stop["id"])["message"].endswith("tells why")
+    reply = bench.go_on(stop)
+    assert (reply["exit_code"], reply["outcomes"]["passed"], messages(bench)) == (0, 2, [])
+
+
+def test_workers_tell_their_own(bench: Bench) -> None:
+    """Only what differs is told by worker; the other one's lines are watched."""
+    bench.write(**{"till.py": TILL, "holder.py": HOLDER, "test_other.py": TEST})
+    bench.agent.call("tracepoint_set", file="till.py", line=9, log_message="{price} {amount}")
+    reply = bench.test(TEST, args=["-p", "holder", "--dist=each", "--tx=2*popen"])
+    assert reply["exit_code"] == 0
+    engine = bench.agent.call("debug_state")["engine"]
+    holder = {"name": "none", "why": HELD}
+    names = {engine["name"], *(each["name"] for each in engine["workers"].values())}
+    assert names == {"none", "sys.monitoring" if MONITORING else "sys.settrace"}
+    assert holder in (engine["workers"].get("gw1"), {key: engine[key] for key in holder})
+    assert messages(bench) == ["1 0", "2 2", "3 6", "1 0", "2 1"]

@@ -108,7 +108,8 @@ def test_kinds_are_named_after_their_classes() -> None:
     assert list(KINDS) == [
         "hello", "collected", "collection_failed", "node_started", "phase_reported",
         "node_finished", "bound", "recorded", "lines_passed", "watched", "stopped",
-        "resumed", "step_ended", "worker_lost", "redaction_chosen", "warned", "interrupted",
+        "resumed", "step_ended", "worker_lost", "redaction_chosen", "engine_chosen", "warned",
+        "interrupted",
         "internal_error_raised", "finished", "departed", "replied", "refused", "configure", "begin",
         "add_breakpoint", "set_default_behavior", "add_line", "add_exception", "remove_breakpoint",
         "resume", "step", "pause_now", "cancel_pause", "pause_on", "evaluate", "inspect",

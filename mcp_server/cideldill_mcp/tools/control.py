@@ -8,6 +8,7 @@ from functools import partial
 
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
+from cideldill_mcp.targets import MAIN
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.registry import Param
@@ -28,7 +29,7 @@ async def state(request: Request) -> Reply:
     body = {
         "rootdir": request.runs.recipe.rootdir,
         "state": run.state if run is not None else "idle",
-        "engine": run.greeting.hello.engine if run is not None and run.greeting else None,
+        "engine": _engine(run) if run is not None and run.engines else None,
         "running": running,
         "paused": list(run.pauses) if run is not None else [],
         "outcomes": dict(run.results.outcomes) if run is not None else {},
@@ -47,6 +48,15 @@ async def state(request: Request) -> Reply:
     if run is not None and run.warnings:
         body |= {"warnings": run.warnings}
     return Reply(body, lists=["running", "paused"])
+
+
+def _engine(run: Run) -> dict[str, object]:
+    """Where events come from, and why; the workers of xdist where they differ."""
+    # The process that controls workers runs no tests.
+    engines = {name: each for name, each in run.engines.items() if name != MAIN} or run.engines
+    first = next(iter(engines.values()))
+    others = {name: each for name, each in engines.items() if each != first}
+    return {**first, "workers": others} if others else first
 
 
 def _running(run: Run) -> list[dict[str, object]]:
