@@ -23,7 +23,8 @@ LOOKING = """
 
     def codes():
         kinds = {types.FunctionType: "__code__", types.GeneratorType: "gi_code"}
-        left = [getattr(each, kinds[type(each)]) for each in gc.get_objects() if type(each) in kinds]
+        known = [each for each in gc.get_objects() if type(each) in kinds]
+        left = [getattr(each, kinds[type(each)]) for each in known]
         left += [frame.f_code for frame in sys._current_frames().values()]
         seen = {}
         while left:
@@ -148,4 +149,4 @@ def test_no_code_is_armed_and_no_callback_registered_after_a_run(bench: Bench) -
         assert during["events"]
     else:
         assert during["tracers"]
-    assert found(bench, "left.json") == dict.fromkeys(during, [])
+    assert found(bench, "left.json") == {key: [] for key in during}
