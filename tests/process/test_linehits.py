@@ -113,6 +113,9 @@ class Lab:
     def messages(self) -> list[str]:
         return [row[0](row)["message"] for row in self.rows]
 
+    def rows_of(self, id: str) -> list[tuple[Any, ...]]:
+        return [row for row in self.rows if row[0](row)["breakpoint_id"] == id]
+
     def is_armed(self, code: CodeType) -> bool:
         """Whether events of the code reach anybody."""
         if sys.version_info < (3, 12):
@@ -180,7 +183,7 @@ def check_count_condition_multiple_limit_in_this_order() -> None:
         told = {probe.asked.id: probe.sent for probe in probes}
         assert told == {"a": 8, "b": 3, "c": 2, "d": 1, "e": 2}
         assert {probe.passes.value for probe in probes} == {15}
-    by_probe = {id: [row[-1] for row in place.rows if row[2].asked.id == id] for id in told}
+    by_probe = {id: [row[-1] for row in place.rows_of(id)] for id in told}
     assert by_probe["b"] == ["3", "9", "15"]
     assert by_probe["c"] == ["1", "3"]
     assert by_probe["d"] == ["3"]
@@ -401,7 +404,7 @@ def check_threads_count_exactly() -> None:
         probes = (every, some, few, chosen)
         assert [probe.passes.value for probe in probes] == [80_000] * 4
         assert [probe.sent for probe in probes] == [1_600, 1_000, 100, 80]
-    told = {id: sorted(row[5] for row in place.rows if row[2].asked.id == id) for id in "abcd"}
+    told = {id: sorted(row[4] for row in place.rows_of(id)) for id in "abcd"}
     assert told["a"] == list(range(50, 80_001, 50))
     assert len(set(told["b"])) == 1_000
     assert all(number % 7 == 0 for number in told["b"])
