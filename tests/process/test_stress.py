@@ -146,7 +146,7 @@ class Stress:
     def take(self) -> None:
         """What the hot path left, as the I/O thread takes it."""
         self.allowed = sum(self.turns) + AT_ONCE
-        for event in [*self.process.rows.take(), *self.process.manager.look_around()]:
+        for event in [*self.process.rows.take(self), *self.process.manager.look_around()]:
             if isinstance(event, Recorded):
                 for row in event.rows:
                     id = row["breakpoint_id"]
