@@ -8,6 +8,7 @@ global only.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from types import CodeType
 from types import FrameType
 from typing import Any
@@ -32,6 +33,8 @@ gives up explaining.
 _NAME: Final = "pytest-cideldill"
 
 _monitoring: Final = sys.monitoring
+_set_local_events: Final = _monitoring.set_local_events
+_run: Final = deque[None](maxlen=0).extend
 _DISABLE: Final = _monitoring.DISABLE
 _START: Final = _monitoring.events.PY_START
 _RETURN: Final = _monitoring.events.PY_RETURN
@@ -119,9 +122,10 @@ class MonitoringSource(BaseSource):
             elif key not in self._armed:
                 return
             try:
-                # Off and on: line events that were disabled, as nobody wanted them, come back.
-                _monitoring.set_local_events(self._probe, code, wanted & ~_LINE)
-                _monitoring.set_local_events(self._probe, code, wanted)
+                # Off and on: line events that were disabled, as nobody wanted them, come back. In
+                # one call of C: another thread that came between would pass lines unseen.
+                off_and_on = (wanted & ~_LINE, wanted)
+                _run(map(_set_local_events, (self._probe,) * 2, (code,) * 2, off_and_on))
             except SystemError as error:  # code made by C (Cython) has no instructions
                 self._drop(key)
                 self._update()

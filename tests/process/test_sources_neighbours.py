@@ -402,6 +402,33 @@ def check_hits_are_exact_while_other_threads_arm_and_disarm() -> None:
     assert consumer.failures == []
 
 
+def check_hits_are_exact_while_other_lines_of_the_code_come_and_go() -> None:
+    """While its lines are armed anew, no thread may pass them unseen."""
+    code = code_of(worker)
+    always = lines(code, "worker")
+    consumer = Consumer()
+    counts = [0] * 3
+
+    def run(index: int) -> None:
+        counts[index] = worker(20_000) and 20_000
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with opened(consumer) as source:
+            source.watch_lines(code, always)
+            threads = [threading.Thread(target=run, args=(index,)) for index in range(3)]
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                source.watch_lines(code, always | {min(always) - 2})
+                source.watch_lines(code, always)
+    finally:
+        sys.setswitchinterval(switching)
+    assert consumer.hits.count("worker") == sum(counts) == 60_000
+    assert consumer.failures == []
+
+
 def check_threads_may_end_while_lines_are_armed_and_disarmed() -> None:
     """On 3.11 the states of other threads are touched: none of a thread that is gone."""
     consumer = Consumer()
