@@ -62,6 +62,9 @@ THREADS = 3
 ROUNDS = 20
 BATCH = 4
 AGAIN = 100
+MOST_CODES = 60
+"""Each command arms all of them."""
+
 AT_ONCE = 100
 """Turns of all threads for each time that rows are taken."""
 
@@ -116,7 +119,7 @@ class Stress:
         exec(compile(TEXT, self.file, "exec"), kept)
         while time.monotonic() < until:
             names = kept
-            if self.turns[index] % AGAIN == 0:
+            if self.turns[index] % AGAIN == 0 and len(self.codes) < MOST_CODES:
                 names = {}
                 exec(compile(TEXT, self.file, "exec"), names)
                 self.codes += [names["steady"].__code__, names["generate"].__code__]
@@ -305,7 +308,7 @@ def test_a_moment_of_stress() -> None:
 @pytest.mark.parametrize("seed", range(2, 12, 2))
 def test_minutes_of_stress(seed: int) -> None:
     for figures in stressed(60.0, seed):
-        assert figures["batches"] > 10
+        assert figures["batches"] >= 10
 
 
 if __name__ == "__main__":
