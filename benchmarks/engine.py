@@ -32,6 +32,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Source
+from pytest_cideldill.sources.events import Takes
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.interpose import intercept
@@ -82,7 +83,10 @@ def per_call(work: Callable[[], object], count: int = CALLS) -> list[float]:
     return [timer.timeit(count) / count * 1e6 for _ in range(ROUNDS)]
 
 
-def source(on_line: Callable[[FrameType, int], None] = lambda _frame, _line: None) -> Source:
+def source(
+    on_line: Callable[[FrameType, int], None] = lambda _frame, _line: None,
+    takes: Takes | None = None,
+) -> Source:
     """An event source with handlers that do nothing else."""
 
     def on_code(_code: CodeType, _frame: FrameType) -> Watch:
@@ -96,6 +100,7 @@ def source(on_line: Callable[[FrameType, int], None] = lambda _frame, _line: Non
             on_failure=print,
             is_ours=lambda _file: False,
             quiet=EvaluationGuard().depths,
+            takes={} if takes is None else takes,
         )
     )
 
@@ -187,7 +192,7 @@ def per_message(lens: Lens, message: str) -> list[float]:
     position = Position("test_it.py::test")
     surroundings = Surroundings(lens, limits, position, log.add, lambda *_: None)
     probes = LineProbes(lens.project, surroundings, lambda: events, lambda _: None)
-    events = source(probes.passed)
+    events = source(probes.passed, probes.takes)
     line = code.co_firstlineno + 4
     probes.want(LineBreakpoint("tp-1", file, line, key_of(code), message=message))
     probes.arm(file)

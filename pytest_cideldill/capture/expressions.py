@@ -11,14 +11,12 @@ import ast
 import builtins
 import inspect
 import os
-import sys
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-from operator import itemgetter
 from sys import getrefcount
 from types import CodeType
 from types import FrameType
@@ -28,13 +26,17 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.capture.plain import COPY_STAYS
+from pytest_cideldill.capture.plain import HARMLESS
+from pytest_cideldill.capture.plain import PLAIN
+from pytest_cideldill.capture.plain import UNSHARED
+from pytest_cideldill.capture.plain import applied
+from pytest_cideldill.capture.plain import picker
+from pytest_cideldill.capture.plain import plain_value
 
 Failed = Callable[[], object]
 """Called where an exception is being handled: gives the value that stands for the expression that
 raised it, or raises it again."""
-
-_Application = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A function, and what it is called with."""
 
 _OWN: Final = "."
 """How names of ours begin in generated code; no name that a program can write does."""
@@ -45,26 +47,6 @@ _FILE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "<templa
 _FUTURES: Final = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _MAX_VARIANTS: Final = 64
-_UNSHARED: Final = 3
-"""References to a frame's copy of its locals: the frame's, ours, `getrefcount`'s argument."""
-
-# Before 3.13 a frame keeps the copy of its locals that `f_locals` makes, and with it every value
-# alive, which tests of weak references and of `del` notice. On 3.11 lines are told by a trace
-# function: there the copy is made anew at each line anyway, and must stay whole.
-_COPY_STAYS: Final = (3, 12) <= sys.version_info < (3, 13)
-
-_HARMLESS: Final = (ast.Name, ast.Constant, ast.Tuple, ast.Load, ast.Expression)
-"""What runs no user code."""
-
-_PLAIN: Final = (
-    *_HARMLESS,
-    *(ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.USub),
-)
-"""What is harmless with values of `_PLAIN_TYPES`, and over at once."""
-
-_PLAIN_TYPES: Final = frozenset(map(id, (int, float, bool, str, bytes, type(None))))
-"""By id: a metaclass may define how its classes are hashed."""
-
 _VIEWS: Final = frozenset({"locals", "vars", "dir"})
 """Builtins that would show the generated function and mean the frame."""
 
@@ -140,7 +122,7 @@ class Expressions:
         self._ending = ending
         self._failed = failed
         is_simple = self._is_function and not self._assigned and not self._views
-        slow = [n for n, tree in enumerate(trees) if not _consists_of(_HARMLESS, tree)]
+        slow = [n for n, tree in enumerate(trees) if not _consists_of(HARMLESS, tree)]
         self._timed = slow[1:]  # the first one begins with the evaluation
         timers = {"threads": overtime.threads, "ident": get_ident, "overtime": overtime}
         self._helpers = {"failed": failed, **helpers, **(timers if self._timed else {})}
@@ -153,27 +135,23 @@ class Expressions:
         if not is_simple:
             self.value = overtime.limited(self._thorough_value, late)
         elif not slow:
-            self.value = self._quick_value(self._thorough_value)
-        elif len(trees) == 1 and used <= known and _consists_of(_PLAIN, trees[0]):
-            thorough = overtime.limited(self._thorough_value, late)
-            self.value = self._quick_value(thorough, overtime.limited(_applied, late))
+            self.value = self._quick_value()
+        elif len(trees) == 1 and used and used <= known and _consists_of(PLAIN, trees[0]):
+            self.value = plain_value(
+                self._locals,
+                self._bound(frozenset(self._locals), {}),
+                self._forget,
+                overtime.limited(self._thorough_value, late),
+                overtime.limited(applied, late),
+            )
         else:
-            self.value = overtime.limited(self._quick_value(self._thorough_value), late)
+            self.value = overtime.limited(self._quick_value(), late)
 
-    def _quick_value(
-        self,
-        thorough: Callable[[FrameType], Any],
-        limited: Callable[[_Application], Any] | None = None,
-    ) -> Callable[[FrameType], Any]:
-        """See `Expressions`.
-
-        Args:
-            thorough: For frames where a name has no value.
-            limited: Takes over where user code may run: where a value is not plain. None: nowhere.
-        """
+    def _quick_value(self) -> Callable[[FrameType], Any]:
         names = self._locals
         everything = frozenset(names)
-        bind, pick, forget = self._bound, _picker(names), self._forget
+        bind, pick, forget = self._bound, picker(names), self._forget
+        thorough = self._thorough_value
         # In one tuple: threads may run one code object with different globals.
         bound: tuple[dict[str, Any] | None, Callable[..., Any]] = (None, thorough)
 
@@ -190,12 +168,8 @@ class Expressions:
                 picked = pick(held)
             except KeyError:
                 return thorough(frame)
-            if _COPY_STAYS and getrefcount(held) == _UNSHARED:
+            if COPY_STAYS and getrefcount(held) == UNSHARED:
                 forget(held)
-            if limited is not None:
-                for each in picked:
-                    if id(type(each)) not in _PLAIN_TYPES:
-                        return limited((function, picked))
             return function(*picked)
 
         return value
@@ -213,7 +187,7 @@ class Expressions:
             views = _views_of(self._read(_shown_names(held) if is_plain else (), held, {}))
             wanted = [name for name in self._views if name not in frame.f_globals]
             present |= {name: views[name] for name in wanted if name not in present}
-        if _COPY_STAYS and self._is_function and getrefcount(held) == _UNSHARED:
+        if COPY_STAYS and self._is_function and getrefcount(held) == UNSHARED:
             self._forget(held)
         function = self._bound(frozenset(present), frame.f_globals)
         return function(*(present[name] for name in sorted(present)))
@@ -307,19 +281,6 @@ def _class_around(code: CodeType) -> str:
             del path[-2:]
         path.pop()
     return path[-1].lstrip("_") if path else ""
-
-
-def _applied(application: _Application) -> Any:
-    function, values = application
-    return function(*values)
-
-
-def _picker(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """`{name: value} -> (value, …)`, in C."""
-    if len(names) == 1:
-        (name,) = names
-        return lambda held: (held[name],)
-    return itemgetter(*names) if names else tuple
 
 
 def _consists_of(kinds: tuple[type[ast.AST], ...], tree: ast.expr) -> bool:

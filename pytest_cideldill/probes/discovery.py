@@ -96,6 +96,7 @@ class Discovery:
             on_failure=warn,
             is_ours=project.is_ours,
             quiet=guard.depths,
+            takes=lines.takes,
         )
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.close)

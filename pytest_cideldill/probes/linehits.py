@@ -225,6 +225,19 @@ class Watcher:
             self.passed = _telling(probe, judge, message, surroundings)
 
 
+def taking(watchers: tuple[Watcher, ...]) -> Callable[[FrameType], None]:
+    """What is called when the line of these is passed."""
+    if len(watchers) == 1:
+        return watchers[0].passed
+
+    def passed(frame: FrameType) -> None:
+        __tracebackhide__ = True
+        for watcher in watchers:
+            watcher.passed(frame)
+
+    return passed
+
+
 def _stopping(
     probe: Probe, judge: Judge | None, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
@@ -237,6 +250,8 @@ def _stopping(
         number = next_pass()
         if judge is not None:
             verdict = judge(frame)
+            if verdict is False:
+                return
             if verdict is not True:
                 if type(verdict) is Failure and _is_first(probe, verdict):
                     stop(probe, frame, number, "condition_error")

@@ -18,6 +18,7 @@ from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import Watcher
+from pytest_cideldill.probes.linehits import taking
 from pytest_cideldill.probes.reached import Stretch
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import is_imported
@@ -25,10 +26,12 @@ from pytest_cideldill.probes.unhit import of_line
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
+from pytest_cideldill.sources.events import Takes
 from pytest_cideldill.sources.events import actual_file
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.sources.passes import repeats
 from pytest_cideldill.syntax.codes import key_of
 from pytest_cideldill.syntax.codes import walk
 from pytest_cideldill.wire import Bound
@@ -66,6 +69,7 @@ class LineProbes:
         self._version = 0
         # Code → line → who watches it. Values are replaced whole; `_kept` keeps the ids valid.
         self._watchers: dict[int, dict[int, tuple[Watcher, ...]]] = {}
+        self.takes: Takes = {}
         self._kept: dict[int, tuple[CodeType, str]] = {}
         # Code → the lines that the source watches.
         self._armed: dict[int, frozenset[int]] = {}
@@ -247,9 +251,13 @@ class LineProbes:
             watchers = self._made(code, file)
             lines = frozenset(watchers)
             self._kept[key] = (code, file)
+            takes = {
+                line: (repeats(code, line, file), taking(here)) for line, here in watchers.items()
+            }
             # One step: the interpreter changes threads at calls and jumps back only.
             if version == self._version:
                 self._watchers[key] = watchers
+                self.takes[key] = takes
             # Not in vain: for a moment nothing is armed, and another thread's hit would be lost.
             if lines != self._armed.get(key, frozenset()) or self._has_new(key, watchers):
                 try:
@@ -289,7 +297,7 @@ class LineProbes:
     def _drop(self, key: int) -> None:
         """Forget code in which nothing is watched."""
         if not self._watchers.get(key):
-            for table in (self._watchers, self._armed, self._kept, self._stretches):
+            for table in (self._watchers, self.takes, self._armed, self._kept, self._stretches):
                 table.pop(key, None)
 
     def _made(self, code: CodeType, file: str) -> dict[int, tuple[Watcher, ...]]:

@@ -55,6 +55,7 @@ class BaseSource(ABC):
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._on_wanted_line = handlers.on_line
+        self._takes = handlers.takes
         self._quiet = handlers.quiet
         self._border = Border(handlers.is_ours, handlers.on_failure)
         self._calls = Calls(self._border, handlers.quiet)
@@ -215,16 +216,20 @@ class BaseSource(ABC):
         except Deliberate as wanted:
             error = wanted.error
         except BaseException as failure:
-            code = frame.f_code
-            verdict = self._border.judge(failure, f"the probe at line {line}", code)
-            if verdict is Verdict.FOREIGN:
+            if self._judge_hit(failure, frame, line):
                 raise
-            if verdict is Verdict.BUG:
-                self._drop_line(code, line)
             return
         else:
             return
         raise error
+
+    def _judge_hit(self, failure: BaseException, frame: FrameType, line: int) -> bool:
+        """Whether an exception that left a handler of lines belongs to the program."""
+        code = frame.f_code
+        verdict = self._border.judge(failure, f"the probe at line {line}", code)
+        if verdict is Verdict.BUG:
+            self._drop_line(code, line)
+        return verdict is Verdict.FOREIGN
 
     def _passes_by(self, key: int, line: int) -> bool:
         """A line of code that is armed runs, but is not watched; False: for an evaluation."""
@@ -274,6 +279,7 @@ class BaseSource(ABC):
 
     def _drop_line(self, code: CodeType, line: int) -> None:
         """Not disarmed, which could race with a command: its events just mean nothing any more."""
+        self._takes.get(id(code), {}).pop(line, None)
         lines = self._lines.get(id(code), {}).copy()
         left = {key: each for key, each in lines.items() if key != line and each is not BESIDE}
         if left:

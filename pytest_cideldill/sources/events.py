@@ -15,6 +15,7 @@ from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field
 from enum import Enum
 from types import AsyncGeneratorType
 from types import CodeType
@@ -78,14 +79,17 @@ class Raises:
     tell: Callable[[FrameType, BaseException, TracebackType], None]
 
 
+Takes = dict[int, dict[int, tuple[frozenset[int], Callable[[FrameType], None]]]]
+"""id(code) → line → the offsets that don't count (`passes.repeats`), what is called there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handlers:
     """What the consumer of a source does with events; called on the thread of the program.
 
     An exception that starts in a handler, or below it in the standard library, disarms what it was
     called for and is told once through `on_failure`. Everything else passes into the program:
-    Ctrl-C, what signal handlers raise, and what a handler of lines, calls or raises wraps in
-    `Deliberate`.
+    Ctrl-C, what signal handlers raise, and what a handler (not `on_code`) wraps in `Deliberate`.
 
     Attributes:
         on_code: `(code, frame)`: a code object that starts or runs while `Source.discover` is on.
@@ -95,6 +99,7 @@ class Handlers:
         on_failure: A sentence about a failure of ours; any thread.
         is_ours: Whether a `co_filename` belongs to the consumer. This package always does.
         quiet: Threads whose events are to be ignored now (evaluations), by ident.
+        takes: May be called instead of `on_line`. Kept by the consumer.
     """
 
     on_code: Callable[[CodeType, FrameType], Watch]
@@ -103,6 +108,7 @@ class Handlers:
     on_failure: Callable[[str], None]
     is_ours: Callable[[str], bool]
     quiet: Collection[int]
+    takes: Takes = field(default_factory=dict)
 
 
 class Source(Protocol):

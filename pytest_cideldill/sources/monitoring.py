@@ -8,6 +8,7 @@ global only.
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections import deque
 from types import CodeType
 from types import FrameType
@@ -15,22 +16,15 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.sources.base import BaseSource
+from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import engine
+from pytest_cideldill.sources.toolids import claim
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import how_it_yields
 from pytest_cideldill.syntax.codes import lines_of
-
-IDS: Final = (4, 5, 2)
-"""Tool ids in the order they are tried.
-
-Never 0: pytest-timeout then ignores every timeout. 1 is coverage's, and with 3 taken Hypothesis
-gives up explaining.
-"""
-
-_NAME: Final = "pytest-cideldill"
 
 _monitoring: Final = sys.monitoring
 _set_local_events: Final = _monitoring.set_local_events
@@ -65,7 +59,7 @@ class MonitoringSource(BaseSource):
     def __init__(self, handlers: Handlers) -> None:
         super().__init__(handlers)
         self._armed: dict[int, CodeType] = {}
-        self._discovery, self._probe = _claim()
+        self._discovery, self._probe = claim()
         if self._discovery != self._probe:
             _monitoring.register_callback(self._discovery, _START, self._on_first_start)
         _monitoring.register_callback(self._probe, _RAISE, self._on_raise)
@@ -234,12 +228,37 @@ class MonitoringSource(BaseSource):
 
     def _on_line(self, code: CodeType, line: int) -> Any:
         __tracebackhide__ = True
-        try:
-            repeated = self._lines[id(code)][line]
-        except KeyError:
-            return _DISABLE if self._passes_by(id(code), line) else None
         frame = _getframe(1)
-        if not repeated or frame.f_lasti not in repeated:
+        try:
+            repeated, take = self._takes[id(code)][line]
+        except KeyError:
+            repeated = take = None
+        if take is None:  # not above: what is raised there would be in its context
+            return self._on_other_line(code, line, frame)
+        if repeated and frame.f_lasti in repeated:
+            return None
+        quiet = self._quiet
+        if quiet and get_ident() in quiet:
+            return None
+        try:
+            take(frame)
+        except Deliberate as wanted:
+            error = wanted.error
+        except BaseException as failure:
+            if self._judge_hit(failure, frame, line):
+                raise
+            return None
+        else:
+            return None
+        raise error
+
+    def _on_other_line(self, code: CodeType, line: int, frame: FrameType) -> Any:
+        """One that nobody watches, or that nobody takes by itself."""
+        __tracebackhide__ = True
+        repeated = self._lines.get(id(code), {}).get(line)
+        if repeated is None:
+            return _DISABLE if self._passes_by(id(code), line) else None
+        if frame.f_lasti not in repeated:
             self._hit(frame, line)
         return None
 
@@ -327,20 +346,3 @@ class MonitoringSource(BaseSource):
         elif frame.f_lasti not in repeated:
             self._hit(frame, line)
         self._trails.line(trail, frame, line)
-
-
-def _claim() -> tuple[int, int]:
-    """Two tool ids, or the same one twice when no second is free."""
-    taken = []
-    for tool in IDS:
-        try:
-            _monitoring.use_tool_id(tool, _NAME)
-        except ValueError:
-            continue
-        taken.append(tool)
-        if len(taken) == 2:
-            break
-    if not taken:
-        owners = ", ".join(f"{tool} ({_monitoring.get_tool(tool)})" for tool in IDS)
-        raise SourceUnavailable(f"No tool id of sys.monitoring is free: {owners}.")
-    return taken[0], taken[-1]

@@ -82,6 +82,7 @@ class Lab:
                 on_failure=self.failures.append,
                 is_ours=lambda file: False,
                 quiet=self.guard.depths,
+                takes=self.lines.takes,
             )
         )
         self.codes: dict[int, CodeType] = {}

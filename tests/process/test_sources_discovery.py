@@ -47,7 +47,12 @@ class Owner:
         self.armed: list[str] = []
         self.recording = played(wants_any=False, consider=self._consider)
         self.lines = played(
-            are_any=False, probes=[], seen=self._see, passed=None, arm=self.armed.append
+            are_any=False,
+            probes=[],
+            seen=self._see,
+            passed=None,
+            takes={},
+            arm=self.armed.append,
         )
         self.discovery = Discovery(
             Project(str(ROOT)),
