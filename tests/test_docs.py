@@ -1,6 +1,7 @@
 """The documentation is true: its examples are run, its tables compared with what they describe.
 
-`CIDELDILL_WRITE_DOCS=1 pytest tests/test_docs.py` writes `docs/tools.md` anew.
+`CIDELDILL_WRITE_DOCS=1 pytest tests/test_docs.py` writes `docs/tools.md` and `docs/examples.md`
+anew.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,13 @@ from pytest_cideldill.settings import PROFILES
 from pytest_cideldill.settings import SWITCH
 from tests.together.driver import connected
 from tests.together.driver import server
+from tests.together.transcript import blocks
+from tests.together.transcript import replay
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "shop"
 TOOLS_PAGE = ROOT / "docs" / "tools.md"
+EXAMPLES_PAGE = ROOT / "docs" / "examples.md"
 PAGES = [
     *ROOT.glob("*.md"),
     *(ROOT / "docs").glob("*.md"),
@@ -45,15 +47,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of the README in one language."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", README, re.MULTILINE | re.DOTALL)
-    return [textwrap.dedent(text) for _, text in found]
-
-
 def command(beginning: str) -> str:
     """The one shell line of the README that begins like this."""
-    (line,) = (text.strip() for text in blocks("sh") if text.startswith(beginning))
+    (line,) = (text.strip() for text in blocks(README, "sh") if text.startswith(beginning))
     assert isinstance(line, str)
     assert "\n" not in line
     return line
@@ -70,7 +66,7 @@ def shop(tmp_path: Path) -> Path:
 
 def test_the_two_commands_install_extras_and_run_scripts_that_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [text.strip() for text in blocks("sh") if text.startswith("python3 -m venv")]
+    lines = [text.strip() for text in blocks(README, "sh") if text.startswith("python3 -m venv")]
     extras = [re.findall(r" -e '\.\[(\w+)\]' && ", line) for line in lines]
     assert extras == [["mcp"], ["test"]]
     assert {"mcp", "test"} <= project["optional-dependencies"].keys()
@@ -133,39 +129,10 @@ def test_the_benchmark_runs() -> None:
 
 def configuration() -> dict[str, Any]:
     """What the `.mcp.json` of the README tells a client to start."""
-    (text,) = blocks("json")
+    (text,) = blocks(README, "json")
     server = json.loads(text)["mcpServers"]["pytest"]
     assert isinstance(server, dict)
     return server
-
-
-def tour() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Each call of the tour: tool, arguments, and what is shown of the reply."""
-    (text,) = blocks("text")
-    _, *entries = re.split(r"^(?=[<>] )", text, flags=re.MULTILINE)
-    for call, reply in zip(entries[::2], entries[1::2], strict=True):
-        assert (call[:2], reply[:2]) == ("> ", "< ")
-        tool, _, arguments = call[2:].partition(" ")
-        yield tool, json.loads(arguments), json.loads(reply[2:])
-
-
-def differences(shown: Any, real: Any, place: str = "reply") -> Iterator[str]:
-    """Where a reply is not as shown: it may hold more keys; `…` stands for any text."""
-    if isinstance(shown, dict) and isinstance(real, dict):
-        for key, value in shown.items():
-            if key in real:
-                yield from differences(value, real[key], f"{place}.{key}")
-            else:
-                yield f"{place} has no {key}"
-    elif isinstance(shown, list) and isinstance(real, list) and len(shown) == len(real):
-        for number, pair in enumerate(zip(shown, real, strict=True)):
-            yield from differences(*pair, f"{place}[{number}]")
-    elif isinstance(shown, str) and isinstance(real, str):
-        pattern = ".*".join(re.escape(part) for part in shown.split("…"))
-        if not re.fullmatch(pattern, real, re.DOTALL):
-            yield f"{place}: {shown!r} is shown, {real!r} came"
-    elif shown != real:
-        yield f"{place}: {shown!r} is shown, {real!r} came"
 
 
 def test_the_tour_happens_as_shown_with_the_configuration_shown(shop: Path) -> None:
@@ -173,8 +140,7 @@ def test_the_tour_happens_as_shown_with_the_configuration_shown(shop: Path) -> N
     assert configured["command"] == ".venv/bin/python"
     parameters = StdioServerParameters(**configured | {"command": sys.executable}, cwd=shop)
     with connected(parameters) as agent:
-        for tool, arguments, shown in tour():
-            assert list(differences(shown, agent.call(tool, **arguments))) == []
+        replay(agent, README)
 
 
 def test_the_one_line_for_claude_code_says_the_same_as_the_file() -> None:
@@ -198,7 +164,7 @@ def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None
 
 @pytest.mark.full
 def test_what_the_section_on_secrets_names_is_hidden(tmp_path: Path) -> None:
-    (ini,), (hook,) = blocks("ini"), blocks("python")
+    (ini,), (hook,) = blocks(README, "ini"), blocks(README, "python")
     (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
     (tmp_path / "conftest.py").write_text(hook, encoding="utf-8")
     (tmp_path / "test_it.py").write_text(
@@ -229,9 +195,37 @@ def test_the_options_in_the_readme_are_those_that_exist() -> None:
 
 
 def test_the_page_of_tools_is_up_to_date() -> None:
+    assert written(TOOLS_PAGE, tools_page()) == tools_page(), __doc__
+
+
+def test_the_page_of_examples_is_up_to_date() -> None:
+    """What happens there is in `tests/together/test_examples.py`."""
+    assert written(EXAMPLES_PAGE, examples_page()) == examples_page(), __doc__
+
+
+def written(page: Path, text: str) -> str:
+    """What is on a page, after it was written anew if that is asked for."""
     if os.environ.get("CIDELDILL_WRITE_DOCS"):
-        TOOLS_PAGE.write_text(tools_page(), encoding="utf-8")
-    assert TOOLS_PAGE.read_text(encoding="utf-8") == tools_page(), __doc__
+        page.write_text(text, encoding="utf-8")
+    return page.read_text(encoding="utf-8")
+
+
+def examples_page() -> str:
+    """`docs/examples.md`, from the sessions beside the projects."""
+    parts = [
+        "# Examples",
+        "Made from `examples/*/session.md`; do not edit. Each is a small project with one bug,\n"
+        "and the calls (`>`) that prove its cause, with what matters of the replies (`<`); `…`\n"
+        "stands for any text. They run as tests, on copies. The bugs stay: run the tests in the\n"
+        "folder of a project, and one fails. One more is in the [tour](../README.md#a-tour),\n"
+        "where the result of a call is changed.",
+    ]
+    for session in sorted((ROOT / "examples").glob("*/session.md")):
+        folder = f"../examples/{session.parent.name}"
+        title, _, text = session.read_text(encoding="utf-8").removeprefix("# ").partition("\n\n")
+        text = re.sub(r"\]\((?=\w)", f"]({folder}/", text)
+        parts += [f"## {title}", f"The project: [{session.parent.name}]({folder})", text.rstrip()]
+    return "\n\n".join(parts) + "\n"
 
 
 def tools_page() -> str:

@@ -1,0 +1,1 @@
+"""Long lists, page by page."""
