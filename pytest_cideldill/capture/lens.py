@@ -18,7 +18,7 @@ from pytest_cideldill.redact import Redactor
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
 """What a value in a list of locals or arguments may take; lower limits lower it, a longer string
-lengthens it."""
+or a tenth of a longer time lengthens it."""
 
 NOTICED = Detail(depth=3, items=10, attributes=10, string=200, text=600, milliseconds=5)
 """In what part of a value secrets are looked for, whatever the limits are."""
@@ -63,7 +63,7 @@ class Lens:
             attributes=min(SHORT.attributes, limits.max_attributes),
             string=limits.max_string,
             text=max(SHORT.text, limits.max_string + 100),
-            milliseconds=min(SHORT.milliseconds, limits.capture_ms),
+            milliseconds=min(max(SHORT.milliseconds, limits.capture_ms / 10), limits.capture_ms),
         )
 
     def show(self, value: object, name: str = "") -> str:

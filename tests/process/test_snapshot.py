@@ -9,6 +9,7 @@ import enum
 import fractions
 import functools
 import inspect
+import itertools
 import pathlib
 import sys
 import types
@@ -20,6 +21,7 @@ from unittest import mock
 
 import pytest
 
+from pytest_cideldill import clock
 from pytest_cideldill.capture.frames import NOT_SHOWN
 from pytest_cideldill.capture.frames import locals_of
 from pytest_cideldill.capture.frames import notice_secrets
@@ -215,6 +217,14 @@ def test_limits_lower_what_a_list_of_values_shows_and_lengthen_strings() -> None
     assert lens(max_depth=1).show(value[:1]) == "[Cart(…)]"
     assert lens(max_items=50).show(value[1]) == lens().show(value[1])
     assert lens(max_string=600).show(value[2]) == repr(value[2])
+
+
+def test_a_value_may_take_a_tenth_of_a_longer_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread on a busy machine is held up for longer than the default allows."""
+    passed = itertools.count()
+    monkeypatch.setattr(clock, "monotonic", lambda: next(passed) / 100)
+    assert lens().show(["a", "b"]) == "[… +2 items]"
+    assert lens(capture_ms=10_000).show(["a", "b"]) == "['a', 'b']"
 
 
 def test_values_behind_the_deadline_are_named_only() -> None:

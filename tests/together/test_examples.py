@@ -24,7 +24,8 @@ def test_a_session_on_a_copy_of_its_project_goes_as_shown(session: Path, tmp_pat
     """Each ends with the cause proven: a verdict that flips, or what a pause shows."""
     leftovers = shutil.ignore_patterns("__pycache__", ".*")
     project = shutil.copytree(session.parent, tmp_path / "project", ignore=leftovers)
-    with connected(server(project)) as agent:
+    unhurried = server(project, "-o", "cideldill_capture_ms=10000")  # however busy the machine
+    with connected(unhurried) as agent:
         replay(agent, session.read_text(encoding="utf-8"))
 
 
