@@ -66,7 +66,7 @@ class Looking:
                     lambda _: self._keeping.inspect(command.cid, command.path, command.depth),
                 )
             case ReadThreads():
-                self._pauses.reply(command.request, self._threads())
+                self._pauses.reply(command.request, self._threads(stacks=command.stacks))
             case ReadContext():
                 self._pauses.ask(
                     command.request, command.pause_id, lambda pause: self._context(command, pause)
@@ -88,9 +88,9 @@ class Looking:
             case _:
                 self._pauses.reply(command.request, self._running_stack(command))
 
-    def _threads(self) -> dict[str, Any]:
+    def _threads(self, *, stacks: bool) -> dict[str, Any]:
         return {
-            "threads": describe_threads(self._lens, self._pauses.parked),
+            "threads": describe_threads(self._lens, self._pauses.parked, stacks=stacks),
             "tasks": describe_tasks(self._lens),
         }
 

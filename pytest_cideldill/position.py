@@ -1,7 +1,7 @@
 """The last known position of a process: a small memory-mapped file that survives its death.
 
 Written by the main thread of the process under test at every test and phase (half a microsecond, no
-system call); read by the front end when the process ended without saying so.
+system call); read by the front end when the process ended without saying so, or says nothing.
 """
 
 from __future__ import annotations
@@ -9,9 +9,22 @@ from __future__ import annotations
 import mmap
 import os
 from struct import Struct
+from typing import NamedTuple
+
+from pytest_cideldill import clock
 
 _SIZE = 4096
 _LENGTH = Struct(">I")
+_SINCE = Struct(">d")
+_TEXT = _LENGTH.size + _SINCE.size
+
+
+class Position(NamedTuple):
+    """What is under way; `since` is on the monotonic clock, which all processes share."""
+
+    phase: str
+    nodeid: str
+    since: float
 
 
 class PositionFile:
@@ -28,10 +41,11 @@ class PositionFile:
 
     def write(self, phase: str, nodeid: str) -> None:
         """Note that `phase` of `nodeid` is under way; both empty between tests."""
-        text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _SIZE - _LENGTH.size]
+        text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _SIZE - _TEXT]
         # The length goes to 0 first: a reader never takes half of a new text for a whole one.
         self._map[: _LENGTH.size] = _LENGTH.pack(0)
-        self._map[_LENGTH.size : _LENGTH.size + len(text)] = text
+        self._map[_LENGTH.size : _TEXT] = _SINCE.pack(clock.monotonic())
+        self._map[_TEXT : _TEXT + len(text)] = text
         self._map[: _LENGTH.size] = _LENGTH.pack(len(text))
 
     def close(self) -> None:
@@ -39,17 +53,16 @@ class PositionFile:
         self._map.close()
 
 
-def read_position(path: str) -> tuple[str, str] | None:
-    """`(phase, nodeid)` as last written, or None when there was none or no file."""
+def read_position(path: str) -> Position | None:
+    """As last written, or None when there was none or no file."""
     try:
         with open(path, "rb") as file:
             data = file.read(_SIZE)
     except OSError:
         return None
-    if len(data) < _LENGTH.size:
+    if len(data) < _TEXT:
         return None
-    (length,) = _LENGTH.unpack_from(data)
-    phase, _, nodeid = (
-        data[_LENGTH.size : _LENGTH.size + length].decode("utf-8", "replace").partition("\n")
-    )
-    return (phase, nodeid) if nodeid else None
+    (length,), (since,) = _LENGTH.unpack_from(data), _SINCE.unpack_from(data, _LENGTH.size)
+    text = data[_TEXT : _TEXT + length].decode("utf-8", "replace")
+    phase, _, nodeid = text.partition("\n")
+    return Position(phase, nodeid, since) if nodeid else None

@@ -6,6 +6,8 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_cideldill.position import Position
+
 _FATAL = "Fatal Python error"
 MAX_STACKS = 4_000
 MAX_MESSAGE = 2_000
@@ -25,7 +27,7 @@ class Evidence:
         returncode: The process's; negative for a signal. None while it still lives.
         interrupted: Text of Ctrl-C or `pytest.exit`.
         internal_error: Text of pytest's internal error.
-        last: `(phase, node id)` under way at the end.
+        last: What was under way at the end.
         errors: The end of its stderr.
         output: The end of its stdout.
         stopped: A client had it ended.
@@ -37,7 +39,7 @@ class Evidence:
     returncode: int | None
     interrupted: str | None = None
     internal_error: str | None = None
-    last: tuple[str, str] | None = None
+    last: Position | None = None
     errors: str = ""
     output: str = ""
     stopped: bool = False
@@ -90,8 +92,7 @@ def _last(evidence: Evidence) -> dict[str, str]:
     """The test that was under way."""
     if evidence.last is None:
         return {}
-    phase, nodeid = evidence.last
-    return {"lastTest": nodeid, "lastPhase": phase}
+    return {"lastTest": evidence.last.nodeid, "lastPhase": evidence.last.phase}
 
 
 def _signal_name(number: int) -> str:

@@ -205,6 +205,7 @@ class Run:
     def apply(self, target: Target, event: Event) -> Logged:
         """Take in an event of one of the processes."""
         results = self.results
+        target.heard_at = time.monotonic()
         match event:
             case Collected():
                 results.collected(event)

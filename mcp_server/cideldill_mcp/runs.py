@@ -195,6 +195,8 @@ class Runs:
             for step in (child.interrupt, child.terminate):
                 step()
                 if await self.log.until(lambda: run.is_over, INTERRUPT_S):
+                    # It may have told its verdict and hang; its ports are wanted by the next run.
+                    asyncio.get_running_loop().call_later(INTERRUPT_S, child.kill)
                     return released
         child.kill()
         await self.log.until(lambda: run.is_over, INTERRUPT_S)

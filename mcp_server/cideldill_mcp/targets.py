@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,12 +31,16 @@ class Target:
     Args:
         hello: What the process said of itself.
         write: Queues a command for it; never blocks.
+
+    Attributes:
+        heard_at: When it told something of its tests, on the monotonic clock.
     """
 
     def __init__(self, hello: Hello, write: Callable[[Command], None]) -> None:
         self.hello = hello
         self.tell = write
         self.is_alive = True
+        self.heard_at = time.monotonic()
         self._requests = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
 

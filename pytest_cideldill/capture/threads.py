@@ -50,7 +50,8 @@ def describe_threads(
         lens: Tells files.
         paused: Thread → id of its pause, the newest last. That one's thread is the current one,
             without a pause the main thread.
-        stacks: Whether each has a `stack`, innermost first, of `file:line function`.
+        stacks: Whether each has a `stack`, innermost first, of `file:line function`; without the
+            frames of what runs the user's code.
     """
     names = {each.ident: each.name for each in _enumerate()}
     current = next(reversed(paused), _main_ident)
@@ -70,7 +71,7 @@ def describe_threads(
             }
         )
         if stacks:
-            told[-1]["stack"] = [_line(frame, lens) for frame in frames[:MAX_STACK]]
+            told[-1]["stack"] = _lines(frames, lens)
     return told
 
 
@@ -144,6 +145,13 @@ def _suspended(coroutine: Any) -> Iterator[FrameType]:
             return
         if frame is not None:
             yield frame
+
+
+def _lines(frames: list[FrameType], lens: Lens) -> list[str]:
+    files = enumerate(frame.f_code.co_filename for frame in frames)
+    users = [index for index, file in files if lens.project.is_user(file)]
+    end = users[-1] + 1 if users else len(frames)
+    return [_line(frame, lens) for frame in frames[: min(end, MAX_STACK)]]
 
 
 def _line(frame: FrameType, lens: Lens) -> str:

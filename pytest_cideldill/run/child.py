@@ -46,6 +46,7 @@ from pytest_cideldill.run.redaction import Redaction
 from pytest_cideldill.run.redaction import make_redactor
 from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
+from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
@@ -89,7 +90,7 @@ class Invitation:
         address: A socket path, or `[host, port]`.
         token: Hex text of the 32 bytes that open the connection.
         run_id: Which run this process belongs to.
-        directory: Private folder of the front end, for the position file.
+        directory: Private folder of the front end, for the files that survive a process.
     """
 
     address: str | list[Any]
@@ -137,7 +138,9 @@ def _switch_on(
 ) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
     position = _position_file(invitation, worker)
-    connected.sendall(encode_frame(to_plain(_hello(config, invitation, worker, position))))
+    stacks = StackFile(_private(invitation, worker, "stacks"))
+    hello = _hello(config, invitation, worker, position, stacks)
+    connected.sendall(encode_frame(to_plain(hello)))
     decoder = FrameDecoder()
     commands = _handshake(connected, decoder)
     configure = commands[0]
@@ -173,13 +176,13 @@ def _switch_on(
         assertions = Assertions(manager.lens)
         autopsies = Autopsies(manager.lens, assertions)
         plugins.append(assertions)
-        plugins.append(Reporting(manager, link, engine.clock, position, autopsies))
+        plugins.append(Reporting(manager, link, engine.clock, position, stacks, autopsies))
         plugins.append(PostMortem(manager, autopsies))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
     asked = UserBreakpoints(manager, passes=listing)
     asked.install()
-    undo = (asked.restore, manager.control.hear_signals())
+    undo = (asked.restore, manager.control.hear_signals(), stacks.close)
     config.add_cleanup(lambda: _leave(engine, position, undo))
 
 
@@ -280,7 +283,11 @@ def _leave(
 
 
 def _hello(
-    config: pytest.Config, invitation: Invitation, worker: str, position: PositionFile | None
+    config: pytest.Config,
+    invitation: Invitation,
+    worker: str,
+    position: PositionFile | None,
+    stacks: StackFile,
 ) -> Hello:
     return Hello(
         protocol=PROTOCOL,
@@ -295,6 +302,7 @@ def _hello(
         argv=list(sys.argv),
         engine=engine(),
         position_file=position.path if position is not None else None,
+        stacks_file=stacks.path,
     )
 
 
@@ -320,11 +328,15 @@ def _uses_xdist(config: pytest.Config) -> bool:
 
 
 def _position_file(invitation: Invitation, worker: str) -> PositionFile | None:
-    name = f"{invitation.run_id}-{worker}-{os.getpid()}.position"
     try:
-        return PositionFile(os.path.join(invitation.directory, name))
+        return PositionFile(_private(invitation, worker, "position"))
     except (OSError, ValueError):
         return None  # another machine, or a full disk: only the place of a crash is lost
+
+
+def _private(invitation: Invitation, worker: str, kind: str) -> str:
+    name = f"{invitation.run_id}-{worker}-{os.getpid()}.{kind}"
+    return os.path.join(invitation.directory, name)
 
 
 def _reinvite(invitation: Invitation) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.traceback import visible_places
 from pytest_cideldill.wire import NodeFinished
@@ -37,6 +38,7 @@ class Reporting:
         link: Where events go.
         pauses: Subtracted from durations.
         position: The file that survives a crash.
+        stacks: The file for stacks; yields its signal to the tests.
         autopsies: Of failures.
     """
 
@@ -46,12 +48,14 @@ class Reporting:
         link: Link,
         pauses: PauseClock,
         position: PositionFile | None,
+        stacks: StackFile,
         autopsies: Autopsies,
     ) -> None:
         self.manager = manager
         self._link = link
         self._pauses = pauses
         self._position = position
+        self._stacks = stacks
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
@@ -127,6 +131,7 @@ class Reporting:
         position.nodeid, position.when = nodeid, when
         if self._position is not None:
             self._position.write(when or "", nodeid or "")
+        self._stacks.yield_signal()
 
     @guest
     def _note_failure(

@@ -221,9 +221,10 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class ReadThreads:
-    """Tell all threads and asyncio tasks."""
+    """Tell all threads and asyncio tasks; `stacks`: and where each thread came from."""
 
     request: int
+    stacks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class Hello:
     argv: list[str]
     engine: dict[str, Any]
     position_file: str | None = None
+    stacks_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ from pytest_cideldill.position import read_position
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "r1-main-1.position")
+
+
+def told(path: str) -> tuple[str, str] | None:
+    read = read_position(path)
+    return None if read is None else read[:2]
 
 
 @pytest.mark.parametrize(
@@ -32,9 +38,9 @@ def test_what_was_written_is_read(path: str, phase: str, nodeid: str) -> None:
     """Node ids may hold anything, line breaks included; the phase ends at the first one."""
     position = PositionFile(path)
     position.write(phase, nodeid)
-    assert read_position(path) == (phase, nodeid)
+    assert told(path) == (phase, nodeid)
     position.close()
-    assert read_position(path) == (phase, nodeid)
+    assert told(path) == (phase, nodeid)
 
 
 def test_the_newest_position_counts_whatever_was_longer_before(path: str) -> None:
@@ -42,7 +48,18 @@ def test_the_newest_position_counts_whatever_was_longer_before(path: str) -> Non
     position = PositionFile(path)
     for nodeid in ("a" * 500, "b", "c" * 50, "d"):
         position.write("call", nodeid)
-        assert read_position(path) == ("call", nodeid)
+        assert told(path) == ("call", nodeid)
+    position.close()
+
+
+def test_the_time_is_that_of_the_clock_that_all_processes_share(path: str) -> None:
+    """How long a phase lasts is told while it does not end."""
+    position = PositionFile(path)
+    before = time.monotonic()
+    position.write("call", "test_a")
+    read = read_position(path)
+    assert read is not None
+    assert before <= read.since <= time.monotonic()
     position.close()
 
 
@@ -73,7 +90,7 @@ def test_a_file_that_is_damaged_gives_no_position_or_a_text(path: str, content: 
     """The reader is the front end: no test process may make it fail."""
     Path(path).write_bytes(content)
     read = read_position(path)
-    assert read is None or all(isinstance(part, str) for part in read)
+    assert read is None or all(isinstance(part, str) for part in read[:2])
 
 
 def test_a_file_that_is_not_there_gives_no_position(path: str) -> None:
@@ -107,4 +124,4 @@ def test_the_position_survives_any_death(path: str, death: str, status: int) -> 
     )
     command = [sys.executable, "-c", script + death, path]
     assert subprocess.run(command, check=False, timeout=30).returncode == status
-    assert read_position(path) == ("call", "test_x.py::test_crash")
+    assert told(path) == ("call", "test_x.py::test_crash")

@@ -15,8 +15,9 @@ from cideldill_mcp.ending import MAX_MESSAGE
 from cideldill_mcp.ending import MAX_STACKS
 from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
+from pytest_cideldill.position import Position
 
-LAST = ("call", "test_a.py::test_b")
+LAST = Position("call", "test_a.py::test_b", 0.0)
 FATAL = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
 
 

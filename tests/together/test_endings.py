@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 from typing import Any
 
 import pytest
@@ -112,41 +111,6 @@ def test_sys_exit_in_a_test_is_a_failed_test(bench: Bench) -> None:
     reply = bench.test("import sys\ndef test_it(): sys.exit(0)\n", pause_on="never")
     assert ended(reply) == ("finished", "finished", 1)
     assert reply["failures"][0]["exception"]["type"] == "SystemExit"
-
-
-CRASHES = {
-    "segfault": ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
-    "abort": ("import os; os.abort()", -signal.SIGABRT),
-    "killed": ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-    "exited": ("import os; os._exit(3)", 3),
-    "exited in order": ("import os; os._exit(0)", 0),
-    "exited by a thread": (
-        "import os, threading; threading.Thread(target=os._exit, args=(5,)).start()\n"
-        "    while True: pass",
-        5,
-    ),
-}
-FAST = ("segfault",)
-
-
-@pytest.mark.parametrize(
-    "how",
-    [how if how in FAST else pytest.param(how, marks=full) for how in CRASHES],
-)
-def test_a_crash_tells_the_signal_the_last_test_and_the_stacks(bench: Bench, how: str) -> None:
-    """Exit codes lie (`os._exit(3)` is no internal error): what counts is what was not said."""
-    statement, code = CRASHES[how]
-    reply = bench.test(f"def test_before(): pass\ndef test_crash():\n    {statement}\n")
-    assert ended(reply) == ("crashed", "crashed", code)
-    end = reply["end"]
-    assert end["lastTest"] == "test_it.py::test_crash"
-    assert end.get("signal") == (signal.Signals(-code).name if code < 0 else None)
-    assert ("stacks" in end) == (how in ("segfault", "abort"))
-    if "stacks" in end:
-        assert "Fatal Python error" in end["stacks"]
-        assert "test_it.py" in end["stacks"]
-    state = bench.agent.call("debug_state")
-    assert (state["state"], state["running"]) == ("crashed", [])
 
 
 @pytest.mark.full

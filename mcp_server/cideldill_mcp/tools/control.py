@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import partial
 
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
+from cideldill_mcp.standstill import state_of
+from cideldill_mcp.standstill import under_way
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.functions import RESUME_S
@@ -25,10 +26,10 @@ from pytest_cideldill.wire import Resume
 async def state(request: Request) -> Reply:
     """`debug_state`: the newest run in one reply."""
     run = request.runs.newest
-    running = _running(run) if run is not None and not run.is_over else []
+    running = under_way(run) if run is not None and not run.is_over else []
     body = {
         "rootdir": request.runs.recipe.rootdir,
-        "state": run.state if run is not None else "idle",
+        "state": state_of(run) if run is not None else "idle",
         "engine": _engine(run) if run is not None and run.engines else None,
         "running": running,
         "paused": list(run.pauses) if run is not None else [],
@@ -57,19 +58,6 @@ def _engine(run: Run) -> dict[str, object]:
     first = next(iter(engines.values()))
     others = {name: each for name, each in engines.items() if each != first}
     return {**first, "workers": others} if others else first
-
-
-def _running(run: Run) -> list[dict[str, object]]:
-    paused = {pause["nodeid"]: pause["when"] for pause in run.pauses.values()}
-    return [
-        {
-            "nodeid": test.nodeid,
-            "phase": paused.get(test.nodeid),
-            "worker": test.worker,
-            "seconds": round(time.time() - (test.started_at or 0), 3),
-        }
-        for test in run.results.running()
-    ]
 
 
 async def go_on(request: Request) -> Reply:

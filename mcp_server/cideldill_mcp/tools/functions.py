@@ -135,10 +135,11 @@ async def resume(request: Request) -> Reply:
     if not request["wait"]:
         return Reply(body)
     await report.settled(request, run, WAIT_S, before)
+    body |= await report.stuck(run, WAIT_S)
     body |= report.verdict(run)
     body["stops"] = report.pauses(run, request.max_chars, before)
     body["next"] = report.next_steps(run, request.runs)
-    return Reply(body, lists=["stops", "neverHit"])
+    return Reply(body, lists=["stops", "neverHit", "no_progress"])
 
 
 def _resume_command(number: int, request: Request) -> Resume:

@@ -11,6 +11,7 @@ from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
+from cideldill_mcp.standstill import standstill
 from cideldill_mcp.tools.registry import Request
 from pytest_cideldill.wire import PhaseReported
 
@@ -140,6 +141,14 @@ async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) 
         elif waits_for_client(run):
             break
     return holds()
+
+
+async def stuck(run: Run, waited_s: float) -> dict[str, Any]:
+    """`no_progress` and what to do about it, when a wait ended and a process made none."""
+    if run.state in ("paused", "finished", "crashed"):
+        return {}
+    told = await standstill(run, waited_s)
+    return {"no_progress": told} if told and not run.is_over else {}
 
 
 def waits_for_client(run: Run) -> bool:

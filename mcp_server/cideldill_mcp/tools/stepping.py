@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from cideldill_mcp.dumps import dumped_threads
 from cideldill_mcp.run import Run
+from cideldill_mcp.standstill import under_way
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from cideldill_mcp.tools import report
@@ -30,8 +32,8 @@ _REASONS = {"step": "step", "exception": "exception", "test_failure": "exception
 """Why a step ended, by the reason of the pause; the others are breakpoints."""
 
 _DEAF = (
-    "{} does not come to Python code at all, so it can't even tell its stacks (a long call of C "
-    "code that keeps the interpreter); test_stop ends it"
+    "{} does not come to Python code at all (a long call of C code keeps the interpreter); {}; "
+    "test_stop ends it"
 )
 _LATE = "{} did not come to your code within {:.0f} s; threads tells what each is in"
 
@@ -163,7 +165,9 @@ async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
         if refusal.code is not ErrorCode.PROCESS_BUSY:
             raise
         target.tell(CancelPause(0))
-        return told | {"message": _DEAF.format(target.worker)}
+        threads = await dumped_threads(target)
+        how = "can't tell its stacks" if threads is None else "threads tells what each is in"
+        return told | {"threads": threads or [], "message": _DEAF.format(target.worker, how)}
     if asked["status"] != "asked":
         return told | asked
 
@@ -188,20 +192,9 @@ async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
 
 def _running(run: Run, threads: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tests under way and where they are, as far as it is known."""
-    paused = {each["nodeid"]: each for each in run.pauses.values()}
-    current = {each["worker"]: each["location"] for each in threads if each["is_current"]}
-    shown = []
-    for test in run.results.running():
-        stop = paused.get(test.nodeid, {})
-        shown.append(
-            {
-                "nodeid": test.nodeid,
-                "phase": stop.get("when"),
-                "worker": test.worker,
-                "location": stop.get("location") or current.get(test.worker),
-            }
-        )
-    return shown
+    places = {each["worker"]: each["location"] for each in threads if each["is_current"]}
+    places |= {each["worker"]: each["location"] for each in run.pauses.values()}
+    return [test | {"location": places.get(test["worker"])} for test in under_way(run)]
 
 
 TOOLS = (

@@ -12,6 +12,7 @@ from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.eventlog import Event
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
+from cideldill_mcp.standstill import state_of
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
@@ -67,13 +68,15 @@ async def wait(request: Request) -> Reply:
         "reason": reason,
         "timeout": reason == "timeout",
         "message": _MESSAGES[reason],
-        "state": run.state if run is not None else "idle",
+        "state": state_of(run) if run is not None else "idle",
         "hits": hits,
         "next": report.next_steps(run, request.runs)
         if run is not None
         else ['test_run {"nodeids": […]}: start a run'],
     }
-    return Reply(body, lists=["hits"])
+    if reason == "timeout" and run is not None:
+        body |= await report.stuck(run, request["timeout_ms"] / 1000)
+    return Reply(body, lists=["hits", "no_progress"])
 
 
 _MESSAGES = {

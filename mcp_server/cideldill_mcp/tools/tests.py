@@ -49,11 +49,13 @@ async def run(request: Request) -> Reply:
         each.add(request.desired, started.id)
     if request["wait"]:
         await report.settled(request, started, request["timeout_s"])
+    hangs = await report.stuck(started, request["timeout_s"]) if request["wait"] else {}
     results = started.results
     body: dict[str, Any] = {
         "run_id": started.id,
         "neverHit": None,
         **report.verdict(started),
+        **hangs,
         "stops": report.pauses(started, request.max_chars),
         "failures": report.failures(started),
         "hits": report.hits(request, started, 0),
@@ -69,7 +71,7 @@ async def run(request: Request) -> Reply:
         body["edited"] = [{"id": each.id, **location(each), "message": each.note} for each in moved]
     if message:
         body["message"] = message
-    return Reply(body, lists=["stops", "failures", "errors", "hits", "neverHit"])
+    return Reply(body, lists=["stops", "failures", "errors", "hits", "neverHit", "no_progress"])
 
 
 async def _order(request: Request) -> tuple[Order, str | None]:

@@ -1,0 +1,54 @@
+"""Whether a process uses the processor or waits, and whether it may be sent a signal; from /proc.
+
+Only Linux tells; elsewhere nothing is known.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+BUSY_SHARE = 0.15
+"""From this share of one processor on a process is busy: other processes may want it as well."""
+
+
+class Usage(NamedTuple):
+    """At one moment: the state letter of the first thread, processor seconds of all threads."""
+
+    state: str
+    seconds: float
+
+
+def usage(pid: int) -> Usage | None:
+    """Of a process; None: unknown."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return Usage(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
+def verdict(before: Usage | None, after: Usage | None, elapsed_s: float) -> str | None:
+    """`busy`, `waiting`, or None when it is not known.
+
+    A processor that is shared may have given it nothing, although it wanted: that is busy, too.
+    """
+    if before is None or after is None:
+        return None
+    used = after.seconds - before.seconds >= BUSY_SHARE * elapsed_s
+    return "busy" if used or before.state == after.state == "R" else "waiting"
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process that runs has a handler for a signal; where nobody tells, it has."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+    except OSError:
+        return not Path("/proc/self/status").exists()
+    told = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    caught = int(told.get("SigCgt", "0").strip() or "0", 16)
+    # A stopped process would go on: somebody wants it to stand still.
+    is_stopped = told.get("State", "").strip()[:1] in ("T", "t")
+    return not is_stopped and bool(caught >> (number - 1) & 1)

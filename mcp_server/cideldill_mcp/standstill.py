@@ -1,0 +1,191 @@
+"""What a run that makes no progress is in: the test, its phase and time, stacks, tasks, the CPU.
+
+Lives on the event loop; asks the processes of the run, but waits for none that does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from cideldill_mcp.cpu import usage
+from cideldill_mcp.cpu import verdict
+from cideldill_mcp.dumps import dumped_threads
+from cideldill_mcp.run import Run
+from cideldill_mcp.targets import MAIN
+from cideldill_mcp.targets import Target
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.position import Position
+from pytest_cideldill.position import read_position
+from pytest_cideldill.wire import ReadThreads
+
+IDLE_S = 10.0
+"""A process that told nothing for so long makes no progress; one that was waited for less long,
+when it told nothing for half of that."""
+
+LEAST_S = 1.0
+OUTSIDE_S = 5.0
+"""The least in a test, and outside of tests: a start and imports take their time."""
+
+ANSWER_S = 2.0
+"""How long a process may take to answer."""
+
+SAMPLE_S = 0.25
+"""How long its use of the processor is watched, at least."""
+
+MAX_PROCESSES = 4
+MAX_THREADS = 12
+MAX_TASKS = 12
+MAX_STACK = 8
+
+_STARTING = (
+    "the process has not said hello: the interpreter, sitecustomize or a plugin that is loaded "
+    "earlier hangs, and nothing can ask for stacks"
+)
+_DEAF = "no Python code runs: a long call of C code keeps the interpreter; test_stop ends it"
+_DUMB = f"{_DEAF}. Its stacks can't be told: the program handles SIGCONT, or this platform can't"
+
+
+def position_of(run: Run, worker: str) -> Position | None:
+    """The test and the phase that a process is in, whether it answers or not."""
+    target = run.targets.get(worker)
+    path = None if target is None else target.hello.position_file
+    return None if path is None else read_position(path)
+
+
+def under_way(run: Run) -> list[dict[str, Any]]:
+    """The tests that run: `{nodeid, phase, worker, seconds}`.
+
+    As the position file of a process tells, which is ahead of its events: they wait while C code
+    keeps the interpreter. One that has no such file is taken at its word, which has no phase.
+    """
+    shown: list[tuple[str, str | None, str, float]] = []
+    told = {test.worker: test for test in run.results.running()}
+    for worker, target in run.targets.items():
+        test, position = told.get(worker), position_of(run, worker)
+        if position is not None:
+            is_told = test is not None and test.nodeid == position.nodeid
+            began = test.started_at if test is not None and is_told else None
+            seconds = time.monotonic() - position.since if began is None else time.time() - began
+            shown.append((position.nodeid, position.phase, worker, seconds))
+        elif test is not None and target.hello.position_file is None:
+            shown.append((test.nodeid, None, worker, time.time() - (test.started_at or 0)))
+    return [
+        {"nodeid": nodeid, "phase": phase, "worker": worker, "seconds": round(seconds, 3)}
+        for nodeid, phase, worker, seconds in shown
+    ]
+
+
+def state_of(run: Run) -> str:
+    """`Run.state`, ahead of events that wait as well."""
+    return "running" if run.state == "collecting" and under_way(run) else run.state
+
+
+async def standstill(run: Run, waited_s: float) -> list[dict[str, Any]]:
+    """Of each process that makes no progress what it is in; empty: all do, or stand in a pause.
+
+    Args:
+        run: Whose state is `running`.
+        waited_s: How long the client waited for it.
+    """
+    if run.is_over:
+        return []
+    if not run.workers:
+        return [await _starting(run)] if run.duration_s >= OUTSIDE_S else []
+    paused = {pause["worker"] for pause in run.pauses.values()}
+    now = time.monotonic()
+    in_tests = {
+        worker: position
+        for worker in run.targets
+        if (position := position_of(run, worker)) is not None
+    }
+    least = min(IDLE_S, max(LEAST_S if in_tests else OUTSIDE_S, waited_s / 2))
+    # A process without a test waits for the others: a worker that is done, the controller.
+    asked = [
+        target
+        for worker, target in run.targets.items()
+        if worker in in_tests or not in_tests
+        if worker not in paused and now - _moved_at(target, in_tests.get(worker)) >= least
+    ]
+    told = await asyncio.gather(*(_describe(run, each) for each in asked[:MAX_PROCESSES]))
+    return [each for each in told if each is not None]
+
+
+def _moved_at(target: Target, position: Position | None) -> float:
+    """A phase that just passed is told with the end of its test only."""
+    return target.heard_at if position is None else max(target.heard_at, position.since)
+
+
+async def _starting(run: Run) -> dict[str, Any]:
+    assert run.child is not None
+    before, began = usage(run.child.pid), time.monotonic()
+    await asyncio.sleep(SAMPLE_S)
+    return {
+        "worker": MAIN,
+        "nodeid": None,
+        "phase": "start",
+        "seconds": run.duration_s,
+        "cpu": verdict(before, usage(run.child.pid), time.monotonic() - began),
+        "threads": [],
+        "tasks": [],
+        "message": _STARTING,
+    }
+
+
+async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
+    """None: it has ended meanwhile."""
+    position, pid = position_of(run, target.worker), target.hello.pid
+    before, began = usage(pid), time.monotonic()
+    threads, tasks, message = await _look(target)
+    if not target.is_alive:
+        return None
+    await asyncio.sleep(max(0.0, SAMPLE_S - (time.monotonic() - began)))
+    now = time.monotonic()
+    since = target.heard_at if position is None else position.since
+    told = {
+        "worker": target.worker,
+        "nodeid": None if position is None else position.nodeid,
+        "phase": _phase(run) if position is None else position.phase,
+        "seconds": round(min(run.duration_s, max(0.0, now - since)), 1),
+        "cpu": verdict(before, usage(pid), now - began),
+        "threads": [_short(each) for each in threads[:MAX_THREADS]],
+        "tasks": tasks[:MAX_TASKS],
+    }
+    more = [
+        f"{len(all_of_them)} {kind}"
+        for kind, all_of_them, most in (
+            ("threads", threads, MAX_THREADS),
+            ("tasks", tasks, MAX_TASKS),
+        )
+        if len(all_of_them) > most
+    ]
+    if more:
+        message = f"threads_list tells all {' and '.join(more)}"
+    return told if message is None else told | {"message": message}
+
+
+async def _look(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str | None]:
+    """Threads, tasks and what has to be said about them."""
+    try:
+        told = await target.ask(lambda number: ReadThreads(number, stacks=True), ANSWER_S)
+    except Refusal as refusal:
+        if refusal.code is not ErrorCode.PROCESS_BUSY:
+            return [], [], refusal.message
+        dumped = await dumped_threads(target)
+        return dumped or [], [], _DUMB if dumped is None else _DEAF
+    return told["threads"], told["tasks"], None
+
+
+def _phase(run: Run) -> str | None:
+    """Of a process that is in no test."""
+    results = run.results
+    if results.total is None:
+        return "collect"
+    return "finish" if results.done >= results.total else None
+
+
+def _short(thread: dict[str, Any]) -> dict[str, Any]:
+    kept = ("id", "name", "is_current", "location")
+    return {key: thread[key] for key in kept} | {"stack": thread["stack"][:MAX_STACK]}

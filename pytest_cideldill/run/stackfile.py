@@ -1,0 +1,60 @@
+"""A file that gets the stacks of all threads when C code keeps the interpreter and no Python runs.
+
+The front end sends a signal that does nothing by default; faulthandler answers it in C. Where the
+program handles that signal itself there is no such file: nobody would send it to us alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+
+from pytest_cideldill.capture.interrupt import getsignal
+from pytest_cideldill.capture.interrupt import is_free
+
+_SIGNAL = getattr(signal, "SIGCONT", None)
+
+
+class StackFile:
+    """See the module.
+
+    Attributes:
+        path: None: this process can't be asked.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path: str | None = None
+        if _SIGNAL is None or not hasattr(faulthandler, "register"):
+            return
+        if not is_free(getsignal(_SIGNAL)):
+            return
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        except OSError:
+            return
+        self._descriptor = descriptor
+        # Python's own table of handlers stays as it is: who looks there finds the default.
+        faulthandler.register(_SIGNAL, file=descriptor, all_threads=True, chain=False)
+        self.path = path
+
+    def yield_signal(self) -> None:
+        """Withdraw when the program has come to handle the signal itself; for every phase."""
+        if self.path is not None and _SIGNAL is not None and not is_free(getsignal(_SIGNAL)):
+            self._withdraw(self.path)
+
+    def close(self) -> None:
+        """Nobody can ask any more."""
+        self.yield_signal()
+        if self.path is not None and _SIGNAL is not None:
+            faulthandler.unregister(_SIGNAL)
+            self._withdraw(self.path)
+
+    def _withdraw(self, path: str) -> None:
+        """The front end asks only while the file is there. Its descriptor stays open: a handler
+        that is only covered may come back.
+        """
+        self.path = None
+        with contextlib.suppress(OSError):
+            os.unlink(path)
