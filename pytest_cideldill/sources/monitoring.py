@@ -230,11 +230,12 @@ class MonitoringSource(BaseSource):
         __tracebackhide__ = True
         frame = _getframe(1)
         try:
-            repeated, take = self._takes[id(code)][line]
+            watched = self._takes[id(code)][line]
         except KeyError:
-            repeated = take = None
-        if take is None:  # not above: what is raised there would be in its context
+            watched = None
+        if watched is None:  # not above: what is raised there would be in its context
             return self._on_other_line(code, line, frame)
+        repeated, take = watched
         if repeated and frame.f_lasti in repeated:
             return None
         quiet = self._quiet
