@@ -30,7 +30,9 @@ from typing import Self
 
 SHOP = Path(__file__).parents[1] / "examples" / "shop"
 FAILING = "tests/test_cart.py::test_total[bulk]"
-QUIET = ("-q", "-p", "no:cacheprovider")
+LEFT_OUT = ("cacheprovider", "asyncio", "hypothesispytest", "rerunfailures")
+"""Plugins that write files or take long to import."""
+QUIET = ("-q", *(part for name in LEFT_OUT for part in ("-p", f"no:{name}")))
 COLUMNS = 100
 IDLE = "aim 1.01 ×"
 

@@ -72,7 +72,7 @@ class Teller:
         ident = get_ident()
         shown = short_locals(frame, self.lens)
         forget_locals(frame)
-        return {
+        report = {
             "id": pause_id,
             "paused_at": clock.wall(),
             "call_data": None,
@@ -88,6 +88,9 @@ class Teller:
             "location": location(frame, line, self.lens),
             "locals": shown,
         }
+        if self.position.attempt is not None:
+            report["attempt"] = self.position.attempt
+        return report
 
     def see(self, pause: Pause, before: Pause | None) -> None:
         """Tell the stack, and of the locals which are new, other or gone since the stop before."""

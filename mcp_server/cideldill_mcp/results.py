@@ -32,6 +32,8 @@ class TestResult:
     duration_s: float = 0.0
     report: PhaseReported | None = None
     started_at: float | None = None
+    # Attempts that failed and were made again, by pytest-rerunfailures.
+    reruns: list[PhaseReported] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
         """An item of `test_results` (contract, section 5)."""
@@ -48,6 +50,9 @@ class TestResult:
                     plain[name] = value
         if self.group is not None:
             plain["group"] = self.group
+        if self.reruns:
+            plain["attempt"] = len(self.reruns) + 1
+            plain["reruns"] = [_rerun(report) for report in self.reruns]
         return plain
 
 
@@ -87,15 +92,21 @@ class Results:
 
     def started(self, worker: str, event: NodeStarted) -> None:
         """A test begins (or begins again)."""
-        self.tests[event.nodeid] = TestResult(event.nodeid, worker, started_at=event.ts)
+        test = TestResult(event.nodeid, worker, started_at=event.ts)
+        before = self.tests.get(event.nodeid)
+        if before is not None and before.outcome is None:
+            test.reruns = before.reruns
+        self.tests[event.nodeid] = test
 
     def reported(self, worker: str, event: PhaseReported) -> None:
         """A phase that did not just pass. A failing teardown does not hide a failing call."""
         if event.category:
             self.outcomes[event.category] += 1
-        if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
-            return
         test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
+        if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
+            if event.attempt not in [report.attempt for report in test.reruns]:
+                test.reruns.append(event)
+            return
         if event.category in FAILED:
             self.failures.append(event)
             cause = _cause_of(event)
@@ -128,6 +139,8 @@ class Results:
     def finished(self, event: NodeFinished) -> None:
         """A test ended."""
         self.outcomes.update(event.plain)
+        if event.again:
+            return
         self.done += 1
         test = self.tests.get(event.nodeid)
         if test is not None:
@@ -142,6 +155,13 @@ class Results:
     def failed_nodeids(self) -> list[str]:
         """Tests whose verdict makes the run fail."""
         return [test.nodeid for test in self.tests.values() if test.outcome in FAILED]
+
+
+def _rerun(report: PhaseReported) -> dict[str, Any]:
+    """A failed attempt, in short."""
+    told = {"attempt": report.attempt, "phase": report.phase}
+    more = {"exception": report.exception, "location": report.location}
+    return told | {name: value for name, value in more.items() if value is not None}
 
 
 def _cause_of(event: PhaseReported) -> _Cause:

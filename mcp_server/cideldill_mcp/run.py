@@ -219,11 +219,13 @@ class Run:
             case PhaseReported():
                 results.reported(target.worker, event)
                 kind = "failure" if event.category in FAILED else "test_phase"
-                values = {"phase": event.phase, "outcome": event.category}
+                values: dict[str, Any] = {"phase": event.phase, "outcome": event.category}
+                if event.attempt is not None:
+                    values["attempt"] = event.attempt
                 return kind, {"nodeid": event.nodeid, **values}
             case NodeFinished():
                 results.finished(event)
-                return "test_outcome", {"nodeid": event.nodeid}
+                return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
             case Stopped():
                 self._stop(event.pause)
                 told = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Position:
-    """The test and its phase; both None between tests."""
+    """The test and its phase, both None between tests; which attempt it is, if it has several."""
 
     nodeid: str | None = None
     when: str | None = None
+    attempt: int | None = None

@@ -49,6 +49,7 @@ from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.verdict import Verdict
+from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.settings import NOT_IN_RUNS
 from pytest_cideldill.settings import Settings
@@ -178,6 +179,7 @@ def _switch_on(
         plugins.append(assertions)
         plugins.append(Reporting(manager, link, engine.clock, position, stacks, autopsies))
         plugins.append(PostMortem(manager, autopsies))
+        plugins.append(engine.watchdogs)
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
     asked = UserBreakpoints(manager, passes=listing)
@@ -194,6 +196,7 @@ class _Engine:
     link: SocketLink
     keeping: Keeping
     clock: PauseClock
+    watchdogs: Watchdogs
     redactor: Redactor
     settings: Settings
 
@@ -226,6 +229,7 @@ def _engine(
     rows = RowLog(link.nudge, lambda row: recording.loses(row))
     observers = Observers(link.send)
     guard = EvaluationGuard()
+    watchdogs = Watchdogs(config, clock, guard)
     position = Position()
     overtime = Overtime(guard)
     objects = os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects")
@@ -240,7 +244,7 @@ def _engine(
         guard,
         observers.send,
         configure.lease_s,
-        clock.paused,
+        watchdogs.paused,
         keeping,
         before_stop=lambda: recording.tell_running(),
         flush=flush,
@@ -250,7 +254,7 @@ def _engine(
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
-    return _Engine(manager, link, keeping, clock, redactor, settings)
+    return _Engine(manager, link, keeping, clock, watchdogs, redactor, settings)
 
 
 def _collect(

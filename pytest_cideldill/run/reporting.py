@@ -59,6 +59,8 @@ class Reporting:
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
+        # Whether the attempt failed and the next one has not begun.
+        self._again = False
         # Phase → what only the exception tells; from the report's making to its logging.
         self._failure: dict[str, dict[str, Any]] = {}
 
@@ -69,13 +71,16 @@ class Reporting:
         self._plain.clear()
         self._failure.clear()
         self._autopsies.forget()
+        self._again = False
         self._enter(nodeid, "setup")
         self._link.send(NodeStarted(nodeid, clock.wall()))
 
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """A rerun has no start of its own."""
+        """Now it is known which attempt of the test this is; other plugins may rerun it as well."""
+        self.manager.pauses.position.attempt = attempt_of(item)
+        self._again = False
         self._enter(item.nodeid, "setup")
 
     @pytest.hookimpl(tryfirst=True)
@@ -110,13 +115,16 @@ class Reporting:
             if category:
                 self._plain[category] += 1
             return
+        self._again = self._again or category == "rerun"
         noted = self._failure.pop(report.when or "", {})
         self._link.send(phase_reported(report, category, self.manager.lens, **noted))
 
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test ended."""
-        self._link.send(NodeFinished(nodeid, self._duration_s, dict(self._plain)))
+        plain = dict(self._plain)
+        self._link.send(NodeFinished(nodeid, self._duration_s, plain, again=self._again))
+        self.manager.pauses.position.attempt = None
         self._enter(None, None)
 
     @guest
@@ -153,6 +161,12 @@ class Reporting:
         }
 
 
+def attempt_of(item: pytest.Item) -> int | None:
+    """Which attempt pytest-rerunfailures makes, from 1 on; None: it would make no other one."""
+    count = vars(item).get("execution_count")
+    return count if isinstance(count, int) else None
+
+
 def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
     """pytest's own category, by which its terminal counts; empty: not counted."""
     if report.passed and report.when != "call":
@@ -173,6 +187,7 @@ def phase_reported(
     text = report.longreprtext
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
         text = str(report.longrepr[2])
+    before = getattr(report, "rerun", None)  # pytest-rerunfailures: attempts before this one
     return PhaseReported(
         nodeid=report.nodeid,
         phase=report.when or "call",
@@ -186,4 +201,5 @@ def phase_reported(
         stderr=lens.end_of(report.capstderr, MAX_SECTION),
         log=lens.end_of(report.caplog, MAX_SECTION),
         autopsy=autopsy,
+        attempt=before + 1 if isinstance(before, int) else None,
     )

@@ -1,18 +1,15 @@
-"""Time stands still for a paused test: its alarm is put off, its durations don't count the pause.
+"""The time that tests are paused: their durations don't count it.
 
-Used by the gate on the thread that parks; read by the report hooks on the main thread.
+Written by the gate on the thread that parks; read by the report hooks on the main thread.
 """
 
 from __future__ import annotations
 
-import signal
 from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pytest_cideldill import clock
-
-_setitimer = getattr(signal, "setitimer", None)  # tests patch `signal`
 
 
 class PauseClock:
@@ -25,21 +22,13 @@ class PauseClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Entered by a thread for as long as it is parked.
-
-        Other threads run on meanwhile, so only the main thread's pauses stop timers and durations.
-        """
-        if get_ident() != self._main:
-            yield
-            return
-        left = _setitimer(signal.ITIMER_REAL, 0) if _setitimer else (0.0, 0.0)
+        """Entered by a thread for as long as it is parked; other threads run on meanwhile."""
         start = clock.wall()
         try:
             yield
         finally:
-            self._intervals.append((start, clock.wall()))
-            if left[0] and _setitimer:
-                _setitimer(signal.ITIMER_REAL, *left)
+            if get_ident() == self._main:
+                self._intervals.append((start, clock.wall()))
 
     def overlap(self, start: float, stop: float) -> float:
         """Seconds between two epoch times that were spent paused."""

@@ -55,6 +55,7 @@ class PhaseReported:
     """One phase of a test did not just pass; by pytest's own category (`failed`, `error`, …).
 
     `autopsy`: of a failure, what `exception_get_context` tells (contract, section 5).
+    `attempt`: of a test that pytest-rerunfailures may try again, from 1 on.
     """
 
     nodeid: str
@@ -69,6 +70,7 @@ class PhaseReported:
     stderr: str = ""
     log: str = ""
     autopsy: dict[str, Any] | None = None
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,14 @@ class NodeFinished:
     """A test's protocol ended.
 
     `duration_s`: all phases together, pauses excluded. `plain`: category → count of the reports
-    that have nothing to tell but their category (a passed call, passed subtests).
+    that have nothing to tell but their category (a passed call, passed subtests). `again`: it was
+    an attempt, and another one follows.
     """
 
     nodeid: str
     duration_s: float
     plain: dict[str, int]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

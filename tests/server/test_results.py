@@ -70,6 +70,24 @@ def test_a_test_s_outcome_and_the_counts_are_pytest_s(
     assert (results.done, results.running()) == (1, [])
 
 
+def test_attempts_that_begin_one_by_one_are_one_test() -> None:
+    """pytest-rerunfailures tells a start and an end of each; newer and older versions alike."""
+    results = Results()
+    for attempt in (1, 2):
+        results.started("main", NodeStarted(TEST, float(attempt)))
+        results.reported("main", phase("call", "rerun", attempt=attempt))
+        results.finished(NodeFinished(TEST, 0.5, {}, again=True))
+        assert (results.done, len(results.running())) == (0, 1)
+    results.started("main", NodeStarted(TEST, 3.0))
+    results.finished(NodeFinished(TEST, 0.5, {"passed": 1}))
+    assert (results.done, results.running()) == (1, [])
+    told = results.tests[TEST].to_plain()
+    assert (told["outcome"], told["attempt"]) == ("passed", 3)
+    assert told["reruns"] == [{"attempt": n, "phase": "call"} for n in (1, 2)]
+    results.started("main", NodeStarted(TEST, 4.0))  # a plugin that runs tests several times
+    assert "attempt" not in results.tests[TEST].to_plain()
+
+
 def test_a_failing_teardown_does_not_hide_why_the_call_failed() -> None:
     """The report that is shown is the first failure; `failures` has both."""
     call, teardown = phase("call", "failed"), phase("teardown", "error")

@@ -18,6 +18,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp import StdioServerParameters
 
+from tests.together.frontend import FEW_GUESTS
+
 DEADLINE_S = 30.0
 """No call of a test takes longer; a hang fails with the call's name."""
 
@@ -111,7 +113,7 @@ def server(
         command=sys.executable,
         args=["-m", "pytest", "-p", "no:cacheprovider", "--cideldill-mcp", *arguments],
         cwd=project,
-        env=alike | (env or {}),
+        env=alike | FEW_GUESTS | (env or {}),
     )
 
 

@@ -31,6 +31,12 @@ MARK = "CIDELDILL_TEST_MARK"
 NOT_OURS = ("TMPDIR", "PYTEST_", "CIDELDILL_", "PYTHON", "COV_", "COVERAGE_")
 """Variables of the outer pytest run that the front end must not see."""
 
+FEW_GUESTS = {
+    "PYTEST_ADDOPTS": "-p no:asyncio -p no:rerunfailures -p no:hypothesispytest",
+}
+"""Leaves out plugins of the extra `test` that take a second to import; a test that wants them has
+`PYTEST_ADDOPTS` empty."""
+
 HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -55,7 +61,7 @@ def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = DEADLIN
 def clean_environment(**further: str) -> dict[str, str]:
     """This environment without what the outer pytest run added."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
-    return kept | further
+    return kept | FEW_GUESTS | further
 
 
 def module_command(*flags: str) -> list[str]:

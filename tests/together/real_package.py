@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.together.driver import Agent
+from tests.together.frontend import FEW_GUESTS
 
 INSIDE = Path(__file__).parent / "inside"
 """Modules for the process under test."""
@@ -92,7 +93,7 @@ class Report:
 
     phase: str
     outcome: str
-    first_line: str
+    text: str
     error: str
 
 
@@ -207,7 +208,7 @@ def environment(*paths: Path) -> dict[str, str]:
         if not name.startswith(("PYTEST_", "COV_", "COVERAGE_")) and name != "PYTHONPATH"
     }
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-    return outer | fixed | {"PYTHONPATH": os.pathsep.join(map(str, (INSIDE, *paths)))}
+    return outer | FEW_GUESTS | fixed | {"PYTHONPATH": os.pathsep.join(map(str, (INSIDE, *paths)))}
 
 
 def recording(path: Path) -> list[str]:

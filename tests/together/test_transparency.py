@@ -147,8 +147,10 @@ def driven(bench: Bench, reply: dict[str, Any]) -> tuple[int, dict[str, str]]:
     return reply["exit_code"], {name: test["outcome"] for name, test in tests.items()}
 
 
-STRICT = ("-W", "error", "-p", "no:anyio")
-"""anyio brings a pytest plugin, which would import it in a plain run as well."""
+GUESTS = ("anyio", "asyncio", "hypothesispytest", "rerunfailures")
+"""Plugins that would import what is looked for, or start threads, in a plain run as well."""
+
+STRICT = ("-W", "error", *(part for name in GUESTS for part in ("-p", f"no:{name}")))
 
 
 @pytest.mark.full

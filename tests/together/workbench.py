@@ -103,9 +103,11 @@ class Bench:
 
 
 @contextmanager
-def workbench(root: Path, *arguments: str, mode: str = "auto") -> Iterator[Bench]:
+def workbench(
+    root: Path, *arguments: str, mode: str = "auto", env: dict[str, str] | None = None
+) -> Iterator[Bench]:
     """A bench with a fresh front end; `arguments` go to `pytest --cideldill-mcp`."""
     root.mkdir(exist_ok=True)
     (root / "pytest.ini").touch()
-    with connected(server(root, *arguments, env=_NO_CACHES), mode) as agent:
+    with connected(server(root, *arguments, env=_NO_CACHES | (env or {})), mode) as agent:
         yield Bench(agent, root)

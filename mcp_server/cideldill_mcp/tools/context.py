@@ -102,8 +102,9 @@ def _recorded(request: Request, nodeid: str) -> tuple[Run, PhaseReported]:
     for run in reversed(list(request.runs)):
         test = run.results.tests.get(nodeid)
         known = known or test
-        if test is not None and test.report is not None and test.report.autopsy is not None:
-            return run, test.report
+        for report in () if test is None else (test.report, *reversed(test.reruns)):
+            if report is not None and report.autopsy is not None:
+                return run, report
     if known is None:
         raise Refusal(
             ErrorCode.TEST_NOT_FOUND,

@@ -91,13 +91,15 @@ def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> d
         exception = {"type": None, "message": event.longrepr.strip().rpartition("\n")[2]}
     if exception is not None:
         exception = exception | {"message": exception["message"][:SHORT_MESSAGE]}
-    told = {
+    told: dict[str, Any] = {
         "nodeid": event.nodeid,
         "phase": event.phase,
         "exception": exception,
         "location": event.location,
         "group": group,
     }
+    if event.attempt is not None:
+        told["attempt"] = event.attempt
     if event.autopsy is not None and "assertion" in event.autopsy:
         told["assertion"] = event.autopsy["assertion"]
     return told | {"alike": alike} if alike > 1 else told

@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Recorder:
-    """Node id → reports in order, each `[phase, outcome, first line, first line of the error]`.
+    """Node id → reports in order, each `[phase, outcome, text, first line of the error]`.
 
     Passing reports are counted: unittest's subtests make thousands of them.
     """
@@ -45,7 +45,7 @@ class Recorder:
         crash = getattr(report.longrepr, "reprcrash", None)
         message = crash.message if crash is not None else ""
         test["reports"].append(
-            [phase, report.outcome, _first_line(report.longreprtext), _first_line(message)]
+            [phase, report.outcome, _text(report), _same(message.strip().partition("\n")[0])]
         )
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -56,5 +56,10 @@ class Recorder:
         path.write_text(json.dumps(record), encoding="utf-8")
 
 
-def _first_line(text: str) -> str:
-    return ADDRESS.sub("0x…", text.strip().partition("\n")[0])
+def _text(report: pytest.TestReport) -> str:
+    """All that pytest would print of it."""
+    return _same("\n".join([report.longreprtext, *(f"{a}: {b}" for a, b in report.sections)]))
+
+
+def _same(text: str) -> str:
+    return ADDRESS.sub("0x…", text)
