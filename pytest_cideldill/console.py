@@ -78,5 +78,4 @@ class Console:
             "is_error": done.is_error,
             "timed_out": done.timed_out,
             "result_cid": cid,
-            "lease_expires_at": pause.report["lease_expires_at"],
         }

@@ -109,6 +109,8 @@ class Pauses:
         self._evaluations: dict[int, Interruptor] = {}
         # Requests that were interrupted, perhaps while they waited for their turn.
         self._cancelled: set[int] = set()
+        # Request → the pause it touched and how long that lasts now.
+        self._renewed: dict[int, tuple[str, float]] = {}
 
     # --- on the threads of the test ---------------------------------------------------------
 
@@ -294,7 +296,8 @@ class Pauses:
         self._cancelled.discard(request)
         if error is not None:  # what user code raised may be part of the message
             error = {**error, "message": self._lens.text(error["message"])}
-        self._send(Replied(request, result, error), urgent=True)
+        renewed = self._renewed.pop(request, (None, None))
+        self._send(Replied(request, result, error, *renewed), urgent=True)
 
     def _submit(self, request: int, pause_id: str, work: Work) -> None:
         """Hand work to the parked thread; a failure there is answered, and it stays parked.
@@ -304,6 +307,7 @@ class Pauses:
         """
 
         def guarded(pause: Pause) -> Resolution | None:
+            self._renewed[request] = (pause.id, pause.report["lease_expires_at"])
             try:
                 return work(pause)
             except Refusal as refusal:

@@ -36,6 +36,7 @@ from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import RedactionChosen
+from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import StepEnded
 from pytest_cideldill.wire import Stopped
@@ -257,6 +258,12 @@ class Run:
         """The log gave an event of this run its number."""
         if type == "stop" and (pause := self.pauses.get(values["pause_id"])) is not None:
             pause["seq"] = seq
+
+    def renewed(self, replied: Replied) -> None:
+        """A process answered; when that was about a pause, its lease begins anew."""
+        pause = self.pauses.get(replied.pause_id or "")
+        if pause is not None:
+            pause["lease_expires_at"] = replied.lease_expires_at
 
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""

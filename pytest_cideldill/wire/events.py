@@ -223,11 +223,16 @@ class Departed:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The answer to the command with the same `request`: exactly one of `result` and `error`."""
+    """The answer to the command with the same `request`: exactly one of `result` and `error`.
+
+    `pause_id`, `lease_expires_at`: the pause that it was about, and its lease, which it renewed.
+    """
 
     request: int
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
+    pause_id: str | None = None
+    lease_expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

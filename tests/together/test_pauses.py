@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.together.driver import ToolError
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
@@ -152,15 +154,36 @@ def test_unittest_and_subtests_pause_too(bench: Bench) -> None:
     assert result["stdout"] == "last words\n"
 
 
+TOUCHES: list[tuple[str, dict[str, Any]]] = [
+    ("breakpoint_repl_eval", {"expression": "1"}),
+    ("stacktrace_get", {}),
+    ("variables_get", {}),
+    ("exception_get_context", {}),
+    ("breakpoint_continue", {"action": "skip"}),
+]
+"""What renews the lease of a post-mortem pause; the last one is refused."""
+
+
+def told(bench: Bench, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The reply of a tool, or its refusal."""
+    try:
+        return bench.agent.call(tool, **arguments)
+    except ToolError as error:
+        return error.body
+
+
 @full
 def test_the_lease_lets_a_forgotten_pause_go_on(tmp_path: Path) -> None:
     """Contract, section 2: `lease_expires_at`, renewed by every call that touches the pause."""
     with workbench(tmp_path / "project", "--cideldill-lease=0.7") as bench:
         stop = bench.stop_of("def test_bad(): assert 0")
         assert 0 < stop["lease_expires_at"] - stop["paused_at"] <= 0.8
-        bench.eval(stop, "1")
-        (pause,) = bench.agent.call("breakpoint_list_paused")["paused"]
-        assert pause["lease_expires_at"] > stop["lease_expires_at"]
+        expires = stop["lease_expires_at"]
+        for tool, arguments in TOUCHES:
+            assert told(bench, tool, pause_id=stop["pause_id"], **arguments)
+            (pause,) = bench.agent.call("breakpoint_list_paused")["paused"]
+            assert pause["lease_expires_at"] > expires, tool
+            expires = pause["lease_expires_at"]
         assert bench.until("finished")["outcomes"] == {"failed": 1}
         gone = bench.agent.refused("breakpoint_continue", pause_id=stop["pause_id"])
         assert (gone["error"], gone["reason"]) == ("pause_not_found", "already_resumed")

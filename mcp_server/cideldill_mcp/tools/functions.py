@@ -200,11 +200,9 @@ async def repl_eval(request: Request) -> Reply:
         if refusal.code is not ErrorCode.PROCESS_BUSY:
             raise
         raise _timeout(request, stopped=False) from None
-    lease = done.pop("lease_expires_at", None)
-    if (pause := run.pauses.get(pause_id)) is not None:
-        pause["lease_expires_at"] = lease
-        if done["session_id"] not in pause["repl_sessions"]:
-            pause["repl_sessions"].append(done["session_id"])
+    pause = run.pauses.get(pause_id)
+    if pause is not None and done["session_id"] not in pause["repl_sessions"]:
+        pause["repl_sessions"].append(done["session_id"])
     if done.pop("timed_out"):
         raise _timeout(request, stopped=True)
     return Reply(done)
