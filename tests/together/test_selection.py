@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -206,3 +207,42 @@ def test_what_failed_last_runs_again_until_it_passes(tmp_path: Path) -> None:
         assert "missing" not in (reply := bench.run(last_failed=True))
         assert "no failed test is known" in reply["message"]
         assert reply["outcomes"] == {"passed": 2, "failed": 0}
+
+
+@pytest.mark.full
+def test_every_way_of_pytest_to_choose_tests_works_through_its_arguments(tmp_path: Path) -> None:
+    """`-x`, `--lf`, `--sw`, `-k`, `-m`, `--deselect`, while failures pause."""
+    cache = ["-p", "cacheprovider", "-p", "stepwise"]
+    with workbench(tmp_path / "project", *cache) as bench:
+        bench.write(
+            **{"pytest.ini": "[pytest]\nmarkers = slow\n"},
+            test_it="""
+                import pytest
+                def test_a(): pass
+                @pytest.mark.parametrize("odd", ["a b", "[::]", "-x", "{}'\\"", "\\u2603", "/"])
+                def test_odd(odd): assert odd != "[::]"
+                @pytest.mark.slow
+                def test_slow(): assert 0
+                def test_z(): pass
+            """,
+        )
+
+        def names(*arguments: str) -> set[str]:
+            """What ran, each failure being paused at and let go."""
+            reply = bench.run(["test_it.py"], args=list(arguments))
+            while reply["state"] == "paused":
+                reply = bench.go_on(only_stop(reply))
+            assert reply["state"] == "finished"
+            return {nodeid.removeprefix("test_it.py::test_") for nodeid in ran(bench)}
+
+        odd = [f"odd[{each}]" for each in ("a b", "[::]", "-x", "{}'\"", "\\u2603", "/")]
+        assert names("-x") == {"a", *odd[:2]}
+        assert names("--maxfail=2") == {"a", *odd, "slow"}
+        assert names("--lf") == {odd[1], "slow"}
+        assert names("--ff", "-x") == {odd[1]}
+        assert names("--sw") == {"a", *odd[:2]}
+        assert names("--sw", "--sw-skip") == {*odd[1:], "slow"}
+        assert names("-k", "odd and not x") == {each for each in odd if "x" not in each}
+        assert names("-m", "slow") == {"slow"}
+        left_out = [f"--deselect=test_it.py::test_{name}" for name in (odd[1], "slow")]
+        assert names(*left_out) == {"a", odd[0], *odd[2:], "z"}

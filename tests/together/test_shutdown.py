@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
+import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -203,6 +205,58 @@ def test_runs_leave_no_descriptor_and_no_thread_in_the_front_end(
         server.call("test_list")
         wait_until(lambda: server.open_files() == files, f"open are only {files}")
         wait_until(lambda: threads() == tasks, f"there are {tasks} threads")
+        assert server.leave() == 0
+
+
+EDITED = """
+    def price(amount):
+        return amount * {round}
+
+    def test_price():
+        assert price(1) == 0
+"""
+
+
+@pytest.mark.full
+def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject) -> None:
+    """Each stops twice and is looked into. Counted from outside, while paused and when over:
+    processes, threads and descriptors (sockets among them), of the server and of all it started.
+    """
+    project = make_project(test_it=EDITED.format(round=1))
+
+    def census() -> Counter[tuple[int, int]]:
+        """How many processes have so many descriptors and threads."""
+        return Counter(
+            (len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")))
+            for pid in server.processes()
+        )
+
+    def round_trip(number: int) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]]]:
+        (project / "test_it.py").write_text(textwrap.dedent(EDITED.format(round=number)))
+        call = server.call("test_run")["stops"][0]
+        assert call["phase"] == "before"
+        asked = {"pause_id": call["pause_id"], "expression": "amount"}
+        assert server.call("breakpoint_repl_eval", **asked)["output"] == "1"
+        failed = server.call("breakpoint_continue", pause_id=call["pause_id"], wait=True)
+        (stop,) = failed["stops"]
+        assert stop["autopsy"]["assertion"]["left"] == str(number)
+        server.call("exception_get_context", pause_id=stop["pause_id"])
+        paused = census()
+        reply = server.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+        assert (reply["state"], reply["exit_code"]) == ("finished", 1)
+        wait_until(lambda: len(server.processes()) == 2, "the server and its reaper are left")
+        return paused, census()
+
+    with front_end(project, "-p", "no:cacheprovider", PYTHONDONTWRITEBYTECODE="1") as server:
+        server.initialize()
+        server.call("breakpoint_add", function_name="test_it.price")
+        round_trip(1)  # what all runs share is opened by the first
+        first_paused, first = round_trip(2)
+        assert (first_paused.total(), first.total()) == (3, 2)
+        for number in range(3, 12):
+            paused, _ = round_trip(number)
+            assert paused == first_paused
+        wait_until(lambda: census() == first, f"descriptors and threads are {first}")
         assert server.leave() == 0
 
 

@@ -221,22 +221,37 @@ def test_a_lost_connection_does_not_change_the_outcome(bench: Bench) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("capture", ["fd", "sys", "tee-sys", "no"])
 def test_captured_output_is_the_same_in_every_mode(bench: Bench, capture: str) -> None:
-    """pytest facts, section 4: reports identical in every capture mode."""
+    """pytest facts, section 4: reports identical in every capture mode; a pause reads none."""
+    bench.breakpoint("test_it.wait")
     reply = bench.test(
         """
-        import os, subprocess, sys
+        import logging, os, subprocess, sys
+        def wait(): pass
         def test_out(capfd):
-            print("one"); os.write(1, b"two\\n"); subprocess.run(["echo", "three"])
+            print("one"); os.write(1, b"two\\n")
+            wait()
+            subprocess.run(["echo", "three"])
             assert capfd.readouterr().out == "one\\ntwo\\nthree\\n"
-        def test_sys(capsys):
+        def test_sys(capsys, caplog):
             print("one", file=sys.stderr)
+            logging.warning("logged")
+            wait()
+            with capsys.disabled(): wait()
             assert capsys.readouterr().err == "one\\n"
+            assert caplog.messages == ["logged"]
         def test_bad():
-            print("last words")
+            print("last", end=" ")
+            wait()
+            print("words")
             assert 0
         """,
         args=[f"--capture={capture}"],
     )
+    for _ in range(4):
+        stop = only_stop(reply)
+        assert stop["phase"] == "before"
+        assert bench.eval(stop, "print('of the debugger')") == "None"
+        reply = bench.go_on(stop)
     stop = only_stop(reply)
     assert stop["autopsy"]["stdout"] == ("" if capture == "no" else "last words\n")
     assert bench.eval(stop, "print('not captured by pytest')") == "None"
