@@ -112,8 +112,9 @@ def _frame(
 ) -> dict[str, Any]:
     first: list[str] = []
     if with_locals:
-        file = frame.f_code.co_filename
-        first = names_in(statement_at(file, line), lens.source_line(file, line))
+        code = frame.f_code
+        source = lens.source_line(code.co_filename, line)
+        first = names_in(statement_at(code, line), source)
     return describe_frame(
         frame, line, index, lens, with_locals=with_locals, deadline=deadline, first=first
     )

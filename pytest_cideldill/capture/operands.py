@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import BuiltinFunctionType
+from types import CodeType
 from types import FrameType
 from types import FunctionType
 from types import MethodType
@@ -62,15 +63,33 @@ class Compared:
     right: str
 
 
-def statement_at(filename: str, line: int) -> ast.stmt | None:
-    """The innermost statement of a source file that begins at or before a line and spans it."""
-    lines = linecache.getlines(filename)
+def statement_at(code: CodeType, line: int) -> ast.stmt | None:
+    """The innermost statement in the source of `code` that begins at or before a line and spans it.
+
+    Files may be long: a function is looked for in its own lines first.
+    """
+    lines = linecache.getlines(code.co_filename)
     if not 0 < line <= len(lines) <= _MOST_LINES:
         return None
+    if not code.co_name.startswith("<"):  # those are expressions, parts of a statement
+        last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0)
+        found = _statement_among(lines[:last], code.co_firstlineno, line)
+        if found is not None:
+            return found
+    return _statement_among(lines, 1, line)
+
+
+def _statement_among(lines: list[str], first: int, line: int) -> ast.stmt | None:
+    """The same in the lines from the `first` on, numbered from 1, which may be indented."""
+    part = lines[first - 1 :]
+    if not part:
+        return None
+    is_indented = part[0][:1].isspace()
     try:
-        tree = ast.parse("".join(lines))
+        tree = ast.parse("if 1:\n" * is_indented + "".join(part))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    ast.increment_lineno(tree, first - 1 - is_indented)
     spanning = [
         node
         for node in ast.walk(tree)

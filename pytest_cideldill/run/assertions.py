@@ -99,7 +99,7 @@ class Assertions:
         if method is not None:
             return self._of_unittest(method, told)
         frame, line = places[0]
-        statement = statement_at(frame.f_code.co_filename, line)
+        statement = statement_at(frame.f_code, line)
         if not isinstance(statement, ast.Assert):
             return None
         code, at, compared = self._latest.get(get_ident(), (None, 0, None))
