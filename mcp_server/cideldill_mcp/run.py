@@ -220,10 +220,9 @@ class Run:
             case PhaseReported():
                 results.reported(target.worker, event)
                 kind = "failure" if event.category in FAILED else "test_phase"
-                values: dict[str, Any] = {"phase": event.phase, "outcome": event.category}
-                if event.attempt is not None:
-                    values["attempt"] = event.attempt
-                return kind, {"nodeid": event.nodeid, **values}
+                values = {"phase": event.phase, "outcome": event.category}
+                attempt = {} if event.attempt is None else {"attempt": event.attempt}
+                return kind, {"nodeid": event.nodeid, **values, **attempt}
             case NodeFinished():
                 results.finished(event)
                 return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
@@ -237,6 +236,8 @@ class Run:
                 self._forget_pause(event.pause_id, steps=event.action == "step")
                 values = {"action": event.action, "by": event.by}
                 return "resumed", {"pause_id": event.pause_id, **values}
+            case Replied(pause_id=str(id)) if id in self.pauses:
+                self.pauses[id]["lease_expires_at"] = event.lease_expires_at
             case RedactionChosen():
                 self._hide(event)
             case Watched():
@@ -258,12 +259,6 @@ class Run:
         """The log gave an event of this run its number."""
         if type == "stop" and (pause := self.pauses.get(values["pause_id"])) is not None:
             pause["seq"] = seq
-
-    def renewed(self, replied: Replied) -> None:
-        """A process answered; when that was about a pause, its lease begins anew."""
-        pause = self.pauses.get(replied.pause_id or "")
-        if pause is not None:
-            pause["lease_expires_at"] = replied.lease_expires_at
 
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""

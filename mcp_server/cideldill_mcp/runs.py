@@ -270,7 +270,7 @@ class Runs:
     def _handle(self, target: Target, event: Event, ts: float) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         if isinstance(event, Replied):
-            run.renewed(event)
+            run.apply(target, event)  # it may be about a pause, whose lease it renewed
             target.answer(event)
             return
         if isinstance(event, Bound):
