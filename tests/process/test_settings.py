@@ -151,7 +151,7 @@ def test_a_conftest_may_have_our_hook_where_nothing_is_debugged(pytester: pytest
     """pytest refuses unknown hooks at collection; ours is known, and not called."""
     pytester.makeconftest("def pytest_cideldill_redact(config): raise LookupError\n")
     pytester.makepyfile("def test_it(): pass\n")
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess("-p", "no:asyncio")
     result.assert_outcomes(passed=1)
 
 
