@@ -219,10 +219,9 @@ class Run:
                 return "test_started", {"nodeid": event.nodeid}
             case PhaseReported():
                 results.reported(target.worker, event)
-                kind = "failure" if event.category in FAILED else "test_phase"
-                values = {"phase": event.phase, "outcome": event.category}
+                told = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
                 attempt = {} if event.attempt is None else {"attempt": event.attempt}
-                return kind, {"nodeid": event.nodeid, **values, **attempt}
+                return ("test_phase", "failure")[event.category in FAILED], {**told, **attempt}
             case NodeFinished():
                 results.finished(event)
                 return None if event.again else ("test_outcome", {"nodeid": event.nodeid})

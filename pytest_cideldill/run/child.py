@@ -47,7 +47,6 @@ from pytest_cideldill.run.redaction import make_redactor
 from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.stackfile import StackFile
-from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.run.workers import Controller
@@ -177,7 +176,8 @@ def _switch_on(
         assertions = Assertions(manager.lens)
         autopsies = Autopsies(manager.lens, assertions)
         plugins.append(assertions)
-        plugins.append(Reporting(manager, link, engine.clock, position, stacks, autopsies))
+        pauses = engine.watchdogs.pauses
+        plugins.append(Reporting(manager, link, pauses, position, stacks, autopsies))
         plugins.append(PostMortem(manager, autopsies))
         plugins.append(engine.watchdogs)
     for plugin in plugins:
@@ -195,7 +195,6 @@ class _Engine:
     manager: BreakpointManager
     link: SocketLink
     keeping: Keeping
-    clock: PauseClock
     watchdogs: Watchdogs
     redactor: Redactor
     settings: Settings
@@ -212,7 +211,6 @@ def _engine(
     passive: bool,
 ) -> _Engine:
     """Everything that debugs, put together."""
-    clock = PauseClock()
     settings = read_settings(config)
     redactor = make_redactor(settings, configure)
     lens = Lens(Project(str(config.rootpath)), redactor, settings.limits)
@@ -229,7 +227,7 @@ def _engine(
     rows = RowLog(link.nudge, lambda row: recording.loses(row))
     observers = Observers(link.send)
     guard = EvaluationGuard()
-    watchdogs = Watchdogs(config, clock, guard)
+    watchdogs = Watchdogs(config, guard)
     position = Position()
     overtime = Overtime(guard)
     objects = os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects")
@@ -254,7 +252,7 @@ def _engine(
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
-    return _Engine(manager, link, keeping, clock, watchdogs, redactor, settings)
+    return _Engine(manager, link, keeping, watchdogs, redactor, settings)
 
 
 def _collect(

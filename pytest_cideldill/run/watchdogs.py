@@ -57,13 +57,15 @@ class Watchdogs:
 
     Args:
         config: pytest's.
-        pauses: Told of each pause; takes them out of durations.
         guard: What hooks of others do on our behalf hits nothing.
+
+    Attributes:
+        pauses: Told of each pause; takes them out of durations.
     """
 
-    def __init__(self, config: pytest.Config, pauses: PauseClock, guard: EvaluationGuard) -> None:
+    def __init__(self, config: pytest.Config, guard: EvaluationGuard) -> None:
         self._config = config
-        self._pauses = pauses
+        self.pauses = PauseClock()
         self._guard = guard
         self._main = get_ident()
         # Guards all below; under it run only hooks of pytest-timeout, on a quiet thread. A signal
@@ -83,7 +85,7 @@ class Watchdogs:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Entered by a thread for as long as it is parked."""
-        with self._pauses.paused(), patience():
+        with self.pauses.paused(), patience():
             self._safely(self._park)
             try:
                 yield
