@@ -144,6 +144,7 @@ def test_some_combinations_pause_as_the_tables_say(
     assert phases(bank) == expected(default, before, after)
 
 
+@pytest.mark.full
 def test_a_result_is_seen_and_replaced(bank: Bench) -> None:
     """Phase `after`: continue, skip with another result, raise."""
     bank.breakpoint("bank.fee", behavior="go")

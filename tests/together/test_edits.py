@@ -54,6 +54,7 @@ def lines(reply: dict[str, Any], id: str) -> list[int]:
     return [hit["location"]["line"] for hit in reply["hits"] if hit["breakpoint_id"] == id]
 
 
+@pytest.mark.full
 def test_breakpoints_follow_lines_that_moved(till: Bench) -> None:
     """Lines were inserted above: `moved from … to …`, in the list, at hits and at stops."""
     tracepoint, above = traced(till), traced(till, 1, log_message="module")

@@ -47,6 +47,7 @@ def inspect(bench: Bench, cid: str, **options: Any) -> dict[str, Any]:
     return bench.agent.call("breakpoint_inspect_object", cid=cid, **options)
 
 
+@pytest.mark.full
 def test_arguments_and_results_are_kept_as_they_were(cart: Bench) -> None:
     """Without a pause: recorded calls only; after the run, from the snapshot."""
     cart.breakpoint("cart.total", behavior="go")

@@ -28,6 +28,7 @@ BUSY = """
 """
 
 
+@pytest.mark.full
 def test_an_endless_loop_is_stopped_where_it_is(bench: Bench) -> None:
     """Phase `line`, reason `interrupt`; it can be stepped and goes on to its true outcome."""
     agent = bench.agent

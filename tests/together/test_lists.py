@@ -121,6 +121,7 @@ NOISY = """
 """
 
 
+@pytest.mark.full
 def test_results_tell_the_report_and_the_captured_output_of_what_did_not_pass(
     bench: Bench,
 ) -> None:

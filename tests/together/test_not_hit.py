@@ -93,6 +93,7 @@ def reasons(bench: Bench, reply: dict[str, Any]) -> dict[str, str]:
     return never
 
 
+@pytest.mark.full
 def test_the_reasons_of_lines(shop: Bench) -> None:
     """All in one run; what was hit has none."""
     told = {"log_message": "x"}

@@ -32,6 +32,7 @@ TESTS = """
 """
 
 
+@pytest.mark.full
 def test_resources_tell_what_the_tools_tell(bench: Bench) -> None:
     """At a pause, with calls behind it."""
     before = bench.agent.read("breakpoint://status")
