@@ -1,7 +1,4 @@
-"""One run: its state, its processes, its pauses, its results. Applies events; starts nothing.
-
-Lives on the event loop.
-"""
+"""One run: state, processes, pauses, results, by its events. Starts nothing; on the event loop."""
 
 from __future__ import annotations
 
@@ -206,7 +203,8 @@ class Run:
     def apply(self, target: Target, event: Event) -> Logged:
         """Take in an event of one of the processes."""
         results = self.results
-        target.heard_at = time.monotonic()
+        if not isinstance(event, Replied):  # who answers may be stuck
+            target.heard_at = time.monotonic()
         match event:
             case Collected():
                 results.collected(event)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench
 
 EVERY_OUTCOME = '''
@@ -116,7 +117,8 @@ def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: 
     """Contract, section 5, and the spine, part 5: outcomes and exit codes are pytest's own."""
     bench.write(conftest=REPORTER, test_it=EVERY_OUTCOME)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *OPTIONS]
-    plain = subprocess.run([*command, "--report-to=plain.txt"], cwd=bench.root, check=False)
+    command.append("--report-to=plain.txt")
+    plain = subprocess.run(command, cwd=bench.root, env=clean_environment(), check=False)
     if sys.version_info >= (3, 12):
         # Before, what is not bound yet has every call traced: a recursion ends in our function.
         bench.breakpoint("never_called_by_anybody")
