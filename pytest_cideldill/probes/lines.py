@@ -50,6 +50,9 @@ class LineProbes:
         surroundings: What hits work with.
         source: Gives the event source, once it is open.
         on_bound: Told the id of a probe that was bound somewhere new; any thread.
+
+    Attributes:
+        takes: What is called when a line is passed, for `Handlers.takes`; values replaced whole.
     """
 
     def __init__(
@@ -200,14 +203,13 @@ class LineProbes:
                 self._found(code, file)
 
     def passed(self, frame: FrameType, line: int) -> None:
-        """A watched line is about to run."""
+        """A watched line is about to run, and the source does not look at `takes`."""
         __tracebackhide__ = True
         try:
-            watchers = self._watchers[id(frame.f_code)][line]
+            _repeated, take = self.takes[id(frame.f_code)][line]
         except KeyError:  # disarmed meanwhile
             return
-        for watcher in watchers:
-            watcher.passed(frame)
+        take(frame)
 
     # --- arming -----------------------------------------------------------------------------
 

@@ -55,13 +55,6 @@ def traced(bench: Bench, message: str = "{number}", **more: Any) -> str:
     return id
 
 
-def listed(bench: Bench, id: str) -> dict[str, Any]:
-    known: dict[str, dict[str, Any]] = {
-        each["id"]: each for each in bench.agent.call("breakpoint_list")["breakpoints"]
-    }
-    return known[id]
-
-
 @full
 def test_each_threshold_narrows_down_the_one_before(till: Bench) -> None:
     """Passes are counted, whatever becomes of them; a limit counts what was told."""
@@ -95,10 +88,10 @@ def test_each_threshold_narrows_down_the_one_before(till: Bench) -> None:
         (all_three, 2, "disabled"),
         (failing, 1, "disabled"),
     ):
-        told = listed(till, id)
+        told = till.listed(id)
         assert (told["notificationsSent"], told["state"]) == (sent, state)
         assert told["enabled"] is (state == "bound")
-    assert (listed(till, odd)["hit_count"], listed(till, failing)["conditionErrors"]) == (14, 1)
+    assert (till.listed(odd)["hit_count"], till.listed(failing)["conditionErrors"]) == (14, 1)
     assert till.go_on(stop)["exit_code"] == 0
 
 
@@ -111,7 +104,7 @@ def test_who_enables_a_tracepoint_again_gets_as_many_messages_again(till: Bench)
     till.agent.call("breakpoint_enable", id=off, enabled=False)
     stop = only_stop(till.run())
     assert messages(till) == ["1", "2"]
-    assert listed(till, few)["notificationsSent"] == 2
+    assert till.listed(few)["notificationsSent"] == 2
     enabled = till.agent.call("breakpoint_enable", id=few)["breakpoint"]
     assert (enabled["state"], enabled["enabled"], enabled["notificationsSent"]) == (
         "bound",
@@ -122,7 +115,7 @@ def test_who_enables_a_tracepoint_again_gets_as_many_messages_again(till: Bench)
     till.go_on(stop)
     assert messages(till, few) == ["1", "2", "1", "2"]
     assert messages(till, off) == ["off 1", "off 2"]
-    assert listed(till, few)["state"] == "disabled"
+    assert till.listed(few)["state"] == "disabled"
     only_stop(till.run())
     assert (messages(till, few), messages(till, off)) == (["1", "2"], ["off 1", "off 2", "off 3"])
 
@@ -137,7 +130,7 @@ def test_a_condition_may_take_its_time_but_not_all_of_it(till: Bench) -> None:
     assert stop["locals"]["number"] == "2"
     stop = only_stop(till.go_on(stop))
     assert (stop["pause_reason"], stop["locals"]["number"]) == ("breakpoint", "3")
-    told = listed(till, stopping["id"])
+    told = till.listed(stopping["id"])
     assert (told["conditionErrors"], told["lastConditionError"]) == (1, "timeout")
 
 
@@ -223,7 +216,7 @@ def test_workers_count_for_themselves_and_share_a_limit(till: Bench) -> None:
     assert {first["worker"], second["worker"]} == {"gw0", "gw1"}
     assert messages(till, third) == ["2", "2"]
     assert messages(till, few) == ["few"] * 7
-    told = listed(till, few)
+    told = till.listed(few)
     assert (told["state"], told["notificationsSent"], told["enabled"]) == ("disabled", 7, False)
     enabled = till.agent.call("breakpoint_enable", id=few)["breakpoint"]
     assert (enabled["state"], enabled["notificationsSent"]) == ("bound", 0)
@@ -232,4 +225,4 @@ def test_workers_count_for_themselves_and_share_a_limit(till: Bench) -> None:
     assert till.go_on(second)["exit_code"] == 0
     assert sorted(messages(till, third)) == ["0", "0", "2", "2", "3", "3"]
     assert messages(till, few) == ["few"] * 14
-    assert listed(till, third)["hit_count"] == 20
+    assert till.listed(third)["hit_count"] == 20

@@ -42,13 +42,6 @@ def traced(bench: Bench, line: int = 4, file: str = "till.py", **more: Any) -> s
     return id
 
 
-def listed(bench: Bench, id: str) -> dict[str, Any]:
-    known: dict[str, dict[str, Any]] = {
-        each["id"]: each for each in bench.agent.call("breakpoint_list")["breakpoints"]
-    }
-    return known[id]
-
-
 def lines(reply: dict[str, Any], id: str) -> list[int]:
     """Where the hits of a run were told."""
     return [hit["location"]["line"] for hit in reply["hits"] if hit["breakpoint_id"] == id]
@@ -66,10 +59,10 @@ def test_breakpoints_follow_lines_that_moved(till: Bench) -> None:
     assert lines(reply, tracepoint) == [6, 6]
     assert lines(reply, above) == [1]
     for id, old, new in ((tracepoint, 4, 6), (breakpoint, 5, 7)):
-        told = listed(till, id)
+        told = till.listed(id)
         assert (told["line"], told["message"]) == (new, f"moved from {old} to {new}")
         assert (told["verified"], told["state"]) == (True, "bound")
-    assert "message" not in listed(till, above)
+    assert "message" not in till.listed(above)
     assert reply["edited"] == [
         {"id": tracepoint, "file": "till.py", "line": 6, "function": "total",
          "message": "moved from 4 to 6"},
@@ -87,16 +80,16 @@ def test_a_line_that_was_edited_in_place_is_told_and_followed_from_then_on(till:
     till.write(**{"till.py": changed})
     reply = till.run()
     assert lines(reply, id) == [4, 4]
-    told = listed(till, id)
+    told = till.listed(id)
     assert told["message"] == (
         "line_changed: it was 'amount += price * rate'; line 4 is 'amount += rate * price' now"
     )
     assert (told["line"], told["verified"], told["state"]) == (4, True, "bound")
     till.write(**{"till.py": "import os\n" + changed})
     assert lines(till.run(), id) == [5, 5]
-    assert listed(till, id)["message"] == "moved from 4 to 5"
+    assert till.listed(id)["message"] == "moved from 4 to 5"
     assert "edited" not in till.run()  # it is told once, and stays in the list
-    assert listed(till, id)["message"] == "moved from 4 to 5"
+    assert till.listed(id)["message"] == "moved from 4 to 5"
 
 
 @full
@@ -106,12 +99,12 @@ def test_a_line_that_stands_twice_now_is_not_guessed(till: Bench) -> None:
     twice = TILL.replace("    amount = 0\n", "    if rate:\n        amount = 0\n    amount = 0\n")
     till.write(**{"till.py": twice})
     assert lines(till.run(), id) == [2]
-    assert listed(till, id)["message"] == (
+    assert till.listed(id)["message"] == (
         "line_changed: it was 'amount = 0', as lines 3, 4 are now; line 2 is 'if rate:' now"
     )
     till.write(**{"till.py": twice.replace("        amount = 0", "        pass")})
     assert lines(till.run(), id) == [4]
-    assert listed(till, id)["message"] == "moved from 2 to 4"
+    assert till.listed(id)["message"] == "moved from 2 to 4"
 
 
 @full
@@ -122,7 +115,7 @@ def test_equal_lines_of_other_functions_are_others(till: Bench) -> None:
     id = traced(till, 9)
     till.write(**{"till.py": "\n" * 5 + other + TILL})
     assert lines(till.run(), id) == [14, 14]
-    assert listed(till, id)["message"] == "moved from 9 to 14"
+    assert till.listed(id)["message"] == "moved from 9 to 14"
 
 
 @full
@@ -136,7 +129,7 @@ def test_a_line_without_code_is_waited_for(till: Bench) -> None:
     reply = till.run(pause_on="never")
     assert (reply["hits"], reply["stops"], reply["state"]) == ([], [], "finished")
     for each in (id, stopping):
-        told = listed(till, each)
+        told = till.listed(each)
         assert (told["line"], told["verified"], told["state"]) == (4, False, "pending")
         assert told["message"] == (
             "line_changed: it was 'amount += price * rate'; "
@@ -150,7 +143,7 @@ def test_a_line_without_code_is_waited_for(till: Bench) -> None:
     till.write(**{"till.py": "import os\n" + TILL})
     reply = till.run()
     assert lines(reply, id) == [5, 5]
-    assert listed(till, id)["message"] == "moved from 4 to 5"
+    assert till.listed(id)["message"] == "moved from 4 to 5"
 
 
 @full
@@ -160,20 +153,20 @@ def test_a_file_that_is_gone_or_broken_is_told(till: Bench) -> None:
     (till.root / "till.py").unlink()
     till.write(test_it="def test_it(): pass")
     assert till.run()["exit_code"] == 0
-    told = listed(till, id)
+    told = till.listed(id)
     assert (told["verified"], told["state"]) == (False, "pending")
     assert told["message"] == (
         "line_changed: it was 'amount += price * rate'; "
         "till.py can't be read: No such file or directory"
     )
     assert "edited" not in till.run()  # as before
-    assert listed(till, id) == told
+    assert till.listed(id) == told
     till.write(**{"till.py": TILL + "total(\n"})
     till.run()
-    assert "till.py:6 can't be compiled" in listed(till, id)["message"]
+    assert "till.py:6 can't be compiled" in till.listed(id)["message"]
     till.write(**{"till.py": TILL}, test_it=TEST)
     assert lines(till.run(), id) == [4, 4]
-    assert "message" not in listed(till, id)
+    assert "message" not in till.listed(id)
 
 
 NESTED = """\
@@ -193,14 +186,14 @@ def test_the_code_object_is_found_anew(till: Bench) -> None:
     till.write(**{"till.py": NESTED.replace("price * rate", "rate * price")})
     reply = till.run()
     assert (lines(reply, amount), lines(reply, made)) == ([4], [3, 3])
-    assert listed(till, made)["message"].startswith("line_changed")
+    assert till.listed(made)["message"].startswith("line_changed")
     assert [hit["message"] for hit in reply["hits"] if hit["breakpoint_id"] == made] == ["1", "2"]
     method = "class Till:\n" + "".join(f"    {line}\n" for line in NESTED.splitlines())
     method = method.replace("    def", "    @staticmethod\n    def") + "total = Till.total\n"
     till.write(**{"till.py": method.replace("price * rate", "rate * price")})
     reply = till.run()
     assert (lines(reply, amount), lines(reply, made)) == ([6], [5, 5])
-    assert listed(till, made)["message"] == "moved from 3 to 5"
+    assert till.listed(made)["message"] == "moved from 3 to 5"
     (hit, *_) = (hit for hit in reply["hits"] if hit["breakpoint_id"] == made)
     assert hit["location"] == {
         "file": "till.py",
@@ -217,6 +210,6 @@ def test_workers_have_it_where_it_is_now(till: Bench) -> None:
     till.write(**{"till.py": "import os\n" + TILL})
     reply = till.run(workers=2)
     assert lines(reply, id) == [5, 5]
-    told = listed(till, off)
+    told = till.listed(off)
     assert (told["line"], told["state"], told["message"]) == (6, "disabled", told["message"])
     assert told["message"].startswith("moved from 5 to 6")

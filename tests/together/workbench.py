@@ -88,6 +88,11 @@ class Bench:
         reply = self.agent.call("test_results", **options)
         return {test["nodeid"].partition("::")[2]: test for test in reply["tests"]}
 
+    def listed(self, id: str) -> dict[str, Any]:
+        """What `breakpoint_list` tells of one breakpoint."""
+        known = self.agent.call("breakpoint_list")["breakpoints"]
+        return {each["id"]: each for each in known}[id]  # type: ignore[no-any-return]
+
     def clear(self) -> None:
         """End what runs, take breakpoints out and delete the files: nothing reaches the next."""
         if self.agent.call("debug_state")["state"] not in OVER:
