@@ -1,6 +1,6 @@
 """Which stops and hits each client has been told of, so that none is told twice or missed.
 
-Lives on the event loop. A client is a connection; on stdio there is one.
+Lives on the event loop. Clients are known by name.
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
-
-STDIO = "stdio"
-"""The client at the other end of stdin and stdout."""
 
 
 class Deliveries:

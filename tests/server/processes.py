@@ -212,7 +212,7 @@ class Front:
             return None
 
         async def call() -> dict[str, Any]:
-            result = await self.toolbox.call(tool, arguments, progress)
+            result = await self.toolbox.call(tool, arguments, progress, "client")
             (content,) = result.content
             body: dict[str, Any] = json.loads(content.text)  # type: ignore[union-attr]
             assert bool(result.is_error) == ("error" in body)

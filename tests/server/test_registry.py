@@ -233,7 +233,7 @@ def toolbox(handler: Any, *params: Param) -> Toolbox:
 
 
 async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:
-    result = await box.call("probe", arguments, nobody)
+    result = await box.call("probe", arguments, nobody, "client")
     assert result.structured_content is None
     (content,) = result.content
     assert isinstance(content, types.TextContent)
@@ -293,7 +293,7 @@ async def test_a_reply_is_cut_to_its_size_and_says_so() -> None:
 
     box = toolbox(handler)
     for asked, most in (({}, DEFAULT_MAX_CHARS), ({"max_chars": 500}, 500)):
-        result = await box.call("probe", asked, nobody)
+        result = await box.call("probe", asked, nobody, "client")
         (content,) = result.content
         assert isinstance(content, types.TextContent)
         body = json.loads(content.text)

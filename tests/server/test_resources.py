@@ -14,13 +14,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp.app import build_server
+from cideldill_mcp.clients import Clients
 from cideldill_mcp.launch import Recipe
+from cideldill_mcp.notify import Notifier
+from cideldill_mcp.server import build_server
 from pytest_cideldill.settings import Settings
 from tests.server.processes import Front
 from tests.server.processes import in_loop
@@ -46,9 +49,13 @@ async def connected(tools: str = "full") -> AsyncIterator[tuple[Front, Client]]:
         (Path(root) / "shop.py").write_text("def rate(code): pass\n", encoding="utf-8")
         async with serving() as front:
             front.runs.recipe = Recipe([sys.executable, "-c", WAITING], [], root)
-            server = build_server(front.runs, Settings(tools=tools))
-            async with Client(server) as client:
-                yield front, client
+            notifier = Notifier(front.runs.log, lambda *_: None)
+            async with anyio.create_task_group() as group:
+                clients = Clients("memory", notifier, group)
+                server = build_server(front.runs, Settings(tools=tools), clients)
+                async with Client(server) as client:
+                    yield front, client
+                group.cancel_scope.cancel()
 
 
 async def read(client: Client, uri: str) -> dict[str, Any]:

@@ -223,7 +223,7 @@ async def test_a_long_wait_tells_progress(monkeypatch: pytest.MonkeyPatch) -> No
 
     async with serving() as front:
         await running(front, "main")
-        await front.toolbox.call("breakpoint_wait", {"timeout_ms": 30}, progress)
+        await front.toolbox.call("breakpoint_wait", {"timeout_ms": 30}, progress, "client")
     assert len(told) >= 2
     assert [each[0] for each in told] == sorted(each[0] for each in told)
     assert {each[1:] for each in told} == {(0.03, "no stop yet")}
@@ -298,7 +298,7 @@ def test_progress_is_told_although_other_tracepoints_are_hit(
             wanted, hot = tracepoint(front), tracepoint(front)
             arguments = {"timeout_ms": 60_000, "breakpoint_id": wanted}
             waiting = asyncio.ensure_future(
-                front.toolbox.call("breakpoint_wait", arguments, progress)
+                front.toolbox.call("breakpoint_wait", arguments, progress, "client")
             )
             while not told.is_set():
                 await process.send(hits(hot, 1))

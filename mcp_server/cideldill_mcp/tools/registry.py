@@ -19,7 +19,6 @@ from typing import Any
 
 import mcp_types as types
 
-from cideldill_mcp.deliveries import STDIO
 from cideldill_mcp.deliveries import Deliveries
 from cideldill_mcp.deliveries import tells_hits
 from cideldill_mcp.deliveries import told_in
@@ -255,7 +254,7 @@ class Toolbox:
         name: str,
         arguments: dict[str, Any],
         progress: Progress,
-        client: str = STDIO,
+        client: str,
     ) -> types.CallToolResult:
         """Run a tool. Only cancellation leaves here as an exception."""
         tool = self._tools[name]

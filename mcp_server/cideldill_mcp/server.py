@@ -1,0 +1,134 @@
+"""What a client is offered: tools, resources and prompts, behind the handlers of the protocol.
+
+The low-level server validates nothing, so `Toolbox` does; what fails here becomes an error of the
+protocol with a sentence.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import traceback
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import mcp_types as types
+from mcp.server import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from cideldill_mcp.clients import Clients
+from cideldill_mcp.prompts import Prompts
+from cideldill_mcp.resources import Resources
+from cideldill_mcp.runs import Runs
+from cideldill_mcp.tools import profile
+from cideldill_mcp.tools.registry import Toolbox
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.settings import Settings
+
+T = TypeVar("T")
+
+INSTRUCTIONS = """\
+Debugs pytest tests. test_run runs them in a fresh process and pauses at the first failure; its
+reply holds the autopsy (exception, frames, locals, fixtures, output). At a pause:
+breakpoint_repl_eval evaluates in the frame, breakpoint_continue lets it go on. To stop earlier:
+breakpoint_add on a function, then test_run again with replace: true; at the pause change the
+arguments, skip with a fake_result or raise, to prove a cause without editing. After an edit:
+test_run with last_failed: true. Every reply's `next` says what can be done. A paused test waits for
+you; the run goes on when you continue or stop it."""
+
+
+def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
+    """The server of one transport, whose `clients` are told what happens."""
+    server = Server(
+        "pytest-cideldill",
+        version=importlib.metadata.version("pytest-cideldill"),
+        title="pytest debugger",
+        instructions=INSTRUCTIONS,
+    )
+    server.middleware.clear()  # OpenTelemetry: nobody asked for spans
+    _offer_tools(server, Toolbox(profile.tools(settings.tools), runs, runs.desired), clients)
+    read = Toolbox(profile.ALL, runs, runs.desired).read
+    _offer_resources(server, Resources(read, runs))
+    _offer_prompts(server, Prompts(read, runs))
+    server.add_notification_handler(
+        "notifications/initialized", types.NotificationParams, clients.welcome
+    )
+    return server
+
+
+def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:
+    async def list_tools(
+        _context: ServerRequestContext, _params: types.PaginatedRequestParams
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=toolbox.definitions())
+
+    async def call_tool(
+        context: ServerRequestContext, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        if params.name not in toolbox:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"unknown tool {params.name!r}")
+        report = context.session.report_progress
+        client = clients.of(context).name
+        return await toolbox.call(params.name, params.arguments or {}, report, client)
+
+    server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+
+
+def _offer_resources(server: Server, resources: Resources) -> None:
+    async def list_resources(
+        _context: ServerRequestContext, _params: types.PaginatedRequestParams
+    ) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=resources.definitions())
+
+    async def list_templates(
+        _context: ServerRequestContext, _params: types.PaginatedRequestParams
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[])
+
+    async def read(
+        _context: ServerRequestContext, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await _answered(f"the resource {params.uri}", resources.read(str(params.uri)))
+
+    paginated = types.PaginatedRequestParams
+    server.add_request_handler("resources/list", paginated, list_resources)
+    server.add_request_handler("resources/templates/list", paginated, list_templates)
+    server.add_request_handler("resources/read", types.ReadResourceRequestParams, read)
+
+
+def _offer_prompts(server: Server, prompts: Prompts) -> None:
+    async def list_prompts(
+        _context: ServerRequestContext, _params: types.PaginatedRequestParams
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=prompts.definitions())
+
+    async def get(
+        _context: ServerRequestContext, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        asked = prompts.get(params.name, params.arguments or {})
+        return await _answered(f"the prompt {params.name}", asked)
+
+    server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
+    server.add_request_handler("prompts/get", types.GetPromptRequestParams, get)
+
+
+async def _answered(what: str, work: Awaitable[T]) -> T:
+    """The result; every failure as an error of the protocol, with a sentence."""
+    try:
+        return await work
+    except MCPError:
+        raise
+    except Refusal as refusal:
+        is_ours = refusal.code is ErrorCode.INTERNAL_ERROR
+        raise MCPError(
+            code=types.INTERNAL_ERROR if is_ours else types.INVALID_PARAMS,
+            message=refusal.message,
+            data={"error": str(refusal.code), **refusal.extra},
+        ) from refusal
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        message = f"{what} failed, which is a bug of pytest-cideldill: {error!r}"
+        raise MCPError(code=types.INTERNAL_ERROR, message=message) from error
