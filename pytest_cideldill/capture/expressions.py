@@ -29,10 +29,8 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.capture.plain import COPY_STAYS
 from pytest_cideldill.capture.plain import HARMLESS
 from pytest_cideldill.capture.plain import PLAIN
+from pytest_cideldill.capture.plain import PLAIN_TYPES
 from pytest_cideldill.capture.plain import UNSHARED
-from pytest_cideldill.capture.plain import applied
-from pytest_cideldill.capture.plain import picker
-from pytest_cideldill.capture.plain import plain_value
 
 Failed = Callable[[], object]
 """Called where an exception is being handled: gives the value that stands for the expression that
@@ -49,6 +47,30 @@ _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _MAX_VARIANTS: Final = 64
 _VIEWS: Final = frozenset({"locals", "vars", "dir"})
 """Builtins that would show the generated function and mean the frame."""
+
+_READ: Final = f"""\
+held = frame.f_locals
+try:
+    names = values
+except KeyError:
+    return thorough(frame)
+if {COPY_STAYS} and references(held) == {UNSHARED}:
+    forget(held)
+"""
+_CHECK: Final = """\
+if not ((kind := type(value)) is int or kind is str or id(kind) in plain):
+    del held  # or it is shared
+    return limited(frame)
+"""
+_READERS: Final[Mapping[str, object]] = {
+    "KeyError": KeyError,
+    "references": getrefcount,
+    "type": type,
+    "int": int,
+    "str": str,
+    "id": id,
+    "plain": PLAIN_TYPES,
+}
 
 
 def parse_expression(source: str) -> ast.expr:
@@ -131,48 +153,39 @@ class Expressions:
             self._variant(frozenset(self._locals if self._is_function else ()))
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise ValueError(f"the expressions can't be compiled: {error}") from error
-        self.value: Callable[[FrameType], Any]
+        self.value: Callable[[FrameType], Any] = overtime.limited(self._thorough_value, late)
         if not is_simple:
-            self.value = overtime.limited(self._thorough_value, late)
-        elif not slow:
-            self.value = self._quick_value()
-        elif len(trees) == 1 and used and used <= known and _consists_of(PLAIN, trees[0]):
-            self.value = plain_value(
-                self._locals,
-                self._bound(frozenset(self._locals), {}),
-                self._forget,
-                overtime.limited(self._thorough_value, late),
-                overtime.limited(applied, late),
-            )
-        else:
-            self.value = overtime.limited(self._quick_value(), late)
+            return
+        is_local = used <= known
+        is_plain = len(trees) == 1 and is_local and _consists_of(PLAIN, trees[0])
+        if slow:
+            self.value = overtime.limited(self._reading_value(is_local), late)
+        if not slow or is_plain:
+            self.value = self._reading_value(is_local, self.value if slow else None)
 
-    def _quick_value(self) -> Callable[[FrameType], Any]:
-        names = self._locals
-        everything = frozenset(names)
-        bind, pick, forget = self._bound, picker(names), self._forget
-        thorough = self._thorough_value
-        # In one tuple: threads may run one code object with different globals.
-        bound: tuple[dict[str, Any] | None, Callable[..., Any]] = (None, thorough)
+    def _reading_value(self, is_local: bool, limited: object = None) -> Callable[[FrameType], Any]:
+        """`value` by one generated function, which reads the locals of the frame itself.
 
-        def value(frame: FrameType) -> Any:
-            nonlocal bound
-            namespace, function = bound
-            if frame.f_globals is not namespace:
-                function = bind(everything, frame.f_globals)
-                bound = (frame.f_globals, function)
-            if not names:
-                return function()
-            held = frame.f_locals
-            try:
-                picked = pick(held)
-            except KeyError:
-                return thorough(frame)
-            if COPY_STAYS and getrefcount(held) == UNSHARED:
-                forget(held)
-            return function(*picked)
-
-        return value
+        Args:
+            is_local: It uses nothing but locals: the function does for all frames.
+            limited: Takes the frame instead where the value of a local is not plain.
+        """
+        names: list[ast.expr] = [ast.Name(name, ast.Store()) for name in self._locals]
+        values = [our_expression(f"held[{name!r}]") for name in self._locals]
+        before = our_statements(
+            _READ, names=ast.Tuple(names, ast.Store()), values=ast.Tuple(values, ast.Load())
+        )
+        for name in self._locals if limited is not None else ():
+            before += our_statements(_CHECK, value=ast.Name(name, ast.Load()))
+        helpers = {**self._helpers, **_READERS, "thorough": self._thorough_value}
+        helpers |= {"forget": self._forget, "limited": limited}
+        ours = {_OWN + name: helper for name, helper in helpers.items()}
+        # As globals they cost nothing where they are not used; else those are the frame's.
+        parameters = [_OWN + "frame", *(() if is_local else ours)]
+        code = self._compiled(parameters, before if names else [])
+        if is_local:
+            return FunctionType(code, ours, "<template>")
+        return _bound_to_globals(code, tuple(ours.values()))
 
     def _thorough_value(self, frame: FrameType) -> Any:
         """Where names have no value yet, or are not those of a function."""
@@ -212,19 +225,22 @@ class Expressions:
         """The code for those names that have a value."""
         code = self._variants.get(present)
         if code is None:
-            code = self._compiled(present)
+            # The last parameters have defaults: `FunctionType` gets them.
+            parameters = [*sorted(present), *(_OWN + name for name in self._helpers)]
+            code = self._compiled(parameters, self._unbinding(present))
             if len(self._variants) < _MAX_VARIANTS:
                 self._variants[present] = code
         return code
 
-    def _compiled(self, present: frozenset[str]) -> CodeType:
-        """`def template(NAMES…, helpers…): try: v0 = EXPRESSION …; ENDING`."""
-        body: list[ast.stmt] = []
-        if self._is_function:
-            # Assigned to, though never: an unbound local is one, and no global of that name.
-            for name in sorted(set(self._locals) - present):
-                target = ast.Name(name, ast.Store())
-                body.append(ast.For(target, ast.Tuple([], ast.Load()), [ast.Pass()], []))
+    def _unbinding(self, present: frozenset[str]) -> list[ast.stmt]:
+        """Makes locals of the names without a value, and no globals: assigned to, though never."""
+        absent = sorted(set(self._locals) - present) if self._is_function else []
+        targets = [ast.Name(name, ast.Store()) for name in absent]
+        return [ast.For(each, ast.Tuple([], ast.Load()), [ast.Pass()], []) for each in targets]
+
+    def _compiled(self, parameters: Iterable[str], before: Iterable[ast.stmt]) -> CodeType:
+        """`def template(PARAMETERS…): BEFORE; try: v0 = EXPRESSION …; ENDING`."""
+        body = list(before)
         for index, tree in enumerate(self._trees):
             if index in self._timed:
                 body += our_statements("threads[ident()].since = overtime.now")
@@ -233,13 +249,27 @@ class Expressions:
             body += our_statements(guarded.format(f"v{index}"), value=tree)
         (function,) = ast.parse("def template(): pass").body
         assert isinstance(function, ast.FunctionDef)
-        # The last parameters have defaults: `FunctionType` gets them.
-        parameters = [*sorted(present), *(_OWN + name for name in self._helpers)]
         function.args.args = [ast.arg(name) for name in parameters]
         function.body = [*body, *self._ending]
         module = ast.fix_missing_locations(ast.Module([function], []))
         made = compile(module, _FILE, "exec", self._flags, dont_inherit=True)
         return next(each for each in made.co_consts if type(each) is CodeType)
+
+
+def _bound_to_globals(code: CodeType, helpers: tuple[object, ...]) -> Callable[[FrameType], Any]:
+    """Those of the frame; the helpers are the defaults of the last parameters."""
+    # In one tuple: threads may run one code object with different globals.
+    bound: tuple[object, Callable[[FrameType], Any]] = (None, FunctionType(code, {}))
+
+    def value(frame: FrameType) -> Any:
+        nonlocal bound
+        namespace, function = bound
+        if frame.f_globals is not namespace:
+            function = FunctionType(code, frame.f_globals, "<template>", helpers)
+            bound = (frame.f_globals, function)
+        return function(frame)
+
+    return value
 
 
 class _Ours(ast.NodeTransformer):

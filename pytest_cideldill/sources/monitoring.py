@@ -8,7 +8,6 @@ global only.
 from __future__ import annotations
 
 import sys
-from _thread import get_ident
 from collections import deque
 from types import CodeType
 from types import FrameType
@@ -16,10 +15,10 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.sources.base import BaseSource
-from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import engine
+from pytest_cideldill.sources.linecall import line_callback
 from pytest_cideldill.sources.toolids import claim
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
@@ -60,6 +59,9 @@ class MonitoringSource(BaseSource):
         super().__init__(handlers)
         self._armed: dict[int, CodeType] = {}
         self._discovery, self._probe = claim()
+        self._on_line = line_callback(
+            handlers.takes, handlers.quiet, self._on_other_line, self._judge_hit
+        )
         if self._discovery != self._probe:
             _monitoring.register_callback(self._discovery, _START, self._on_first_start)
         _monitoring.register_callback(self._probe, _RAISE, self._on_raise)
@@ -225,33 +227,6 @@ class MonitoringSource(BaseSource):
         __tracebackhide__ = True
         if id(code) in self._recorders:  # global: it comes from all code
             self._calls.end(_getframe(1), None, error)
-
-    def _on_line(self, code: CodeType, line: int) -> Any:
-        __tracebackhide__ = True
-        frame = _getframe(1)
-        try:
-            watched = self._takes[id(code)][line]
-        except KeyError:
-            watched = None
-        if watched is None:  # not above: what is raised there would be in its context
-            return self._on_other_line(code, line, frame)
-        repeated, take = watched
-        if repeated and frame.f_lasti in repeated:
-            return None
-        quiet = self._quiet
-        if quiet and get_ident() in quiet:
-            return None
-        try:
-            take(frame)
-        except Deliberate as wanted:
-            error = wanted.error
-        except BaseException as failure:
-            if self._judge_hit(failure, frame, line):
-                raise
-            return None
-        else:
-            return None
-        raise error
 
     def _on_other_line(self, code: CodeType, line: int, frame: FrameType) -> Any:
         """One that nobody watches, or that nobody takes by itself."""
