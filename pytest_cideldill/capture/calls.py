@@ -21,8 +21,8 @@ from typing import Any
 from typing import TypeVar
 
 from pytest_cideldill.capture.layout import type_name
-from pytest_cideldill.capture.lens import KEPT
 from pytest_cideldill.capture.lens import LONGEST_KEPT
+from pytest_cideldill.capture.lens import NUMBERS
 from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.lens import Lens
 
@@ -30,7 +30,6 @@ _args_of = BaseException.__dict__["args"].__get__
 
 _T = TypeVar("_T")
 _NOTHING: dict[str, Any] = {}
-_NONE: frozenset[int] = frozenset()
 
 MAX_MESSAGE = 500
 """Characters of an exception's message."""
@@ -121,8 +120,8 @@ class Parameters:
 
     def __init__(self, code: CodeType, lens: Lens) -> None:
         names = iter(code.co_varnames)
-        # With the types whose values may be kept as they are.
-        self._positional = tuple((name, KEPT) for name in islice(names, code.co_argcount))
+        # With whether values may be kept as they are.
+        self._positional = tuple((name, True) for name in islice(names, code.co_argcount))
         self._keyword_only = tuple(islice(names, code.co_kwonlyargcount))
         self._star = next(names) if code.co_flags & CO_VARARGS else None
         self._stars = next(names) if code.co_flags & CO_VARKEYWORDS else None
@@ -139,10 +138,13 @@ class Parameters:
         args = tuple(
             [
                 value
-                if id(kind := type(value := values[name])) in kinds
-                and (kind is not str or len(value) < longest)
-                else keep(value, name)
-                for name, kinds in self._positional
+                if is_shown
+                and (
+                    (kind := type(value := values[name])) is int
+                    or (len(value) < longest if kind is str else id(kind) in NUMBERS)
+                )
+                else keep(values[name], name)
+                for name, is_shown in self._positional
             ]
         )
         return self._with_more(args, values, keep) if self._has_more else (args, _NOTHING)
@@ -172,9 +174,7 @@ class Parameters:
         """What has a sensitive name is hidden, whatever it is."""
         self._edition = self._redactor.edition
         is_sensitive = self._redactor.name_is_sensitive
-        self._positional = tuple(
-            (name, _NONE if is_sensitive(name) else KEPT) for name, _ in self._positional
-        )
+        self._positional = tuple((name, not is_sensitive(name)) for name, _ in self._positional)
 
 
 def raised(error: BaseException, lens: Lens) -> dict[str, str]:

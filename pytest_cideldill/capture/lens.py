@@ -34,11 +34,8 @@ are told by is made at once, and comes in a tuple."""
 NUMBERS: Final = frozenset(map(id, (int, bool, float, type(None))))
 """By identity: equality and hashes of a class may run a metaclass's code."""
 
-KEPT: Final = NUMBERS | {id(str)}
-"""Types whose values are kept as they are, strings up to `LONGEST_KEPT`."""
-
 LONGEST_KEPT: Final = 2_000
-"""Characters."""
+"""Characters of a string that is kept as it is."""
 
 _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
@@ -92,11 +89,13 @@ class Lens:
     def keep(self, value: object, name: str = "") -> Kept:
         """What `told` makes the text of `show` of, at any time and on any thread."""
         kind = type(value)
-        if id(kind) not in KEPT or (name and self.redactor.name_is_sensitive(name)):
+        if name and self.redactor.name_is_sensitive(name):
             return (self.show(value, name),)
-        if kind is str and len(value) > LONGEST_KEPT:  # type: ignore[arg-type]
-            return (self.show(value),)
-        return value  # type: ignore[return-value]
+        if kind is int:
+            return value  # type: ignore[return-value]
+        if len(value) < LONGEST_KEPT if kind is str else id(kind) in NUMBERS:  # type: ignore[arg-type]
+            return value  # type: ignore[return-value]
+        return (self.show(value, name),)
 
     def told(self, kept: Kept) -> str:
         """The text of what was kept."""

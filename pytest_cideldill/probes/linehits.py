@@ -100,10 +100,10 @@ class Surroundings:
         }
 
         def told(row: tuple[Any, ...]) -> dict[str, Any]:
-            _, ts, nodeid, thread, number, text = row
+            _, moment, nodeid, thread, number, text = row
             return {
                 "type": "hit",
-                "ts": ts,
+                "ts": clock.wall_at(moment),
                 "nodeid": nodeid,
                 "thread": thread,
                 "breakpoint_id": id,
@@ -270,7 +270,7 @@ def _telling(
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
     told, add, position = surroundings.telling(probe.asked), surroundings.add, surroundings.position
-    cut, now, render = surroundings.lens.text, clock.wall, message.text
+    cut, now, render = surroundings.lens.text, clock.ticking(), message.text
 
     def failed(row: tuple[Any, ...]) -> dict[str, Any]:
         """The same of a condition that raised; it counts for no limit."""
