@@ -68,6 +68,13 @@ def truth(text: str) -> bool:
     return _TRUTHS[text.lower()]
 
 
+def path(text: str) -> str:
+    """A path of a file or folder, there or not."""
+    if not text.strip() or "\0" in text:
+        raise ValueError(f"{text!r} is not a path")
+    return text
+
+
 def name(text: str) -> str:
     """A name of one or several words: of a variable, an attribute, a key."""
     from pytest_cideldill.sensitive import spelled

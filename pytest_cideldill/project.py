@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 # Tests patch these: bound at import.
 _exists = os.path.exists
@@ -14,20 +15,25 @@ _realpath = os.path.realpath
 
 
 class Project:
-    """The tree under the rootdir, without the site-packages and virtual environments inside it."""
+    """The tree under the rootdir, and further ones; without environments inside them.
 
-    def __init__(self, rootdir: str) -> None:
+    Args:
+        rootdir: As pytest found it.
+        user_paths: Files and folders whose code is the user's too, relative to the rootdir.
+    """
+
+    def __init__(self, rootdir: str, user_paths: Sequence[str] = ()) -> None:
         self.rootdir = os.path.realpath(rootdir)
         self._prefix = self.rootdir.rstrip(os.sep) + os.sep
         self._ours = os.path.dirname(os.path.realpath(__file__)) + os.sep
-        # An interpreter inside the project is no part of it; one around it (/usr and /usr/src/app,
-        # a checkout inside a virtual environment) says nothing.
-        prefixes = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.exec_prefix)}
-        self._foreign = tuple(
-            each for each in prefixes if each.startswith(self._prefix) and each != self._prefix
-        )
+        self._trees = tuple(_Tree(each) for each in (self.rootdir, *self.further(user_paths)))
         self._real: dict[str, str] = {}
         self._user: dict[str, bool] = {}
+
+    def further(self, user_paths: Sequence[str]) -> list[str]:
+        """The real paths that these mean."""
+        expanded = (os.path.expanduser(each) for each in user_paths)
+        return [os.path.realpath(os.path.join(self.rootdir, each)) for each in expanded]
 
     def real(self, filename: str) -> str:
         """The absolute real path of a `co_filename`; one `realpath` per distinct name."""
@@ -60,15 +66,33 @@ class Project:
         if filename.startswith("<") or self.is_ours(filename):
             return False
         path = self.real(filename)
-        if not path.startswith(self._prefix):
-            return False
-        if path.startswith(self._foreign):
+        return any(tree.holds(path) for tree in self._trees)
+
+
+class _Tree:
+    """A folder or a file of the user's."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._prefix = root.rstrip(os.sep) + os.sep
+        # An interpreter inside the tree is no part of it; one around it (/usr and /usr/src/app,
+        # a checkout inside a virtual environment) says nothing.
+        prefixes = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.exec_prefix)}
+        self._foreign = tuple(
+            each for each in prefixes if each.startswith(self._prefix) and each != self._prefix
+        )
+
+    def holds(self, path: str) -> bool:
+        """Whether a file, by its real path, is code of the user."""
+        if path == self._root:
+            return True
+        if not path.startswith(self._prefix) or path.startswith(self._foreign):
             return False
         folders = path[len(self._prefix) :].split(os.sep)[:-1]
         return "site-packages" not in folders and not self._in_environment(folders)
 
     def _in_environment(self, folders: list[str]) -> bool:
-        folder = self.rootdir
+        folder = self._root
         for name in folders:
             folder = os.path.join(folder, name)
             if _exists(os.path.join(folder, "pyvenv.cfg")):

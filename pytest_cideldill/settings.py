@@ -52,6 +52,7 @@ class Settings:
         redact_names: Further names whose values are secrets.
         redact_patterns: Regular expressions; what they match is a secret.
         no_redact: Nothing is hidden.
+        user_paths: Files and folders beside the rootdir whose code is the user's too.
         limits: How much is captured and kept.
     """
 
@@ -62,6 +63,7 @@ class Settings:
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     no_redact: bool = False
+    user_paths: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
 
     def to_plain(self) -> dict[str, Any]:
@@ -176,6 +178,15 @@ OPTIONS = (
         "PATTERNS",
         "With --cideldill-mcp: regular expressions, one a line; what they match is a secret",
         "linelist",
+        in_ini_only=True,
+    ),
+    Option(
+        "user-paths",
+        "user_paths",
+        parsing.path,
+        "PATHS",
+        "With --cideldill-mcp: files and folders outside of the rootdir whose code is yours too",
+        "args",
         in_ini_only=True,
     ),
     *(

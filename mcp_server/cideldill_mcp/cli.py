@@ -39,8 +39,9 @@ def serve(handover: str) -> int:
     """
     _demote_user_paths()
     plain = json.loads(handover)
-    recipe = Recipe(plain["command"], plain["arguments"], plain["rootdir"], plain["inipath"])
-    return _serve(recipe, Settings.from_plain(plain["settings"]))
+    settings = Settings.from_plain(plain["settings"])
+    where = (plain["rootdir"], plain["inipath"], settings.user_paths)
+    return _serve(Recipe(plain["command"], plain["arguments"], *where), settings)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

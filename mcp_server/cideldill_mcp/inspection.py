@@ -25,6 +25,7 @@ from cideldill_mcp.places import Place
 from cideldill_mcp.places import Stamp
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.project import Project
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import close_names
@@ -132,7 +133,7 @@ class Function:
     Attributes:
         name: The dotted path that it most likely has in a run: `shop.cart.Cart.total`.
         qualname: `Cart.total`.
-        file: Relative to the rootdir.
+        file: Relative to the rootdir, or absolute when outside of it.
         line: Of the `def`.
         kind: See `syntax.describe.FunctionInfo`.
     """
@@ -181,7 +182,8 @@ class Survey:
 
 def sources_of(recipe: Recipe) -> Sources:
     """The sources of the project that a recipe runs."""
-    return _sources(tuple(recipe.interpreter), recipe.rootdir or os.getcwd())
+    root = recipe.rootdir or os.getcwd()
+    return _sources(tuple(recipe.interpreter), root, tuple(recipe.user_paths))
 
 
 class Sources:
@@ -190,10 +192,14 @@ class Sources:
     Args:
         interpreter: With its flags.
         root: The rootdir.
+        user_paths: As `Project` takes them.
     """
 
-    def __init__(self, interpreter: Sequence[str], root: str) -> None:
+    def __init__(
+        self, interpreter: Sequence[str], root: str, user_paths: Sequence[str] = ()
+    ) -> None:
         self.root = Path(root).resolve()
+        self._further = Project(root, user_paths).further(user_paths)
         self._interpreter = interpreter
         # File → its contents as the helper tells them; replaced whole.
         self._contents: dict[str, dict[str, Any]] = {}
@@ -237,7 +243,8 @@ class Sources:
     async def _scan(self, **wanted: Any) -> dict[str, Any]:
         before = self._contents
         known = {file: each["stamp"] for file, each in before.items()}
-        request = {"op": "catalog", "root": str(self.root), "known": known, **wanted}
+        asked = {"root": str(self.root), "further": self._further, "known": known}
+        request = {"op": "catalog", **asked, **wanted}
         reply = await _ask(self._interpreter, str(self.root), request)
         unchanged = {file: before[file] for file in reply["unchanged"]}
         self._contents = unchanged | reply["contents"]
@@ -260,8 +267,8 @@ class Sources:
 
 
 @lru_cache(maxsize=1)
-def _sources(interpreter: tuple[str, ...], root: str) -> Sources:
-    return Sources(interpreter, root)
+def _sources(interpreter: tuple[str, ...], root: str, user_paths: tuple[str, ...]) -> Sources:
+    return Sources(interpreter, root, user_paths)
 
 
 async def _ask(interpreter: Sequence[str], about: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -34,12 +34,14 @@ class Recipe:
         arguments: The user's arguments for every run, our options taken out.
         rootdir: As pytest found it; None until a first run told it.
         inipath: The ini file as pytest found it.
+        user_paths: What is the user's code beside the rootdir.
     """
 
     command: list[str]
     arguments: list[str]
     rootdir: str | None = None
     inipath: str | None = None
+    user_paths: tuple[str, ...] = ()
 
     @property
     def interpreter(self) -> list[str]:

@@ -213,7 +213,7 @@ def _engine(
     """Everything that debugs, put together."""
     settings = read_settings(config)
     redactor = make_redactor(settings, configure)
-    lens = Lens(Project(str(config.rootpath)), redactor, settings.limits)
+    lens = Lens(Project(str(config.rootpath), settings.user_paths), redactor, settings.limits)
     link = SocketLink(
         connected,
         on_command=lambda command: manager.apply(command),

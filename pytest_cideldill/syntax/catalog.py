@@ -14,6 +14,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from fnmatch import fnmatchcase
@@ -78,22 +79,36 @@ class Catalog:
 def scan(
     root: str,
     *,
+    further: Sequence[str] = (),
     known: Mapping[str, Stamp] | None = None,
     name: FunctionName | None = None,
     seconds: float = 10.0,
 ) -> Catalog:
-    """The functions of the project under a folder.
+    """The functions of the project under a folder, and of further files and folders.
 
     Args:
         root: The rootdir.
+        further: Paths that are told absolutely.
         known: Stamps of files that need not be read again.
         name: Read only files that may define such functions.
         seconds: Then what is left stays unread. Half of it is for finding files.
     """
     root, known = os.path.realpath(root), known or {}
     start = monotonic()
-    stamps, is_complete = find_sources(root, lambda: monotonic() - start > seconds / 2)
-    catalog = Catalog(module_names(stamps, root), is_complete=is_complete)
+    stamps: dict[str, Stamp] = {}
+    catalog = Catalog()
+    for tree in (root, *map(os.path.realpath, further)):
+        is_file = os.path.isfile(tree)
+        top = os.path.dirname(tree) if is_file else tree
+        found, is_complete = (
+            ({os.path.basename(tree): stamp_of(os.stat(tree))}, True)
+            if is_file
+            else find_sources(tree, lambda: monotonic() - start > seconds / 2)
+        )
+        catalog.is_complete &= is_complete
+        told = "" if tree == root else f"{top}/"
+        stamps |= {told + file: stamp for file, stamp in found.items()}
+        catalog.files |= {told + file: names for file, names in module_names(found, top).items()}
     for file, stamp in stamps.items():
         if known.get(file) == stamp:
             catalog.unchanged.append(file)
@@ -136,9 +151,13 @@ def find_sources(root: str, is_over: Callable[[], bool]) -> tuple[dict[str, Stam
                 if entry.path not in foreign and _is_own(entry):
                     folders.append(f"{path}/")
             elif path.endswith(".py") and entry.is_file(follow_symlinks=False):
-                stat = entry.stat(follow_symlinks=False)
-                found[path] = (stat.st_mtime_ns, stat.st_size)
+                found[path] = stamp_of(entry.stat(follow_symlinks=False))
     return found, True
+
+
+def stamp_of(stat: os.stat_result) -> Stamp:
+    """What tells that a file was changed."""
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

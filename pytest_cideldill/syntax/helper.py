@@ -162,7 +162,8 @@ def _catalog(request: Request) -> Reply:
         name = parse_function_name(_text(request, "name")) if request.get("name") else None
     except (AttributeError, TypeError, ValueError) as error:
         raise _Malformed(f"known or name: {error}") from error
-    found = scan(_text(request, "root"), known=stamps, name=name, **seconds)
+    further = request.get("further") or []
+    found = scan(_text(request, "root"), further=further, known=stamps, name=name, **seconds)
     return {
         "files": found.files,
         "unchanged": found.unchanged,

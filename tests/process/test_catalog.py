@@ -81,6 +81,22 @@ def test_the_files_are_user_code_without_hidden_folders_and_those_of_builds(
         assert not project.is_user(str(tmp_path / file))
 
 
+def test_further_files_and_folders_are_told_absolutely(tmp_path: Path, write: Write) -> None:
+    """The ini option `cideldill_user_paths`; named as if each were a project."""
+    write("project/shop/cart.py", "libs/cargo/__init__.py", "libs/cargo/rates.py")
+    write("tools/one.py", "tools/two.py")
+    further = [str(tmp_path / each) for each in ("libs", "tools/one.py", "nowhere")]
+    scanned = catalog.scan(str(tmp_path / "project"), further=further)
+    libs = (tmp_path / "libs").as_posix()
+    assert scanned.files == {
+        "shop/cart.py": ("shop.cart",),
+        f"{libs}/cargo/__init__.py": ("cargo",),
+        f"{libs}/cargo/rates.py": ("cargo.rates",),
+        (tmp_path / "tools/one.py").as_posix(): ("one",),
+    }
+    assert scanned.is_complete
+
+
 def test_a_checkout_inside_of_an_environment_is_a_project(tmp_path: Path, write: Write) -> None:
     write("pyvenv.cfg", "shop/cart.py")
     assert found(tmp_path) == {"shop/cart.py"}

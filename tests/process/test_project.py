@@ -144,3 +144,22 @@ def test_the_root_of_the_file_system_may_be_the_rootdir() -> None:
     project = Project("/")
     assert project.relative("/opt/x.py") == "opt/x.py"
     assert project.is_user("/nowhere/x.py")
+
+
+def test_further_paths_are_user_code_wherever_they_lie(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ini option `cideldill_user_paths`: also inside of an environment; told absolutely."""
+    package = file(root.parent, "env/lib/site-packages/shop/cart.py")
+    file(root.parent, "env/pyvenv.cfg")
+    monkeypatch.setattr(sys, "prefix", str(root.parent / "env"))
+    single, beside = file(root.parent, "tools/one.py"), file(root.parent, "tools/two.py")
+    project = Project(str(root), ["../env/lib/site-packages/shop", single, "src"])
+    assert project.is_user(package)
+    assert project.relative(package) == package
+    assert not project.is_user(file(root.parent, "env/lib/site-packages/six.py"))
+    assert project.is_user(single)
+    assert not project.is_user(beside)
+    below = root.parent / "env/lib/site-packages/shop/.venv"
+    file(below, "pyvenv.cfg")
+    assert not project.is_user(file(below, "lib/tool.py"))

@@ -65,7 +65,9 @@ def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() 
     fields = [field.name for kind in (Settings, Limits) for field in dataclasses.fields(kind)]
     options = [option.field for option in settings.OPTIONS]
     assert sorted([*options, "limits"]) == sorted(fields)
-    chosen = Settings("run", "plan", 12.5, ("a.*",), ("b",), ("c",), True, Limits(max_items=7))
+    chosen = Settings(
+        "run", "plan", 12.5, ("a.*",), ("b",), ("c",), True, ("../libs",), Limits(max_items=7)
+    )
     assert Settings.from_plain(json.loads(json.dumps(chosen.to_plain()))) == chosen
 
 
