@@ -1,4 +1,4 @@
-"""Answers questions about this process: its threads, their stacks, the variables of a pause.
+"""Answers questions about this process: threads, stacks, the variables of a pause, its code.
 
 Questions come on the I/O thread. What concerns a pause is answered by its parked thread, so that
 its frames are read where they are; the rest is what the interpreter tells of others at any time.
@@ -15,6 +15,7 @@ from pytest_cideldill.capture.autopsy import Extent
 from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.loaded import is_loaded
 from pytest_cideldill.capture.threads import describe_tasks
 from pytest_cideldill.capture.threads import describe_threads
 from pytest_cideldill.capture.threads import stack_of
@@ -26,13 +27,14 @@ from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.wire import FindCode
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import ReadContext
 from pytest_cideldill.wire import ReadStack
 from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import ReadVariables
 
-LOOKS: Final = (Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
+LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
 """The commands that ask."""
 
 
@@ -51,7 +53,7 @@ class Looking:
         self._keeping = keeping
 
     def answer(
-        self, command: Inspect | ReadContext | ReadStack | ReadVariables | ReadThreads
+        self, command: FindCode | Inspect | ReadContext | ReadStack | ReadVariables | ReadThreads
     ) -> None:
         """Have a question answered.
 
@@ -65,6 +67,9 @@ class Looking:
                     command.pause_id,
                     lambda _: self._keeping.inspect(command.cid, command.path, command.depth),
                 )
+            case FindCode():
+                loaded = is_loaded(command.file, self._lens.project)
+                self._pauses.reply(command.request, {"loaded": loaded})
             case ReadThreads():
                 self._pauses.reply(command.request, self._threads(stacks=command.stacks))
             case ReadContext():

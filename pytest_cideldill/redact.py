@@ -143,12 +143,16 @@ class Redactor:
         except Exception:  # noqa: BLE001 - a border: showing nothing is safe, showing it all is not
             return UNKNOWN
 
-    def redact_source(self, text: str) -> str:
-        """Like `redact_text` for Python source: in `token = name` the name is no secret."""
+    def redact_source(self, text: str, *, is_python: bool = True) -> str:
+        """Like `redact_text` for the text of files: its lines stay where they are.
+
+        In Python a name is no secret: that in `token = name`.
+        """
         try:
             if not self._may_hold_secrets(text):
                 return text
-            return self._replaced(text, list(self._secrets(text, is_source=True)), len(text))
+            found = list(self._secrets(text, is_source=is_python))
+            return self._replaced(text, found, len(text), keeps_lines=True)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
@@ -243,7 +247,9 @@ class Redactor:
             if not any(first <= start and end <= last for first, last in tags):
                 yield start, end, label
 
-    def _replaced(self, text: str, found: list[Secret], limit: int) -> str:
+    def _replaced(
+        self, text: str, found: list[Secret], limit: int, *, keeps_lines: bool = False
+    ) -> str:
         """The first `limit` characters, each run of overlapping secrets replaced by one tag."""
         parts = []
         behind = 0
@@ -252,6 +258,8 @@ class Redactor:
                 break
             secret = self._seen.get(text[start:end], text[start:end])
             parts += [text[behind:start], self._tags.tag(self._values.get(secret, label), secret)]
+            if keeps_lines:
+                parts.append("\n" * text.count("\n", start, end))
             behind = end
         return "".join((*parts, text[behind : max(limit, behind)]))
 

@@ -42,7 +42,8 @@ class Place:
         function: Qualified name of the code object.
         key: See `syntax.codes.CodeKey.to_plain`.
         source: The line's text, stripped.
-        offset: The column that was asked for, counted from the first character of that text.
+        column: The one that was asked for, 1-based.
+        offset: The same, counted from the first character of that text.
         stamp: Of the file when this was found out; None: it was not there.
     """
 
@@ -52,5 +53,6 @@ class Place:
     function: str
     key: list[str | int]
     source: str
+    column: int | None = None
     offset: int | None = None
     stamp: Stamp | None = None

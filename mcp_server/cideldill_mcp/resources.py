@@ -7,13 +7,13 @@ see them: a stop that was read here counts as told to nobody.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
-from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from cideldill_mcp.debugresources import DebugResources
+from cideldill_mcp.debugresources import Read
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
 from cideldill_mcp.runs import Runs
@@ -23,9 +23,6 @@ JSON = "application/json"
 STATUS = "breakpoint://status"
 
 RECENT_CALLS = 50
-
-Read = Callable[[str, dict[str, Any]], Awaitable[str]]
-"""The reply of a tool as text, by its name and arguments."""
 
 _OF_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "breakpoint://breakpoints": ("breakpoint_list_breakpoints", {}),
@@ -66,10 +63,11 @@ class Resources:
     def __init__(self, read: Read, runs: Runs) -> None:
         self._read = read
         self._runs = runs
+        self._of_run = DebugResources(read, runs)
 
     def definitions(self) -> list[types.Resource]:
         """For `resources/list`."""
-        return [
+        always = [
             types.Resource(
                 uri=uri,
                 name=uri.partition("://")[2],
@@ -79,23 +77,30 @@ class Resources:
             )
             for uri, (title, about) in _TEXTS.items()
         ]
+        return always + self._of_run.definitions()
+
+    def templates(self) -> list[types.ResourceTemplate]:
+        """For `resources/templates/list`."""
+        return self._of_run.templates()
 
     async def read(self, uri: str) -> types.ReadResourceResult:
         """For `resources/read`; at most 200,000 characters.
 
         Raises:
             MCPError: There is no such resource.
+            Refusal: It can't be told.
         """
         if uri == STATUS:
             text = await self._status()
         elif uri in _OF_TOOLS:
             tool, arguments = _OF_TOOLS[uri]
             text = await self._read(tool, {**arguments, "max_chars": MAX_MAX_CHARS})
+        elif (told := await self._of_run.read(uri)) is not None:
+            return types.ReadResourceResult(contents=[told])
         else:
-            raise MCPError(
-                code=types.INVALID_PARAMS,
-                message=f"no resource {uri!r}; there are: {', '.join(_TEXTS)}",
-            )
+            known = ", ".join(each.uri for each in self.definitions())
+            message = f"no resource {uri!r}; there are: {known}"
+            raise MCPError(code=types.INVALID_PARAMS, message=message)
         content = types.TextResourceContents(uri=uri, mime_type=JSON, text=text)
         return types.ReadResourceResult(contents=[content])
 

@@ -76,7 +76,8 @@ class Run:
         interventions: What a client changed in this run (`skip`, `raise`, arguments), in words.
         end: The contract's `end`, once the run is over.
         never_hit: Why breakpoints were not hit, by id; None: not known (yet).
-        workers: The processes that were ever connected.
+        workers: The processes that were ever connected, by name.
+        redactor: As that of its processes, but for what they noticed on the way.
         watched: What became of the breakpoints, by worker; none of those that crashed.
         unwatched: The processes that ended their watch before their tests: a client stopped them.
         stopped_at: Ids of the breakpoints that paused something.
@@ -100,7 +101,7 @@ class Run:
         self.interventions: list[str] = []
         self.end: dict[str, Any] | None = None
         self.never_hit: dict[str, str] | None = None
-        self.workers: set[str] = set()
+        self.workers: dict[str, Target] = {}
         self.watched: dict[str, Watched] = {}
         self.unwatched: set[str] = set()
         self._finished: set[str] = set()
@@ -109,7 +110,7 @@ class Run:
         self.has_departed = False
         self._main: Target | None = None
         self._tag_key = secrets.token_bytes(32)
-        self._redactor = Redactor(
+        self.redactor = Redactor(
             settings.redact_names,
             settings.redact_patterns,
             key=self._tag_key,
@@ -182,7 +183,7 @@ class Run:
     def connected(self, target: Target) -> None:
         """A process of this run said hello."""
         self.targets[target.worker] = target
-        self.workers.add(target.worker)
+        self.workers[target.worker] = target
         self.engines[target.worker] = target.hello.engine
         if target.worker == MAIN:
             self._main = target
@@ -279,8 +280,8 @@ class Run:
             self._evidence,
             last=last,
             # Before anything is cut off: what a process that could not speak to us wrote.
-            errors=self._redactor.redact_text(child.err.text()) if child else "",
-            output=self._redactor.redact_text(child.out.text()) if child else "",
+            errors=self.redactor.redact_text(child.err.text()) if child else "",
+            output=self.redactor.redact_text(child.out.text()) if child else "",
             stopped=self.is_stopping,
         )
         self.end = classify(self._evidence)
@@ -309,11 +310,11 @@ class Run:
 
     def _hide(self, chosen: RedactionChosen) -> None:
         if chosen.off:
-            self._redactor.enabled = False
-        self._redactor.extend(chosen.names)
+            self.redactor.enabled = False
+        self.redactor.extend(chosen.names)
         for number, pattern in enumerate(chosen.patterns, 1):
             try:
-                self._redactor.extend(patterns=[pattern])
+                self.redactor.extend(patterns=[pattern])
             except ValueError:  # another Python may know other patterns; it may hold a secret
                 self._warn(
                     f"the server's Python can't use pattern {number} of {len(chosen.patterns)}: "

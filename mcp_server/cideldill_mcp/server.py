@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.clients import Clients
 from cideldill_mcp.prompts import Prompts
+from cideldill_mcp.render import readable
 from cideldill_mcp.resources import Resources
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools import profile
@@ -86,7 +87,7 @@ def _offer_resources(server: Server, resources: Resources) -> None:
     async def list_templates(
         _context: ServerRequestContext, _params: types.PaginatedRequestParams
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[])
+        return types.ListResourceTemplatesResult(resource_templates=resources.templates())
 
     async def read(
         _context: ServerRequestContext, params: types.ReadResourceRequestParams
@@ -126,7 +127,7 @@ async def _answered(what: str, work: Awaitable[T]) -> T:
         raise MCPError(
             code=types.INTERNAL_ERROR if is_ours else types.INVALID_PARAMS,
             message=refusal.message,
-            data={"error": str(refusal.code), **refusal.extra},
+            data=readable({"error": str(refusal.code), **refusal.extra}),
         ) from refusal
     except Exception as error:
         traceback.print_exc(file=sys.stderr)

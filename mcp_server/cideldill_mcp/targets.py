@@ -1,4 +1,4 @@
-"""One connected process under test: its greeting, its pauses, the commands that await an answer.
+"""One connected process under test: its greeting, its threads, the commands that await an answer.
 
 Lives on the event loop; knows nothing of sockets: it is given a callable that writes a command.
 """
@@ -9,12 +9,15 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import FindCode
 from pytest_cideldill.wire import Hello
+from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import Replied
 
 MAIN = "main"
@@ -23,6 +26,21 @@ MAIN = "main"
 
 EXTRA_S = (0.2, 0.3, 0.5)
 """Waits after the time was up; user code may swallow an interruption, so it is sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The threads and asyncio tasks of a process, each with its `worker`.
+
+    Attributes:
+        at: When it told them, in epoch seconds.
+        threads: See `capture.threads` in the process under test.
+        tasks: The same.
+    """
+
+    at: float
+    threads: list[dict[str, Any]]
+    tasks: list[dict[str, Any]]
 
 
 class Target:
@@ -34,6 +52,9 @@ class Target:
 
     Attributes:
         heard_at: When it told something of its tests, on the monotonic clock.
+        attached_at: When it connected, in epoch seconds.
+        last_look: The newest of its threads.
+        loaded: Files (real paths) that it said it has loaded code of.
     """
 
     def __init__(self, hello: Hello, write: Callable[[Command], None]) -> None:
@@ -41,6 +62,9 @@ class Target:
         self.tell = write
         self.is_alive = True
         self.heard_at = time.monotonic()
+        self.attached_at = round(time.time(), 3)
+        self.last_look: Look | None = None
+        self.loaded: set[str] = set()
         self._requests = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
 
@@ -90,6 +114,31 @@ class Target:
         finally:
             del self._waiting[request]
             future.cancel()
+
+    async def look(self, timeout_s: float) -> Look:
+        """Its threads now.
+
+        Raises:
+            Refusal: See `ask`.
+        """
+        told = await self.ask(ReadThreads, timeout_s)
+        named = {
+            kind: [each | {"worker": self.worker} for each in told[kind]]
+            for kind in ("threads", "tasks")
+        }
+        self.last_look = Look(round(time.time(), 3), **named)
+        return self.last_look
+
+    async def has_loaded(self, file: str, timeout_s: float) -> bool:
+        """Whether it has loaded code of a file, given by its real path.
+
+        Raises:
+            Refusal: See `ask`.
+        """
+        told = await self.ask(lambda request: FindCode(request, file), timeout_s)
+        if told["loaded"]:
+            self.loaded.add(file)
+        return file in self.loaded
 
     def answer(self, replied: Replied) -> None:
         """Hand a reply to whoever waits for it; late ones find nobody."""

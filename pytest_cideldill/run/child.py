@@ -301,7 +301,7 @@ def _hello(
         pytest=pytest.__version__,
         rootdir=str(config.rootpath),
         cwd=os.getcwd(),
-        argv=list(sys.argv),
+        argv=sys.orig_argv[1:],  # the workers of xdist have no others
         engine=engine(),
         position_file=position.path if position is not None else None,
         stacks_file=stacks.path,

@@ -44,8 +44,8 @@ def answer(request: Any) -> Reply:
     |---|---|---|
     | `lines` | `file` | `lines` |
     | `validate` | `file`, and `line` with `column`? or `function`; `condition`?, `template`? are
-      checked too | `places` [{`line`, `function`, `key`, `source`, `offset`}]; `offset` is the
-      column counted from the first character of the line's text |
+      checked too | `places` [{`line`, `function`, `key`, `source`, `column`, `offset`}]; `offset`
+      is the column counted from the first character of the line's text |
     | `anchor` | `file`, `line`, `source`, `function`, `offset`?: as a place told before an edit |
       `place` as above, `alike` [line]: see `anchors.find_again` |
     | `functions` | `file` | `functions` [{`qualname`, `line`, `signature`, `kind`}] |
@@ -139,15 +139,17 @@ def _validate(request: Request) -> Reply:
         return {"places": [_place(source_map.code_for_line(line))]}
     column = _number(request, "column")
     place = source_map.code_for_line(line, column)
-    return {"places": [_place(place, column - source_map.margin(line))]}
+    return {"places": [_place(place, column, column - source_map.margin(line))]}
 
 
 def _anchor(request: Request) -> Reply:
     offset = None if request.get("offset") is None else _number(request, "offset")
     source, function = _text(request, "source"), _text(request, "function")
     anchor = Anchor(_number(request, "line"), source, function, offset)
-    place, alike = find_again(_source_map(request), anchor)
-    return {"place": _place(place, offset), "alike": list(alike)}
+    source_map = _source_map(request)
+    place, alike = find_again(source_map, anchor)
+    column = None if offset is None else source_map.margin(place.line) + offset
+    return {"place": _place(place, column, offset), "alike": list(alike)}
 
 
 def _functions(request: Request) -> Reply:
@@ -247,12 +249,13 @@ def _function(function: FunctionInfo) -> Reply:
     }
 
 
-def _place(place: Place, offset: int | None = None) -> Reply:
+def _place(place: Place, column: int | None = None, offset: int | None = None) -> Reply:
     return {
         "line": place.line,
         "function": place.key.qualname,
         "key": place.key.to_plain(),
         "source": place.source,
+        "column": column,
         "offset": offset,
     }
 

@@ -19,6 +19,7 @@ from pytest_cideldill.wire.commands import CancelPause
 from pytest_cideldill.wire.commands import Command
 from pytest_cideldill.wire.commands import Configure
 from pytest_cideldill.wire.commands import Evaluate
+from pytest_cideldill.wire.commands import FindCode
 from pytest_cideldill.wire.commands import Inspect
 from pytest_cideldill.wire.commands import Interrupt
 from pytest_cideldill.wire.commands import PauseNow
@@ -74,6 +75,7 @@ __all__ = [
     "EngineChosen",
     "Evaluate",
     "Event",
+    "FindCode",
     "Finished",
     "Hello",
     "Inspect",

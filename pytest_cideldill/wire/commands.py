@@ -228,6 +228,14 @@ class ReadThreads:
 
 
 @dataclass(frozen=True, slots=True)
+class FindCode:
+    """Tell whether code of a file is loaded. `file`: an absolute real path."""
+
+    request: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupt:
     """End the evaluation that the command `request` started. Not answered itself."""
 
@@ -260,6 +268,7 @@ Command = (
     | ReadStack
     | ReadVariables
     | ReadThreads
+    | FindCode
     | Interrupt
     | ReleaseAll
     | Refused

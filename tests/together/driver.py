@@ -72,6 +72,19 @@ class Agent:
         assert isinstance(body, dict)
         return body
 
+    def source(self, file: str) -> str:
+        """The text of a source file; the name is put into the URI as it is."""
+        uri = f"debugger://source/{file}"
+        (content,) = self._portal.call(self.client.read_resource, uri).contents
+        assert content.mime_type == "text/plain"
+        return content.text  # type: ignore[union-attr]
+
+    def resources(self) -> list[str]:
+        """The URIs of the resources and templates that are listed."""
+        listed = self._portal.call(self.client.list_resources).resources
+        templates = self._portal.call(self.client.list_resource_templates).resource_templates
+        return [each.uri for each in listed] + [each.uri_template for each in templates]
+
     def prompt(self, name: str, **arguments: str) -> str:
         """The text of a prompt."""
         (message,) = self._portal.call(self.client.get_prompt, name, arguments).messages

@@ -113,7 +113,8 @@ def test_kinds_are_named_after_their_classes() -> None:
         "internal_error_raised", "finished", "departed", "replied", "refused", "configure", "begin",
         "add_breakpoint", "set_default_behavior", "add_line", "add_exception", "remove_breakpoint",
         "resume", "step", "pause_now", "cancel_pause", "pause_on", "evaluate", "inspect",
-        "read_context", "read_stack", "read_variables", "read_threads", "interrupt", "release_all",
+        "read_context", "read_stack", "read_variables", "read_threads", "find_code", "interrupt",
+        "release_all",
     ]  # fmt: skip
 
 

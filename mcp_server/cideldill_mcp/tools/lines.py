@@ -120,7 +120,8 @@ def _told(each: Breakpoint) -> dict[str, Any]:
     if isinstance(each, FunctionBreakpoint):
         told |= {"function_name": each.function_name, "behavior": each.behavior}
     if isinstance(each, LineBreakpoint):
-        told |= {"type": each.type, **location(each), "hit_count": each.hits}
+        told |= {"type": each.type, **location(each), "column": each.place.column}
+        told |= {"hit_count": each.hits}
         told |= _counts(each)
     if isinstance(each, ExceptionBreakpoint):
         told |= {"type": "exception", "hit_count": each.hits, **choices(each)}

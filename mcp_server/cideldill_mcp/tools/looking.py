@@ -15,7 +15,6 @@ from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.wire import ReadStack
-from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import ReadVariables
 
 LOOK_S = 5.0
@@ -71,23 +70,20 @@ async def threads(request: Request) -> Reply:
         raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
     targets = list(run.targets.values())
     asked = await asyncio.gather(
-        *(target.ask(ReadThreads, LOOK_S) for target in targets), return_exceptions=True
+        *(target.look(LOOK_S) for target in targets), return_exceptions=True
     )
-    body: dict[str, Any] = {"threads": [], "tasks": [], "stale": False, "capturedAt": _now()}
-    for target, told in zip(targets, asked, strict=True):
+    now = round(time.time(), 3)
+    body: dict[str, Any] = {"threads": [], "tasks": [], "stale": False, "capturedAt": now}
+    for told in asked:
         if isinstance(told, Refusal):  # busy in C code, or just gone
             body.setdefault("messages", []).append(told.message)
             continue
         if isinstance(told, BaseException):
             raise told
-        for kind in ("threads", "tasks"):
-            body[kind] += [each | {"worker": target.worker} for each in told[kind]]
+        body["threads"] += told.threads
+        body["tasks"] += told.tasks
     body["stale"] = len(asked) == 0 or "messages" in body
     return Reply(body, lists=["threads", "tasks"])
-
-
-def _now() -> float:
-    return round(time.time(), 3)
 
 
 def _newest_pause(request: Request) -> str:

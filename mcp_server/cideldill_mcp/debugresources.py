@@ -1,0 +1,297 @@
+"""What resources tell of the newest run: its processes, breakpoints, threads and sources.
+
+Contract, section 7: listed while the run is active; afterwards they tell its last state. A process
+that does not answer delays nobody: what it told before is told again, as stale. Runs on the event
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+from typing import TypeVar
+
+import mcp_types as types
+
+from cideldill_mcp import sourcefiles
+from cideldill_mcp.render import MAX_MAX_CHARS
+from cideldill_mcp.render import fit
+from cideldill_mcp.run import Run
+from cideldill_mcp.runs import Runs
+from cideldill_mcp.targets import MAIN
+from cideldill_mcp.targets import Look
+from cideldill_mcp.targets import Target
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.project import Project
+
+T = TypeVar("T")
+
+SESSION = "debugger://session"
+BREAKPOINTS = "debugger://breakpoints"
+THREADS = "debugger://threads"
+
+LOOK_S = 0.3
+"""How long a process may take to answer; a read takes 0.5 s at most."""
+
+_TEXTS = {
+    SESSION: (
+        "debugger-session",
+        "The run's processes",
+        "Process id, interpreter, command line and folder of the tests; their state, and where "
+        "they are paused.",
+    ),
+    BREAKPOINTS: (
+        "debugger-breakpoints",
+        "Breakpoints of every kind",
+        "On functions, lines and exceptions, and tracepoints: where they are, whether they are "
+        "bound, how often they were hit.",
+    ),
+    THREADS: (
+        "debugger-threads",
+        "Threads",
+        "Every thread of the tests: its state, and where it is.",
+    ),
+}
+"""URI → name, title and description."""
+
+_TEMPLATE = types.ResourceTemplate(
+    uri_template=sourcefiles.TEMPLATE,
+    name="debugger-source",
+    title="Source file",
+    description="A source file of the project, or of other code that the tests have loaded. Paths "
+    "are relative to the rootdir, or absolute.",
+    mime_type="text/plain",
+)
+
+_BREAKPOINT_KEYS = {
+    "id": "id",
+    "type": "type",
+    "file": "file",
+    "line": "line",
+    "column": "column",
+    "enabled": "enabled",
+    "verified": "verified",
+    "state": "state",
+    "hitCount": "hit_count",
+    "condition": "condition",
+    "logMessage": "logMessage",
+}
+"""Key here → key of `breakpoint_list`; those after these are there where they mean something."""
+
+_FURTHER_KEYS = {"functionName": "function_name", "exceptionType": "exceptionType"}
+
+Read = Callable[[str, dict[str, Any]], Awaitable[str]]
+"""The reply of a tool as text, by its name and arguments."""
+
+
+class DebugResources:
+    """See the module.
+
+    Args:
+        read: Asks any tool, offered to the client or not.
+        runs: Whose newest one is told.
+    """
+
+    def __init__(self, read: Read, runs: Runs) -> None:
+        self._read = read
+        self._runs = runs
+
+    def definitions(self) -> list[types.Resource]:
+        """For `resources/list`."""
+        if self._runs.active is None:
+            return []
+        return [
+            types.Resource(
+                uri=uri, name=name, title=title, description=about, mime_type="application/json"
+            )
+            for uri, (name, title, about) in _TEXTS.items()
+        ]
+
+    def templates(self) -> list[types.ResourceTemplate]:
+        """For `resources/templates/list`."""
+        return [] if self._runs.active is None else [_TEMPLATE]
+
+    async def read(self, uri: str) -> types.TextResourceContents | None:
+        """For `resources/read`, of at most 200,000 characters; None: there is none of that name.
+
+        Raises:
+            Refusal: There was no run yet; the file can't be told.
+        """
+        if uri.startswith(sourcefiles.PREFIX):
+            return await self._source(uri)
+        if uri not in _TEXTS:
+            return None
+        run = self._runs.get(None)
+        body, lists = _session(run, self._runs.recipe.rootdir), ["processes"]
+        if uri == BREAKPOINTS:
+            body, lists = await self._breakpoints(run), ["breakpoints"]
+        elif uri == THREADS:
+            body, lists = await _threads(run), ["threads"]
+        text = fit(body, MAX_MAX_CHARS, lists=lists)
+        return types.TextResourceContents(uri=uri, mime_type="application/json", text=text)
+
+    async def _breakpoints(self, run: Run) -> dict[str, Any]:
+        reply = json.loads(await self._read("breakpoint_list", {"max_chars": MAX_MAX_CHARS}))
+        told = [
+            {key: each.get(name) for key, name in _BREAKPOINT_KEYS.items()}
+            | {key: each[name] for key, name in _FURTHER_KEYS.items() if name in each}
+            for each in reply.pop("breakpoints")
+        ]
+        return {"breakpoints": told, **reply, "stale": run.is_over}
+
+    async def _source(self, uri: str) -> types.TextResourceContents:
+        run, name = self._runs.get(None), sourcefiles.name_in(uri)
+        root = _rootdir(run, self._runs.recipe.rootdir) or os.getcwd()
+        project = Project(root)
+        path = sourcefiles.real_path(project, name)
+        if not sourcefiles.is_of_project(project, path):
+            await _check_loaded(run, project, path, name)
+        text = sourcefiles.text_of(path, name, run.redactor.redact_source)
+        meta = {"stale": True} if run.is_over else None
+        return types.TextResourceContents(uri=uri, mime_type="text/plain", text=text, _meta=meta)
+
+
+# --- processes ----------------------------------------------------------------------------------
+
+
+def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
+    body = {
+        **_process(run, run.greeting, list(run.pauses.values())),
+        "state": run.state,
+        "runId": run.id,
+        "rootdir": _rootdir(run, rootdir),
+        "processes": [
+            _process(run, target, [each for each in run.pauses.values() if each["worker"] == name])
+            for name, target in run.workers.items()
+        ],
+        "stale": run.is_over,
+    }
+    if run.greeting is None and run.child is not None:
+        body |= {"processId": run.child.pid, "message": f"run {run.id} is starting"}
+    return body
+
+
+def _process(run: Run, target: Target | None, pauses: list[dict[str, Any]]) -> dict[str, Any]:
+    """One of them, None before it has connected; of its pauses the newest counts."""
+    hello = None if target is None else target.hello
+    pause: dict[str, Any] = pauses[-1] if pauses else {}
+    return {
+        "worker": hello and hello.worker,
+        "processId": hello and hello.pid,
+        "processName": hello and os.path.basename(hello.executable),
+        "executablePath": hello and hello.executable,
+        "runtimeVersion": hello and hello.python,
+        "state": _state(run, target, is_paused=bool(pauses)),
+        "launchMode": "launch",
+        "attachedAt": target and target.attached_at,
+        "currentLocation": pause.get("location"),
+        "pauseReason": pause.get("pause_reason"),
+        "activeThreadId": pause["thread"]["id"] if pause else None,
+        "pauseId": pause.get("id"),
+        "commandLineArgs": hello and list(_shown(run, hello.argv)),
+        "workingDirectory": hello and hello.cwd,
+    }
+
+
+def _state(run: Run, target: Target | None, *, is_paused: bool) -> str:
+    """Of one process: as that of the run, but for those that others are in, and `ended`."""
+    if target is not None and not target.is_alive:
+        return "ended"
+    if is_paused:
+        return "paused"
+    return "running" if run.state == "paused" else run.state
+
+
+def _shown(run: Run, argv: list[str]) -> Iterator[str]:
+    """Arguments without secrets, those that stand behind the name of their option included."""
+    for before, each in zip(["", *argv], argv, strict=False):
+        is_value = before.startswith("-") and not each.startswith("-")
+        text = run.redactor.redact_value(before, each, "str") if is_value else each
+        yield run.redactor.redact_text(text)
+
+
+def _rootdir(run: Run, known: str | None) -> str | None:
+    return known if run.greeting is None else run.greeting.hello.rootdir
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+async def _threads(run: Run) -> dict[str, Any]:
+    """Those of the processes that live; when the run is over the last ones that were told."""
+    alive = list(run.targets.values())
+    asked = await _answers(each.look(LOOK_S) for each in alive)
+    messages = [told.message for told in asked if isinstance(told, Refusal)]
+    looks = [each.last_look for each in alive or run.workers.values() if each.last_look]
+    if not alive:
+        messages.append(f"run {run.id} is {run.state}: no process of it is connected")
+    body: dict[str, Any] = {
+        "threads": list(_shown_threads(run, looks)),
+        "stale": bool(messages),
+        "capturedAt": min((each.at for each in looks), default=None),
+    }
+    return body | ({"message": "; ".join(messages)} if messages else {})
+
+
+def _shown_threads(run: Run, looks: list[Look]) -> Iterator[dict[str, Any]]:
+    """Current is the one of the newest pause, without a pause the main one of pytest itself."""
+    pauses = list(run.pauses.values())
+    current = pauses[-1]["worker"] if pauses else MAIN
+    for each in (thread for look in looks for thread in look.threads):
+        yield {
+            "id": each["id"],
+            "name": each["name"],
+            "state": each["state"],
+            "isCurrent": each["is_current"] and each["worker"] == current,
+            "worker": each["worker"],
+            "location": each["location"],
+        }
+
+
+# --- sources ------------------------------------------------------------------------------------
+
+
+async def _check_loaded(run: Run, project: Project, path: str, name: str) -> None:
+    """Whether a file outside of the project may be told: its code is loaded, or was told of.
+
+    Raises:
+        Refusal: `file_not_found`, whether there is such a file or not.
+    """
+    if any(path == project.real(os.path.join(project.rootdir, each)) for each in _told_of(run)):
+        return
+    if any(path in each.loaded for each in run.workers.values()):
+        return
+    asked = await _answers(each.has_loaded(path, LOOK_S) for each in run.targets.values())
+    if True in asked:
+        return
+    why = "".join(f"; {each.message}" for each in asked if isinstance(each, Refusal))
+    raise Refusal(
+        ErrorCode.FILE_NOT_FOUND,
+        f"{name!r} is neither a file of the project nor of code that the tests have loaded{why}",
+    )
+
+
+def _told_of(run: Run) -> Iterator[str]:
+    """Files that stacks of pauses and of failed tests name."""
+    autopsies = [each.autopsy for each in run.results.failures]
+    autopsies += [each.get("autopsy") for each in run.pauses.values()]
+    frames = [each for autopsy in autopsies if autopsy for each in autopsy.get("frames", ())]
+    places = [each["location"] for each in frames]
+    places += [place for each in run.pauses.values() for place in each.get("frames") or ()]
+    yield from {place["file"] for place in places if place}
+
+
+async def _answers(questions: Iterable[Awaitable[T]]) -> list[T | Refusal]:
+    """What processes that are asked at once answer."""
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    for each in answers:
+        if isinstance(each, BaseException) and not isinstance(each, Refusal):
+            raise each
+    return answers  # type: ignore[return-value]

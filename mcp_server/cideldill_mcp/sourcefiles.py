@@ -1,0 +1,128 @@
+"""The files behind `debugger://source/{+file}`: what a URI names, what may be told, and its text.
+
+Names come from clients and are not trusted; a file may be anything. A file of the project is one
+that counts as the user's code by its place, but nothing hidden (`.env`, `.git/config`): what is in
+there is no source. Which other files may be told the caller decides.
+
+Secrets in source text are hidden as in every other text that leaves a run: a stop shows the same
+lines, and what stands for a value there must not be told here. Lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from io import BytesIO
+from io import TextIOWrapper
+from tokenize import detect_encoding
+from urllib.parse import unquote_to_bytes
+
+from cideldill_mcp.render import MAX_MAX_CHARS
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.project import Project
+
+PREFIX = "debugger://source/"
+TEMPLATE = f"{PREFIX}{{+file}}"
+
+MAX_BYTES = 4 * (MAX_MAX_CHARS + 4_096)
+"""Of a file that are read: some more characters than are told, so that a secret at the end of these
+is recognized."""
+
+_NOTICE_CHARS = 200
+
+_CAUTION = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""A pipe without a writer is not waited for; a real path is no link, unless it has just become one.
+"""
+
+Redact = Callable[..., str]
+"""`Redactor.redact_source`."""
+
+
+def name_in(uri: str) -> str:
+    """The file that a URI names; percent-encoding is undone once.
+
+    Raises:
+        Refusal: `invalid_parameter`: it names none.
+    """
+    try:
+        name = os.fsdecode(unquote_to_bytes(uri.removeprefix(PREFIX)))
+    except UnicodeError:
+        name = ""
+    # A path of another machine: looking at it would connect there (Windows only).
+    if not name or "\0" in name or os.path.splitdrive(name)[0].startswith(("\\\\", "//")):
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            f"{uri!r} names no file; give a path from the rootdir, or an absolute one",
+        )
+    return name
+
+
+def real_path(project: Project, name: str) -> str:
+    """Where a name leads, links followed."""
+    return os.path.realpath(os.path.join(project.rootdir, name))
+
+
+def is_of_project(project: Project, path: str) -> bool:
+    """Whether a real path is one of the project's own sources."""
+    if not project.is_user(path):
+        return False
+    return not any(part.startswith(".") for part in project.relative(path).split("/"))
+
+
+def text_of(path: str, name: str, redact: Redact) -> str:
+    """The text of a file as it is told: at most 200,000 characters, with a notice if it has more.
+
+    Args:
+        path: A real path that may be told.
+        name: What the client called it.
+        redact: Hides secrets.
+
+    Raises:
+        Refusal: `file_not_found`, `invalid_source`: it is no text.
+    """
+    try:
+        data, size = _read(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise Refusal(ErrorCode.FILE_NOT_FOUND, f"file {name!r} is not found: {path}") from error
+    except OSError as error:
+        raise Refusal(
+            ErrorCode.FILE_NOT_FOUND, f"{name!r} can't be read: {error.strerror}"
+        ) from error
+    text = _decoded(data)
+    if "\0" in text:
+        raise Refusal(ErrorCode.INVALID_SOURCE, f"{name!r} is no text file")
+    told = redact(text, is_python=path.endswith((".py", ".pyi")))
+    if len(told) <= MAX_MAX_CHARS and len(data) == size:
+        return told
+    lines = told[: MAX_MAX_CHARS - _NOTICE_CHARS].rpartition("\n")[0] or told[: MAX_MAX_CHARS // 2]
+    shown = lines.count("\n") + 1
+    return f"{lines}\n[cut here: the first {shown} lines of a file of {size} bytes]\n"
+
+
+def _read(path: str) -> tuple[bytes, int]:
+    """The first bytes of a regular file, and how many it has.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | _CAUTION)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is no regular file")
+        data = file.read(MAX_BYTES)
+        return data, status.st_size if len(data) == MAX_BYTES else len(data)
+
+
+def _decoded(data: bytes) -> str:
+    """By its cookie or byte order mark (PEP 263), as Python reads it; else what is UTF-8 of it."""
+    try:
+        encoding, _ = detect_encoding(BytesIO(data).readline)
+        return _text(data, encoding)
+    except (SyntaxError, LookupError, UnicodeError):
+        return _text(data, "utf-8")
+
+
+def _text(data: bytes, encoding: str) -> str:
+    return TextIOWrapper(BytesIO(data), encoding, errors="replace").read()
