@@ -21,6 +21,7 @@ from cideldill_mcp.runs import Runs
 from cideldill_mcp.server import build_server
 from cideldill_mcp.stdio import claim_stdio
 from cideldill_mcp.stdio import stdio_streams
+from cideldill_mcp.updates import Updates
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.settings import Settings
 
@@ -43,6 +44,7 @@ async def _serve(recipe: Recipe, settings: Settings, read_fd: int, write_fd: int
     async with _running(recipe, settings) as runs, anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         notifier = Notifier(runs.log, partial(_pause, runs))
+        Updates(runs, notifier.changed)
         server = build_server(runs, settings, Clients("stdio", notifier, group))
         if settings.start == "run":
             group.start_soon(_start_at_once, runs)

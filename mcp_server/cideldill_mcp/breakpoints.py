@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field
 
@@ -38,6 +39,10 @@ class Passes:
     last_condition_error: str | None = None
 
 
+def _tell_nobody() -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Breakpoint(ABC):
     """What all kinds have in common.
@@ -47,6 +52,7 @@ class Breakpoint(ABC):
         passes: Worker → `LinesPassed` of the current run; of functions nothing is told.
         note: What became of it when its file was edited.
         is_lost: It has no place any more: no process is told of it.
+        changed: To be called by who has changed it, when it is set everywhere.
     """
 
     id: str
@@ -56,6 +62,7 @@ class Breakpoint(ABC):
     passes: dict[str, Passes] = field(default_factory=dict)
     note: str | None = None
     is_lost: bool = False
+    changed: Callable[[], None] = field(default=_tell_nobody, repr=False, compare=False)
 
     pending = PENDING
 

@@ -91,6 +91,11 @@ Read = Callable[[str, dict[str, Any]], Awaitable[str]]
 """The reply of a tool as text, by its name and arguments."""
 
 
+def is_of_run(uri: str) -> bool:
+    """Whether it is one of these, listed or not."""
+    return uri in _TEXTS or uri.startswith(sourcefiles.PREFIX)
+
+
 class DebugResources:
     """See the module.
 
@@ -118,16 +123,14 @@ class DebugResources:
         """For `resources/templates/list`."""
         return [] if self._runs.active is None else [_TEMPLATE]
 
-    async def read(self, uri: str) -> types.TextResourceContents | None:
-        """For `resources/read`, of at most 200,000 characters; None: there is none of that name.
+    async def read(self, uri: str) -> types.TextResourceContents:
+        """For `resources/read`, of one that `is_of_run`; at most 200,000 characters.
 
         Raises:
             Refusal: There was no run yet; the file can't be told.
         """
-        if uri.startswith(sourcefiles.PREFIX):
-            return await self._source(uri)
         if uri not in _TEXTS:
-            return None
+            return await self._source(uri)
         run = self._runs.get(None)
         body, lists = _session(run, self._runs.recipe.rootdir), ["processes"]
         if uri == BREAKPOINTS:

@@ -6,6 +6,7 @@ Lives on the event loop.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from collections.abc import Iterator
 
 from cideldill_mcp.breakpoints import Breakpoint
@@ -19,16 +20,33 @@ from pytest_cideldill.wire import LinesPassed
 
 
 class Desired:
-    """All breakpoints, by id. One counter numbers every kind (contract, section 3).
-
-    Attributes:
-        default_behavior: What a behavior `yield` means: `stop | go | exception | stop_exception`.
-    """
+    """All breakpoints, by id. One counter numbers every kind (contract, section 3)."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._known: dict[str, Breakpoint] = {}
-        self.default_behavior = "stop"
+        self._default_behavior = "stop"
+        self._on_change: Callable[[], None] = _tell_nobody
+        self._on_count: Callable[[], None] = _tell_nobody
+
+    def observe(self, on_change: Callable[[], None], on_count: Callable[[], None]) -> None:
+        """Call these from now on, instead of those before.
+
+        Args:
+            on_change: One is set, changed, bound or gone.
+            on_count: What they count is known anew.
+        """
+        self._on_change, self._on_count = on_change, on_count
+
+    @property
+    def default_behavior(self) -> str:
+        """What a behavior `yield` means: `stop | go | exception | stop_exception`."""
+        return self._default_behavior
+
+    @default_behavior.setter
+    def default_behavior(self, behavior: str) -> None:
+        self._default_behavior = behavior
+        self._on_change()
 
     def __iter__(self) -> Iterator[Breakpoint]:
         return iter(list(self._known.values()))
@@ -56,7 +74,7 @@ class Desired:
             known = FunctionBreakpoint(
                 id, condition, function_name=function_name, behavior=behavior or "yield"
             )
-            self._known[id] = known
+            self._keep(known)
             return known
         if behavior is not None:
             known.behavior = behavior
@@ -87,7 +105,7 @@ class Desired:
             max_notifications=max_notifications,
             run_id=run_id,
         )
-        self._known[added.id] = added
+        self._keep(added)
         return added
 
     def add_exception(
@@ -108,7 +126,7 @@ class Desired:
             include_subtypes=include_subtypes,
             scope=scope,
         )
-        self._known[added.id] = added
+        self._keep(added)
         return added
 
     def named(self, function_name: str) -> FunctionBreakpoint | None:
@@ -121,17 +139,22 @@ class Desired:
 
     def remove(self, id: str) -> None:
         """Forget one; unknown ids are no error."""
-        self._known.pop(id, None)
+        if self._known.pop(id, None) is not None:
+            self._on_change()
 
     def note(self, worker: str, bound: Bound) -> None:
         """A process told what a breakpoint is bound to there."""
-        if (known := self._known.get(bound.id)) is not None:
+        known = self._known.get(bound.id)
+        if known is not None and known.bound.get(worker) != bound:
             known.bound[worker] = bound
+            self._on_change()
 
     def begin_run(self) -> None:
         """A new run binds everything anew."""
         for each in self:
             each.begin_run()
+        if self._known:
+            self._on_change()
 
     def end_run(self, run_id: str) -> None:
         """Forget what belonged to one run only."""
@@ -145,3 +168,13 @@ class Desired:
             known = self._known.get(id)
             if known is not None:
                 known.passes[worker] = Passes(**passes)
+        self._on_count()
+
+    def _keep(self, added: Breakpoint) -> None:
+        """Whoever sets it everywhere tells that it is there."""
+        added.changed = lambda: self._on_change()
+        self._known[added.id] = added
+
+
+def _tell_nobody() -> None:
+    return None

@@ -12,6 +12,7 @@ import traceback
 from collections import deque
 from collections.abc import Awaitable
 from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,6 +32,9 @@ EXECUTION_PAUSED = "notifications/breakpoint/execution_paused"
 EXECUTION_RESUMED = "notifications/breakpoint/execution_resumed"
 CALL_COMPLETED = "notifications/breakpoint/call_completed"
 
+UPDATED = "notifications/resources/updated"
+LIST_CHANGED = "notifications/resources/list_changed"
+
 _FREQUENT = ("call", "hit")
 """Types of events that nothing is made of when nobody listens."""
 
@@ -47,11 +51,13 @@ class Message:
         method: Of the protocol.
         params: Makes its parameters; called only when it is sent.
         may_merge: Others of its method may take its place.
+        key: Of two with one key that wait, the second says nothing new.
     """
 
     method: str
     params: Callable[[], Params]
     may_merge: bool = False
+    key: str | None = None
 
 
 class Mailbox:
@@ -59,16 +65,25 @@ class Mailbox:
 
     Stops and resumes are never dropped. Once `MAX_WAITING` messages wait, a completed call or a hit
     takes the place of the one before it, unless a stop lies between them, and says in `coalesced`
-    how many it stands for besides itself.
+    how many it stands for besides itself. A change of a resource that waits stands for later ones.
+
+    Args:
+        subscriptions: The URIs of which this client wants to know; they may change.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, subscriptions: Collection[str] = ()) -> None:
+        self.subscriptions = subscriptions
         # Each with how many others it stands for.
         self._messages: deque[tuple[Message, int]] = deque()
+        self._keys: set[str] = set()
         self._news = asyncio.Event()
 
     def put(self, message: Message) -> None:
         """Have it sent; never waits."""
+        if message.key is not None:
+            if message.key in self._keys:
+                return
+            self._keys.add(message.key)
         is_full = len(self._messages) >= MAX_WAITING and message.may_merge
         self._messages.append((message, self._take_back(message.method) if is_full else 0))
         self._news.set()
@@ -92,6 +107,8 @@ class Mailbox:
             self._news.clear()
             while self._messages:
                 message, coalesced = self._messages.popleft()
+                if message.key is not None:
+                    self._keys.discard(message.key)
                 params = message.params() | ({"coalesced": coalesced} if coalesced else {})
                 # A lone surrogate would end the connection; here, since not every call is sent.
                 await send(message.method, readable(params))
@@ -110,6 +127,7 @@ class Notifier:
     ) -> None:
         self._pause_of = pause_of
         self._mailboxes: dict[str, Mailbox] = {}
+        self._observers: dict[object, Callable[[str | None], None]] = {}
         # Pause id → method name: when it is told that a thread goes on, its pause is gone.
         self._names: dict[str, str | None] = {}
         self._messages: dict[str, Callable[[Event], list[Message]]] = {
@@ -120,7 +138,29 @@ class Notifier:
         }
         log.observe(self._on_event)
 
-    async def serve(self, client: str, send: Send) -> None:
+    def changed(self, uri: str | None) -> None:
+        """A resource has changed: tell who has subscribed to it. None: tell all of the list."""
+        for observer in tuple(self._observers.values()):
+            observer(uri)
+        if uri is None:
+            message = Message(LIST_CHANGED, dict, key=LIST_CHANGED)
+        else:
+            message = Message(UPDATED, lambda: {"uri": uri}, key=uri)
+        for mailbox in self._mailboxes.values():
+            if uri is None or uri in mailbox.subscriptions:
+                mailbox.put(message)
+
+    def observe(self, observer: Callable[[str | None], None]) -> Callable[[], None]:
+        """Call `observer`, too, with what `changed` is called with; returns the undo."""
+        token = object()
+        self._observers[token] = observer
+
+        def undo() -> None:
+            self._observers.pop(token, None)
+
+        return undo
+
+    async def serve(self, client: str, send: Send, subscriptions: Collection[str] = ()) -> None:
         """Push to a client what happens from now on, until cancelled.
 
         A client that is served already is not served twice. An error of `send` goes to stderr and
@@ -128,7 +168,7 @@ class Notifier:
         """
         if client in self._mailboxes:
             return
-        mailbox = self._mailboxes[client] = Mailbox()
+        mailbox = self._mailboxes[client] = Mailbox(subscriptions)
         try:
             await mailbox.deliver(send)
         except Exception:  # noqa: BLE001 - a border: a client that can't be told must not end the server

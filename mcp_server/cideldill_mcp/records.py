@@ -108,6 +108,9 @@ class Records:
 
     Args:
         directory: A private folder; without one only the newest records are kept, in memory.
+
+    Attributes:
+        on_change: Called when there are other ones, or more were lost.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -119,6 +122,7 @@ class Records:
         self._nodes: dict[str | None, int] = {}
         self._running: dict[str, Kind] = {}
         self._lost = 0
+        self.on_change: Callable[[], None] = _tell_nobody
 
     @property
     def total(self) -> int:
@@ -135,6 +139,7 @@ class Records:
 
         A row that is no record counts as dropped: it must not cost its process the connection.
         """
+        lost = self._lost
         new: dict[str, Entry] = {}
         changed: dict[str, tuple[Kind, Entry]] = {}  # with the kind that is kept
         for row in rows:
@@ -154,6 +159,8 @@ class Records:
                 changed[id] = kept, entry
         if new or changed:
             self._write(list(new.values()), list(changed.values()))
+        if new or changed or self._lost > lost:
+            self.on_change()
 
     async def page(self, wanted: Wanted, limit: int, before: str | None = None) -> Page:
         """The newest `limit` (at least one) wanted records that started before the call `before`.
@@ -238,3 +245,7 @@ class Records:
             functions = {n for function, n in self._functions.items() if is_meant(function)}
         node = None if wanted.nodeid is None else self._nodes.get(wanted.nodeid, -1)
         return Choice(functions, node, wanted.status)
+
+
+def _tell_nobody() -> None:
+    return None

@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.debugresources import DebugResources
 from cideldill_mcp.debugresources import Read
+from cideldill_mcp.debugresources import is_of_run
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
 from cideldill_mcp.runs import Runs
@@ -21,14 +22,18 @@ from cideldill_mcp.runs import Runs
 JSON = "application/json"
 
 STATUS = "breakpoint://status"
+NAMES = "breakpoint://breakpoints"
+PAUSED = "breakpoint://paused"
+CALLS = "breakpoint://call-history"
+FUNCTIONS = "breakpoint://functions"
 
 RECENT_CALLS = 50
 
 _OF_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "breakpoint://breakpoints": ("breakpoint_list_breakpoints", {}),
-    "breakpoint://paused": ("breakpoint_list_paused", {}),
-    "breakpoint://call-history": ("breakpoint_get_call_records", {"limit": RECENT_CALLS}),
-    "breakpoint://functions": ("breakpoint_list_functions", {}),
+    NAMES: ("breakpoint_list_breakpoints", {}),
+    PAUSED: ("breakpoint_list_paused", {}),
+    CALLS: ("breakpoint_get_call_records", {"limit": RECENT_CALLS}),
+    FUNCTIONS: ("breakpoint_list_functions", {}),
 }
 """Resources whose body is that of a tool's reply."""
 
@@ -38,16 +43,16 @@ _TEXTS = {
         "How many breakpoints, paused threads and recorded calls there are; the default behavior; "
         "the newest run and its state.",
     ),
-    "breakpoint://breakpoints": (
+    NAMES: (
         "Function breakpoints",
         "The names of all function breakpoints with their behaviors.",
     ),
-    "breakpoint://paused": (
+    PAUSED: (
         "Paused tests",
         "Every paused thread: why, where, its arguments and locals.",
     ),
-    "breakpoint://call-history": ("Recent calls", f"The {RECENT_CALLS} newest recorded calls."),
-    "breakpoint://functions": ("Functions", "Functions of the project with their signatures."),
+    CALLS: ("Recent calls", f"The {RECENT_CALLS} newest recorded calls."),
+    FUNCTIONS: ("Functions", "Functions of the project with their signatures."),
 }
 """URI → title and description."""
 
@@ -95,14 +100,26 @@ class Resources:
         elif uri in _OF_TOOLS:
             tool, arguments = _OF_TOOLS[uri]
             text = await self._read(tool, {**arguments, "max_chars": MAX_MAX_CHARS})
-        elif (told := await self._of_run.read(uri)) is not None:
-            return types.ReadResourceResult(contents=[told])
+        elif is_of_run(uri):
+            return types.ReadResourceResult(contents=[await self._of_run.read(uri)])
         else:
-            known = ", ".join(each.uri for each in self.definitions())
-            message = f"no resource {uri!r}; there are: {known}"
-            raise MCPError(code=types.INVALID_PARAMS, message=message)
+            raise self._unknown(uri)
         content = types.TextResourceContents(uri=uri, mime_type=JSON, text=text)
         return types.ReadResourceResult(contents=[content])
+
+    def check(self, uri: str) -> None:
+        """For `resources/subscribe`: also what is not there yet may be subscribed to.
+
+        Raises:
+            MCPError: There is never such a resource.
+        """
+        if uri not in _TEXTS and not is_of_run(uri):
+            raise self._unknown(uri)
+
+    def _unknown(self, uri: str) -> MCPError:
+        known = ", ".join(each.uri for each in self.definitions())
+        message = f"no resource {uri!r}; there are: {known}"
+        return MCPError(code=types.INVALID_PARAMS, message=message)
 
     async def _status(self) -> str:
         default = json.loads(await self._read("breakpoint_get_default_behavior", {}))

@@ -10,11 +10,13 @@ import importlib.metadata
 import sys
 import traceback
 from collections.abc import Awaitable
+from typing import Any
 from typing import TypeVar
 
 import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.clients import Clients
@@ -42,7 +44,7 @@ you; the run goes on when you continue or stop it."""
 
 def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
     """The server of one transport, whose `clients` are told what happens."""
-    server = Server(
+    server = _Server(
         "pytest-cideldill",
         version=importlib.metadata.version("pytest-cideldill"),
         title="pytest debugger",
@@ -51,12 +53,22 @@ def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
     server.middleware.clear()  # OpenTelemetry: nobody asked for spans
     _offer_tools(server, Toolbox(profile.tools(settings.tools), runs, runs.desired), clients)
     read = Toolbox(profile.ALL, runs, runs.desired).read
-    _offer_resources(server, Resources(read, runs))
+    _offer_resources(server, Resources(read, runs), clients)
     _offer_prompts(server, Prompts(read, runs))
     server.add_notification_handler(
         "notifications/initialized", types.NotificationParams, clients.welcome
     )
     return server
+
+
+class _Server(Server[Any]):
+    def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
+        """In every era: resources come and go and may be subscribed to; the rest stays as it is."""
+        told = super().get_capabilities(*args, **kwargs)
+        for each in (told.tools, told.prompts, told.resources):
+            assert each is not None
+            each.list_changed = each is told.resources
+        return told
 
 
 def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:
@@ -78,7 +90,7 @@ def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
 
 
-def _offer_resources(server: Server, resources: Resources) -> None:
+def _offer_resources(server: Server, resources: Resources, clients: Clients) -> None:
     async def list_resources(
         _context: ServerRequestContext, _params: types.PaginatedRequestParams
     ) -> types.ListResourcesResult:
@@ -94,10 +106,27 @@ def _offer_resources(server: Server, resources: Resources) -> None:
     ) -> types.ReadResourceResult:
         return await _answered(f"the resource {params.uri}", resources.read(str(params.uri)))
 
+    async def subscribe(
+        context: ServerRequestContext, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        resources.check(params.uri)
+        clients.of(context).subscriptions.add(params.uri)
+        return types.EmptyResult()
+
+    async def unsubscribe(
+        context: ServerRequestContext, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        clients.of(context).subscriptions.discard(params.uri)
+        return types.EmptyResult()
+
     paginated = types.PaginatedRequestParams
     server.add_request_handler("resources/list", paginated, list_resources)
     server.add_request_handler("resources/templates/list", paginated, list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, read)
+    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscribe)
+    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)
+    listened = types.SubscriptionsListenRequestParams
+    server.add_request_handler("subscriptions/listen", listened, ListenHandler(clients.bus))
 
 
 def _offer_prompts(server: Server, prompts: Prompts) -> None:

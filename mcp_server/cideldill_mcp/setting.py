@@ -26,7 +26,10 @@ async def set_everywhere(run: Run | None, desired: Breakpoint) -> None:
         Refusal: A process refused it.
     """
     targets = list(run.targets.values()) if run is not None and not desired.is_lost else []
-    await asyncio.gather(*(_set_in(target, desired) for target in targets))
+    try:
+        await asyncio.gather(*(_set_in(target, desired) for target in targets))
+    finally:
+        desired.changed()
 
 
 async def _set_in(target: Target, desired: Breakpoint) -> None:

@@ -116,6 +116,7 @@ async def foreseen(request: Request, added: FunctionBreakpoint) -> Bound | None:
             return None
         added.bound.clear()
         added.bound[SOURCES] = bound
+        added.changed()
     return bound
 
 
