@@ -15,59 +15,58 @@ WITHOUT = frozenset({50})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One test of the plan.
+    """One test of the plan, or one part of a spec.
 
     Attributes:
-        number: In the plan.
+        number: In the plan; in a spec its name there.
         cases: Node ids below `tests/together/`.
         note: What is different here, by the contract.
     """
 
-    number: int
+    number: int | str
     cases: tuple[str, ...]
     note: str = ""
 
 
-def _named(file: str, *names: str) -> tuple[str, ...]:
+def named(file: str, *names: str) -> tuple[str, ...]:
+    """Node ids of tests in a file below `tests/together/`."""
     return tuple(f"{file}.py::test_{name}" for name in names)
 
 
-_TOOLS = _named("test_plan_session", "each_tool_is_listed_once_and_does_its_part")
-_ERRORS = _named(
-    "test_plan_session", "malformed_requests_change_nothing_and_extra_words_do_no_harm"
-)
-_SESSION = _named("test_plan_session", "a_session_from_the_handshake_to_the_verdict")
-_FRESH = _named("test_plan_breakpoints", "a_fresh_server_lists_nothing_and_leaves_the_test_alone")
-_LISTED = _named("test_plan_breakpoints", "what_is_listed_is_what_the_test_meets")
-_ADDED = _named("test_plan_breakpoints", "breakpoints_are_added_once_or_not_at_all")
-_REMOVED = _named("test_plan_breakpoints", "what_is_removed_leaves_nothing_behind")
-_BEFORE = _named("test_plan_breakpoints", "behaviors_before_calls")
-_AFTER = _named("test_plan_breakpoints", "behaviors_after_calls")
-_REPLACED = _named("test_plan_breakpoints", "replacements")
-_DEFAULTS = _named("test_plan_breakpoints", "defaults")
-_PAUSED = _named("test_plan_pauses", "paused_calls_are_listed_with_what_the_test_passed")
-_CHOSEN = _named("test_function_breakpoints", "a_call_goes_on_as_the_client_chose")
-_RAISED = _named("test_function_breakpoints", "a_call_can_be_made_to_raise_what_the_project_knows")
-_REPLACING = _named("test_plan_pauses", "a_replacement_wins_over_the_action")
-_ONCE = _named("test_plan_pauses", "only_what_is_paused_goes_on_and_only_once")
-_FUNCTIONS = _named("test_plan_objects", "every_listed_function_can_be_stopped_by_its_name")
-_REPL = _named("test_plan_pauses", "sessions_change_the_call_and_end_with_its_pause")
-_REFUSED_REPL = _named("test_plan_pauses", "what_cannot_be_evaluated_leaves_the_call_alone")
-_PRINTED = _named("test_plan_pauses", "what_an_evaluation_prints_is_told_and_not_seen_by_the_test")
-_OBJECT = _named("test_plan_objects", "an_object_is_told_as_the_test_passed_it")
-_UNPICKLED = _named("test_plan_objects", "what_no_pickle_holds_is_told_and_left_untouched")
-_DAMAGED = _named("test_plan_objects", "a_damaged_object_is_told_as_such")
-_RESOURCES = _named("test_plan_resources", "resources_follow_the_test")
-_PROMPTS = _named("test_plan_resources", "prompts_follow_the_test")
-_PUSHED = _named("test_notifications", "a_pause_and_its_end_are_pushed_before_the_reply")
-_CALLS = _named("test_notifications", "recorded_calls_are_pushed_when_they_ended")
-_REASON = _named("test_notifications", "a_pause_after_a_raise_is_pushed_with_its_reason")
-_NOBODY = _named("test_plan_observers", "nobody_needs_to_observe")
-_OBSERVED = _named("test_plan_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
+_TOOLS = named("test_plan_session", "each_tool_is_listed_once_and_does_its_part")
+_ERRORS = named("test_plan_session", "malformed_requests_change_nothing_and_extra_words_do_no_harm")
+_SESSION = named("test_plan_session", "a_session_from_the_handshake_to_the_verdict")
+_FRESH = named("test_plan_breakpoints", "a_fresh_server_lists_nothing_and_leaves_the_test_alone")
+_LISTED = named("test_plan_breakpoints", "what_is_listed_is_what_the_test_meets")
+_ADDED = named("test_plan_breakpoints", "breakpoints_are_added_once_or_not_at_all")
+_REMOVED = named("test_plan_breakpoints", "what_is_removed_leaves_nothing_behind")
+_BEFORE = named("test_plan_breakpoints", "behaviors_before_calls")
+_AFTER = named("test_plan_breakpoints", "behaviors_after_calls")
+_REPLACED = named("test_plan_breakpoints", "replacements")
+_DEFAULTS = named("test_plan_breakpoints", "defaults")
+_PAUSED = named("test_plan_pauses", "paused_calls_are_listed_with_what_the_test_passed")
+_CHOSEN = named("test_function_breakpoints", "a_call_goes_on_as_the_client_chose")
+_RAISED = named("test_function_breakpoints", "a_call_can_be_made_to_raise_what_the_project_knows")
+_REPLACING = named("test_plan_pauses", "a_replacement_wins_over_the_action")
+_ONCE = named("test_plan_pauses", "only_what_is_paused_goes_on_and_only_once")
+_FUNCTIONS = named("test_plan_objects", "every_listed_function_can_be_stopped_by_its_name")
+_REPL = named("test_plan_pauses", "sessions_change_the_call_and_end_with_its_pause")
+_REFUSED_REPL = named("test_plan_pauses", "what_cannot_be_evaluated_leaves_the_call_alone")
+_PRINTED = named("test_plan_pauses", "what_an_evaluation_prints_is_told_and_not_seen_by_the_test")
+_OBJECT = named("test_plan_objects", "an_object_is_told_as_the_test_passed_it")
+_UNPICKLED = named("test_plan_objects", "what_no_pickle_holds_is_told_and_left_untouched")
+_DAMAGED = named("test_plan_objects", "a_damaged_object_is_told_as_such")
+_RESOURCES = named("test_plan_resources", "resources_follow_the_test")
+_PROMPTS = named("test_plan_resources", "prompts_follow_the_test")
+_PUSHED = named("test_notifications", "a_pause_and_its_end_are_pushed_before_the_reply")
+_CALLS = named("test_notifications", "recorded_calls_are_pushed_when_they_ended")
+_REASON = named("test_notifications", "a_pause_after_a_raise_is_pushed_with_its_reason")
+_NOBODY = named("test_plan_observers", "nobody_needs_to_observe")
+_OBSERVED = named("test_plan_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
 
 
 def _records(name: str) -> tuple[str, ...]:
-    return _named("test_records", f"get_call_records_{name}")
+    return named("test_records", f"get_call_records_{name}")
 
 
 _FROM_SOURCES = "the project's functions, read from its sources: nothing is registered by hand"

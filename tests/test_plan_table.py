@@ -1,4 +1,4 @@
-"""The table of the plan's tests is complete, and every live case that it names exists."""
+"""The tables of the plan and of the 019 spec are complete; the live cases that they name exist."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import spec_019_table
 from tests.plan_table import NUMBERS
 from tests.plan_table import TABLE
 from tests.plan_table import WITHOUT
 from tests.plan_table import Row
 
 TOGETHER = Path(__file__).parent / "together"
+ROWS = (*TABLE, *spec_019_table.TABLE)
 
 
 @cache
@@ -43,19 +45,31 @@ def missing(row: Row) -> list[str]:
 def test_every_number_is_there_once_in_order() -> None:
     assert len(NUMBERS) == 114
     assert [row.number for row in TABLE] == sorted(NUMBERS)
+    assert len(spec_019_table.PARTS) == 37
+    assert [row.number for row in spec_019_table.TABLE] == list(spec_019_table.PARTS)
 
 
 def test_every_case_that_is_named_exists() -> None:
-    assert [case for row in TABLE for case in missing(row)] == []
+    assert [case for row in ROWS for case in missing(row)] == []
 
 
 def test_only_those_without_a_live_case_name_none_and_say_why() -> None:
     assert {row.number for row in TABLE if not row.cases} == WITHOUT == {50}
-    assert all(row.note.endswith(".") for row in TABLE if not row.cases)
+    without = {row.number for row in spec_019_table.TABLE if not row.cases}
+    assert without == spec_019_table.WITHOUT == {"SC-004", "SC-005"}
+    assert all(row.note.endswith(".") for row in ROWS if not row.cases)
 
 
 def test_no_case_is_named_twice_in_a_row() -> None:
-    assert [row for row in TABLE if max(Counter(row.cases).values(), default=1) > 1] == []
+    assert [row for row in ROWS if max(Counter(row.cases).values(), default=1) > 1] == []
+
+
+def test_each_test_of_the_spec_stands_for_a_part_of_it() -> None:
+    """Else it would say nothing of the spec."""
+    named = {case for row in spec_019_table.TABLE for case in row.cases}
+    file = "test_spec_019.py"
+    tests = {each for each in functions_in(file) if each.startswith("test_")}
+    assert {f"{file}::{each}" for each in tests} <= named
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Agent:
     def __init__(self, client: Client, portal: BlockingPortal) -> None:
         self.client = client
         self.progress: list[tuple[float, float | None, str | None]] = []
-        self._portal = portal
+        self.portal = portal
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The reply of a tool.
@@ -55,7 +55,7 @@ class Agent:
 
     def start(self, tool: str, /, **arguments: Any) -> Any:
         """Begin a call; the returned future's `result(timeout)` is that of `call`."""
-        return self._portal.start_task_soon(self._reply, tool, arguments)
+        return self.portal.start_task_soon(self._reply, tool, arguments)
 
     def refused(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The error object of a tool that must refuse."""
@@ -67,7 +67,7 @@ class Agent:
 
     def read(self, uri: str) -> dict[str, Any]:
         """The body of a resource."""
-        (content,) = self._portal.call(self.client.read_resource, uri).contents
+        (content,) = self.portal.call(self.client.read_resource, uri).contents
         body = json.loads(content.text)  # type: ignore[union-attr]
         assert isinstance(body, dict)
         return body
@@ -75,28 +75,28 @@ class Agent:
     def source(self, file: str) -> str:
         """The text of a source file; the name is put into the URI as it is."""
         uri = f"debugger://source/{file}"
-        (content,) = self._portal.call(self.client.read_resource, uri).contents
+        (content,) = self.portal.call(self.client.read_resource, uri).contents
         assert content.mime_type == "text/plain"
         return content.text  # type: ignore[union-attr]
 
     def resources(self) -> list[str]:
         """The URIs of the resources and templates that are listed."""
-        listed = self._portal.call(self.client.list_resources).resources
-        templates = self._portal.call(self.client.list_resource_templates).resource_templates
+        listed = self.portal.call(self.client.list_resources).resources
+        templates = self.portal.call(self.client.list_resource_templates).resource_templates
         return [each.uri for each in listed] + [each.uri_template for each in templates]
 
     def prompt(self, name: str, **arguments: str) -> str:
         """The text of a prompt."""
-        (message,) = self._portal.call(self.client.get_prompt, name, arguments).messages
+        (message,) = self.portal.call(self.client.get_prompt, name, arguments).messages
         return message.content.text  # type: ignore[union-attr]
 
     def tools(self) -> list[Any]:
         """The tools as they are listed."""
-        return list(self._portal.call(self.client.list_tools).tools)
+        return list(self.portal.call(self.client.list_tools).tools)
 
     def raw(self, tool: str, arguments: dict[str, Any]) -> Any:
         """The result of a tool as the client's library gives it."""
-        return self._portal.call(self._call, tool, arguments)
+        return self.portal.call(self._call, tool, arguments)
 
     async def _reply(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await self._call(tool, arguments)

@@ -37,8 +37,9 @@ FEW_GUESTS = {
 """Leaves out plugins of the extra `test` that take a second to import; a test that wants them has
 `PYTEST_ADDOPTS` empty."""
 
-HELLO = {
-    "protocolVersion": "2025-06-18",
+HELLO_VERSION = "2025-06-18"
+HELLO: dict[str, Any] = {
+    "protocolVersion": HELLO_VERSION,
     "capabilities": {},
     "clientInfo": {"name": "tests", "version": "0"},
 }
@@ -99,9 +100,9 @@ class FrontEnd:
 
     # --- talking ----------------------------------------------------------------------------
 
-    def initialize(self) -> dict[str, Any]:
+    def initialize(self, version: str = HELLO_VERSION) -> dict[str, Any]:
         """Shake hands as a client does."""
-        reply = self.request("initialize", HELLO)
+        reply = self.request("initialize", HELLO | {"protocolVersion": version})
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return reply
 
