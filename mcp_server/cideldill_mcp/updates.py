@@ -39,9 +39,8 @@ _OF_EVENTS = {
     "resumed": _RUN,
     "worker_down": _RUN,
     "run_finished": _RUN,
-    "hit": (BREAKPOINTS,),
 }
-"""Type of event → what it changes."""
+"""Type of event → what it changes. Hits come in batches, see `_on_hit`."""
 
 _OF_DESIRED = (NAMES, BREAKPOINTS, STATUS)
 _OF_COUNTS = (BREAKPOINTS,)
@@ -107,6 +106,7 @@ class Updates:
         self._tell = tell
         self._throttle = Throttle()
         self._next: asyncio.Handle | None = None
+        self._is_hit = False
         self._listed: str | None = None
         self._listings: set[str] = set()  # processes that only list tests are no runs
         runs.log.observe(self._on_event)
@@ -114,6 +114,9 @@ class Updates:
         runs.records.on_change = self._on_records
 
     def _on_event(self, event: Event) -> None:
+        if event["type"] == "hit":
+            self._on_hit()
+            return
         changed = _OF_EVENTS.get(event["type"])
         if changed is None:
             return
@@ -124,6 +127,16 @@ class Updates:
         if event["type"] in _BEGIN_AND_END:
             self._tell_list()
         self._touch(changed)
+
+    def _on_hit(self) -> None:
+        """Of many in one turn of the loop the first one says it all."""
+        if not self._is_hit:
+            self._is_hit = True
+            asyncio.get_running_loop().call_soon(self._forget_hit)
+            self._touch(_OF_COUNTS)
+
+    def _forget_hit(self) -> None:
+        self._is_hit = False
 
     def _tell_list(self) -> None:
         """One run may have taken the place of another meanwhile."""

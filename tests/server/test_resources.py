@@ -97,9 +97,11 @@ def test_the_five_are_always_listed(tools: str) -> None:
 
 
 def test_the_page_lists_them() -> None:
-    """`docs/resources.md`."""
+    """`docs/resources.md`; those of a run too."""
     page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(breakpoint://[a-z-]+)` \|", page, re.MULTILINE) == URIS
+    told = re.findall(r"^\| `((?:breakpoint|debugger)://\S+)` \|", page, re.MULTILINE)
+    of_runs = ["session", "breakpoints", "threads", "source/{+file}"]
+    assert told == [*URIS, *(f"debugger://{each}" for each in of_runs)]
 
 
 @in_loop

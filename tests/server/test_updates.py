@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from collections.abc import Awaitable
@@ -39,6 +40,7 @@ from tests.server.processes import in_loop
 from tests.server.processes import pause_of
 from tests.server.processes import serving
 from tests.server.test_records import row
+from tests.server.test_resources import ROOT
 
 # --- when ---------------------------------------------------------------------------------------
 
@@ -154,6 +156,14 @@ CALLS, FUNCTIONS = "breakpoint://call-history", "breakpoint://functions"
 RUN = {SESSION, THREADS, PAUSED, STATUS}
 OF_BREAKPOINTS = {NAMES, BREAKPOINTS, STATUS}
 LIST = None
+
+
+def test_the_page_tells_what_changes() -> None:
+    """`docs/resources.md`: the sets that the tests below expect."""
+    page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
+    table = page.partition("| resources that change |")[2].partition("\n\n")[0]
+    told = [set(re.findall(r"`([a-z]+://[a-z-]+)`", line)) for line in table.split("\n")[2:]]
+    assert told == [RUN, RUN, OF_BREAKPOINTS, {BREAKPOINTS}, {CALLS, STATUS}, {FUNCTIONS}]
 
 
 class Watched:
