@@ -62,6 +62,7 @@ def test_a_client_that_reads_late_is_told_in_order_what_was_left_out(
     project = make_project(test_it=HOT)
     with front_end(project, "-p", "no:cacheprovider") as end:
         end.initialize()
+        end.request("resources/subscribe", {"uri": "debugger://breakpoints"})
         id = tracepoint(end, line_of(HOT, "hot"), "{number}")["id"]
         end.start("test_run")
         wait_until((project / "done").exists, "the test has done its work")
@@ -88,3 +89,5 @@ def test_a_client_that_reads_late_is_told_in_order_what_was_left_out(
     counts = [told["hitCount"] for told in hits]
     assert [n - before - 1 for before, n in zip([0, *counts], counts, strict=False)] == left_out
     assert stop["pauseId"] is not None
+    # One waited all the time; the others came while the client read.
+    assert 0 < end.written.count(b'"notifications/resources/updated"') < 100
