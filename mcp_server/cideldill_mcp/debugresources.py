@@ -151,10 +151,11 @@ class DebugResources:
 
     async def _source(self, uri: str) -> types.TextResourceContents:
         run, name = self._runs.get(None), sourcefiles.name_in(uri)
-        root = _rootdir(run, self._runs.recipe.rootdir) or os.getcwd()
-        project = Project(root)
+        recipe = self._runs.recipe
+        root = _rootdir(run, recipe.rootdir) or os.getcwd()
+        project = Project(root, recipe.user_paths)
         path = sourcefiles.real_path(project, name)
-        if not sourcefiles.is_of_project(project, path):
+        if not sourcefiles.is_of_project(project, path, recipe.user_paths):
             await _check_loaded(run, project, path, name)
         text = sourcefiles.text_of(path, name, run.redactor.redact_source)
         meta = {"stale": True} if run.is_over else None

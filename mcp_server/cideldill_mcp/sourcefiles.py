@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from collections.abc import Sequence
 from io import BytesIO
 from io import TextIOWrapper
 from tokenize import detect_encoding
@@ -64,11 +65,17 @@ def real_path(project: Project, name: str) -> str:
     return os.path.realpath(os.path.join(project.rootdir, name))
 
 
-def is_of_project(project: Project, path: str) -> bool:
-    """Whether a real path is one of the project's own sources."""
+def is_of_project(project: Project, path: str, user_paths: Sequence[str] = ()) -> bool:
+    """Whether a real path is one of the user's own sources. `user_paths`: as `Project` got them."""
     if not project.is_user(path):
         return False
-    return not any(part.startswith(".") for part in project.relative(path).split("/"))
+    trees = [project.rootdir, *project.further(user_paths)]
+    below = min((os.path.relpath(path, each) for each in trees if _is_in(each, path)), key=len)
+    return not any(part[:1] == "." != part for part in below.split(os.sep))
+
+
+def _is_in(tree: str, path: str) -> bool:
+    return path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)
 
 
 def text_of(path: str, name: str, redact: Redact) -> str:

@@ -115,6 +115,21 @@ def test_what_is_encoded_twice_or_for_windows_is_an_odd_name(root: Path, file: s
         read(root, file)
 
 
+def test_code_beside_the_rootdir_may_be_the_users_too(root: Path) -> None:
+    """`cideldill_user_paths`: folders and files; what is hidden is so below them."""
+    (root.parent / ".libs" / ".git").mkdir(parents=True)
+    for name in (".libs/x.py", ".libs/.git/config"):
+        (root.parent / name).write_text("there", encoding="utf-8")
+    paths = ("../.libs", "../outside.py")
+    project = Project(str(root), paths)
+    told = {
+        name: sourcefiles.is_of_project(project, str(root.parent / name), paths)
+        for name in (".libs/x.py", ".libs/.git/config", "outside.py", "project/shop/cart.py")
+    }
+    assert list(told.values()) == [True, False, True, True]
+    assert not sourcefiles.is_of_project(project, str(root / ".env"), paths)
+
+
 def test_a_project_behind_a_link_is_told(root: Path) -> None:
     """By either name."""
     link = root.parent / "link"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ class Story:
         source: The test's file as a resource.
         steps: How many changes of the session and its threads quick steps made, how many were heard
             of, and how long that took.
+        hits: When it was heard of hits, epoch seconds, while there were a hundred in a second.
     """
 
     agent: Agent
@@ -119,6 +121,7 @@ class Story:
     paused_at: tuple[float, float] = (0.0, 0.0)
     source: str = ""
     steps: tuple[int, int, float] = (0, 0, 0.0)
+    hits: list[float] = field(default_factory=list)
 
     def look(self, when: str) -> None:
         """List and read all."""
@@ -179,9 +182,12 @@ class Teller:
         added = self.call("add", "breakpoint_set", BREAKPOINTS, file="test_it.py", line=line)
         self.call("remove", "breakpoint_remove", BREAKPOINTS, id=added["id"])
         self.step(stop)
+        start = len(self.ear.heard)
         self.call("resume", "debug_continue", SESSION, THREADS)
         wait_until(lambda: agent.read(BREAKPOINTS)["breakpoints"][2]["hitCount"] > 3, "it spins")
         story.look("running")
+        self.ear.until(lambda: self.ear.count(BREAKPOINTS, start) >= 4, "constant hits")
+        story.hits = [at for uri, at in self.ear.heard[start:] if uri == BREAKPOINTS]
         (story.root / "enough").touch()
         failed = agent.call("breakpoint_wait")
         self.call("end", "breakpoint_continue", LIST, *URIS[::2], pause_id=failed["pause_id"])
@@ -367,6 +373,13 @@ def test_quick_changes_are_heard_of_together(story: Story) -> None:
     changes, heard, took = story.steps
     assert heard <= 2 * (1 + took / 0.3)
     assert heard < changes
+
+
+def test_constant_changes_are_heard_of_now_and_then(story: Story) -> None:
+    """Edge case 2: at the latest after 900 ms."""
+    gaps = [later - at for at, later in pairwise(story.hits)]
+    assert max(gaps) < 0.9 + SOON_S
+    assert sum(gaps) > 0.3 * len(gaps)
 
 
 def test_hit_counts_are_told_while_the_tests_run(story: Story) -> None:
