@@ -33,6 +33,7 @@ from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import find_replacement
 from pytest_cideldill.sources.interpose import makes
 from pytest_cideldill.sources.substitute import original_of
+from pytest_cideldill.telling import stack_at
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]
 """Runs our side of a hit; see `BreakpointManager`."""
@@ -245,7 +246,7 @@ class Calls:
         return self._pauses.pause(
             "before",
             call.reason,
-            visible_stack(call.frame, self._lens.project),
+            stack_at(call.frame, self._lens),
             {"call_data": data, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_call(
                 command,
@@ -264,7 +265,7 @@ class Calls:
         return self._pauses.pause(
             "after",
             "breakpoint",
-            visible_stack(call.frame, self._lens.project),
+            stack_at(call.frame, self._lens),
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_completion(
                 "after", command, call.frame, self._keeping.load, pause.names
@@ -275,7 +276,7 @@ class Calls:
     def _pause_raised(self, call: Call, data: dict[str, Any], error: BaseException) -> Resolution:
         told = data | {"exception": raised(error, self._lens)}
         places = visible_traceback(error, self._lens.project)
-        outer = visible_stack(call.frame, self._lens.project)
+        outer = stack_at(call.frame, self._lens)
         frames = [frame for frame, _ in places] + outer
         lines = [line for _, line in places] + [frame.f_lineno for frame in outer]
         return self._pauses.pause(

@@ -17,7 +17,6 @@ from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.frames import visible_places
-from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.pausing import Pauses
@@ -25,6 +24,7 @@ from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Deliberate
+from pytest_cideldill.telling import stack_at
 from pytest_cideldill.wire import Resume
 
 
@@ -64,7 +64,7 @@ class Stops:
             lambda: self._pauses.pause(
                 "line",
                 reason,
-                visible_stack(frame, self._lens.project),
+                stack_at(frame, self._lens),
                 {},
                 lambda command, _pause: resolve_line(command, frame),
             )
@@ -112,7 +112,7 @@ class Stops:
             return Resolution(by="stop")
 
     def _stack(self, frame: FrameType) -> list[Place]:
-        return [(each, each.f_lineno) for each in visible_stack(frame, self._lens.project)]
+        return [(each, each.f_lineno) for each in stack_at(frame, self._lens)]
 
     def _pause_with(
         self,
@@ -158,7 +158,7 @@ class Stops:
         return self._pauses.pause(
             "line",
             reason,
-            visible_stack(frame, self._lens.project),
+            stack_at(frame, self._lens),
             details,
             lambda command, _pause: resolve_line(command, frame),
         )

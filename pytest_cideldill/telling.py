@@ -16,6 +16,7 @@ from pytest_cideldill import clock
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
+from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import user_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.namespace import forget_locals
@@ -28,6 +29,11 @@ DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""
 
 _enumerate = threading.enumerate  # tests patch these: bound at import
+
+
+def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
+    """The stack of a stop as clients see it, innermost first."""
+    return user_side(frame, lens.project, is_trampoline)
 
 
 @dataclass(frozen=True, slots=True)

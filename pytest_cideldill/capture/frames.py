@@ -41,6 +41,8 @@ _traceback_of, _cause_of, _context_of = (
     BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__", "__context__")
 )
 
+_TOOLS = frozenset({"_pytest", "pluggy", "pytest", "pytest_cideldill"})
+
 _HIDDEN = frozenset({"__tracebackhide__", "__class__", "__builtins__"})
 
 
@@ -54,8 +56,35 @@ def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
     return frames
 
 
+def user_side(
+    frame: FrameType | None,
+    project: Project,
+    is_hidden: Callable[[CodeType], bool] = lambda _: False,
+) -> list[FrameType]:
+    """The same without what runs the user's code: pytest and its like, and all that called them.
+
+    The innermost frame stays, whosever it is; without any of the user's all of them do.
+
+    Args:
+        frame: The innermost one.
+        project: Decides what is user code.
+        is_hidden: Which code is left out further up although it looks like the user's.
+    """
+    frames = visible_stack(frame, project)
+    shown = frames[:1] + [
+        each for each in frames[1:] if not is_of_tools(each) and not is_hidden(each.f_code)
+    ]
+    users = [at for at, each in enumerate(shown) if project.is_user(each.f_code.co_filename)]
+    return shown[: users[-1] + 1] if users else frames
+
+
+def is_of_tools(frame: FrameType) -> bool:
+    """Whether a frame is that of a test tool, ours included; pytest leaves them out as well."""
+    return module_of(frame).partition(".")[0] in _TOOLS or "__unittest" in frame.f_globals
+
+
 def visible_traceback(error: BaseException, project: Project) -> list[tuple[FrameType, int]]:
-    """`(frame, line)` of an exception's traceback without our frames, innermost first."""
+    """`(frame, line)` of an exception's traceback without those of test tools, innermost first."""
     return visible_places(_traceback_of(error), project)
 
 
@@ -63,8 +92,9 @@ def visible_places(place: TracebackType | None, project: Project) -> list[tuple[
     """The same of a traceback."""
     places = []
     while place is not None:
-        if not project.is_ours(place.tb_frame.f_code.co_filename):
-            places.append((place.tb_frame, place.tb_lineno))
+        frame = place.tb_frame
+        if not project.is_ours(frame.f_code.co_filename) and not is_of_tools(frame):
+            places.append((frame, place.tb_lineno))
         place = place.tb_next
     return places[::-1]
 

@@ -19,7 +19,7 @@ from typing import Any
 from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.frames import module_of
 from pytest_cideldill.capture.frames import top_user_frame
-from pytest_cideldill.capture.frames import visible_stack
+from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.lens import Lens
 
 MAX_TASKS = 200
@@ -36,9 +36,9 @@ _main_ident = threading.main_thread().ident
 
 
 def stack_of(thread_id: int, lens: Lens) -> list[FrameType] | None:
-    """The frames of a thread without ours, innermost first; None: there is no such thread."""
+    """The user's side of a thread's stack, innermost first; None: there is no such thread."""
     frame = _frames().get(thread_id)
-    return None if frame is None else visible_stack(frame, lens.project) or None
+    return None if frame is None else user_side(frame, lens.project) or None
 
 
 def describe_threads(
@@ -50,14 +50,13 @@ def describe_threads(
         lens: Tells files.
         paused: Thread → id of its pause, the newest last. That one's thread is the current one,
             without a pause the main thread.
-        stacks: Whether each has a `stack`, innermost first, of `file:line function`; without the
-            frames of what runs the user's code.
+        stacks: Whether each has a `stack`, innermost first, of `file:line function`.
     """
     names = {each.ident: each.name for each in _enumerate()}
     current = next(reversed(paused), _main_ident)
     told = []
     for ident, top in sorted(_frames().items(), key=lambda each: each[0] != _main_ident):
-        frames = visible_stack(top, lens.project)
+        frames = user_side(top, lens.project)
         if not frames or (ident == get_ident() and ident not in names):
             continue  # the thread that talks to the front end
         told.append(
@@ -71,7 +70,7 @@ def describe_threads(
             }
         )
         if stacks:
-            told[-1]["stack"] = _lines(frames, lens)
+            told[-1]["stack"] = [_line(frame, lens) for frame in frames[:MAX_STACK]]
     return told
 
 
@@ -145,13 +144,6 @@ def _suspended(coroutine: Any) -> Iterator[FrameType]:
             return
         if frame is not None:
             yield frame
-
-
-def _lines(frames: list[FrameType], lens: Lens) -> list[str]:
-    files = enumerate(frame.f_code.co_filename for frame in frames)
-    users = [index for index, file in files if lens.project.is_user(file)]
-    end = users[-1] + 1 if users else len(frames)
-    return [_line(frame, lens) for frame in frames[: min(end, MAX_STACK)]]
 
 
 def _line(frame: FrameType, lens: Lens) -> str:

@@ -20,6 +20,7 @@ import pytest
 from _pytest.assertion import rewrite
 
 from pytest_cideldill.capture.autopsy import Place
+from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.operands import MAX_EXPLANATION
 from pytest_cideldill.capture.operands import TRUTH
@@ -28,7 +29,6 @@ from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.run.guest import guest
 
-_TOOLS: Final = frozenset({"_pytest", "pluggy", "pytest", "pytest_cideldill"})
 _INNER: Final = "@py_assert"
 _VISITS: Final = ("BoolOp", "UnaryOp", "BinOp", "Call", "Attribute", "Compare")
 
@@ -73,7 +73,7 @@ class Assertions:
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
         """A comparison failed; pytest asks for an explanation, and gets none from us."""
         frame: FrameType | None = sys._getframe()
-        while frame is not None and _is_of_tools(frame):
+        while frame is not None and is_of_tools(frame):
             frame = frame.f_back
         if frame is not None:
             shown = Compared(op, self._lens.show(left), self._lens.show(right))
@@ -122,11 +122,6 @@ class Assertions:
             "right": shown[1] if len(shown) > 1 and (is_pair or op == code.co_name) else None,
             "explanation": self._lens.text(told, MAX_EXPLANATION),
         }
-
-
-def _is_of_tools(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__")
-    return type(name) is str and name.partition(".")[0] in _TOOLS
 
 
 def _frames(excinfo: pytest.ExceptionInfo[BaseException]) -> list[FrameType]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 
 CLOSURES = """
@@ -69,6 +70,56 @@ def test_stack_and_variables_of_a_pause(bench: Bench) -> None:
     assert [(each["name"], each["value"]) for each in limit] == [("LIMIT", "7")]
     refused = agent.refused("variables_get", pause_id=stop["pause_id"], frame_index=99)
     assert refused["error"] == "invalid_frame"
+
+
+RUN_BY_PYTEST = """
+    import json
+    import pytest
+
+    @pytest.fixture
+    def number():
+        return int("7")
+
+    def read(text, number):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return number
+
+    def test_it(request):
+        number = request.getfixturevalue("number")
+        assert read("{", number) == 8
+"""
+
+
+@pytest.mark.full
+def test_stacks_are_told_without_what_runs_the_tests(bench: Bench) -> None:
+    """Issue 6 (5 of 8), deliverable 2: pytest and pluggy frames hidden, at every kind of stop."""
+    bench.write(test_it=RUN_BY_PYTEST)
+    bench.breakpoint("test_it.number")
+    bench.agent.call("breakpoint_set", file="test_it.py", line=7)
+    bench.agent.call("breakpoint_set_exception", exception_type="ValueError")
+    reply, seen = bench.run(), []
+    while reply["state"] == "paused":
+        stop = only_stop(reply)
+        stack = bench.agent.call("stacktrace_get", pause_id=stop["pause_id"])
+        shown = [frame["function"] for frame in stack["frames"]]
+        assert stack["total_frames"] == len(shown)
+        told = stop.get("autopsy")
+        if told is not None:
+            assert [frame["function"] for frame in told["frames"]] == shown
+            trace = told["exception"]["stackTraceString"].splitlines()
+            assert [line.rpartition(" ")[2] for line in reversed(trace)] == shown
+        # The last one can be looked into, under the number that it has here.
+        assert "request" in bench.eval(stop, "locals()", frame_index=len(shown) - 1)
+        seen.append((stop["phase"], [name for name in shown if not name.startswith("JSON")]))
+        reply = bench.go_on(stop)
+    assert seen == [
+        ("before", ["number", "test_it"]),
+        ("line", ["number", "test_it"]),
+        ("raise", ["loads", "read", "test_it"]),
+        ("post_mortem", ["test_it"]),
+    ]
 
 
 THREADS = """
