@@ -17,11 +17,14 @@ from cideldill_mcp.results import Results
 
 FEW_FRAMES = 5
 FEW_LOCALS = 8
+FEW_CHILDREN = 4
 SHORT_OUTPUT = 400
 """What is left of them when an autopsy is too long."""
 
 MOST_SIBLINGS = 20
 """Per outcome."""
+
+_OPERANDS = frozenset({"leftChildren", "rightChildren"})
 
 
 def shaped(autopsy: dict[str, Any], *, frames: int, variables: int, inner: int) -> dict[str, Any]:
@@ -44,9 +47,9 @@ def shaped(autopsy: dict[str, Any], *, frames: int, variables: int, inner: int) 
 def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
     """An autopsy within `budget` characters; what was cut says `truncated: true`.
 
-    In this order: variables of callers, frames far out, the text of the traceback, the start of
-    what was printed, variables that the failing line does not use; what is still too long is cut as
-    any reply.
+    In this order: variables of callers, frames far out, the text of the traceback, parts of objects
+    but the first ones, the start of what was printed, variables that the failing line does not use,
+    all parts of objects; what is still too long is cut as any reply.
     """
     if len(dumps(autopsy)) <= budget:
         return autopsy
@@ -90,17 +93,41 @@ def _locals(autopsy: dict[str, Any]) -> None:
             frame["variables"] = {"locals": held[:FEW_LOCALS], "left_out": len(held) - FEW_LOCALS}
 
 
+def _most_children(autopsy: dict[str, Any]) -> None:
+    for entry in _entries(autopsy):
+        if len(entry.get("children", ())) > FEW_CHILDREN:
+            entry |= {"children": entry["children"][:FEW_CHILDREN], "truncated": True}
+    assertion = autopsy.get("assertion", {})
+    for name in _OPERANDS & assertion.keys():
+        assertion[name] = assertion[name][:FEW_CHILDREN]
+
+
+def _children(autopsy: dict[str, Any]) -> None:
+    for entry in _entries(autopsy):
+        for name in ("children", "length", "truncated"):
+            entry.pop(name, None)
+    for name in _OPERANDS:
+        autopsy.get("assertion", {}).pop(name, None)
+
+
 _CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
     _callers,
     _outer_frames,
     _trace,
+    _most_children,
     _output,
     _locals,
+    _children,
 )
 
 
 def _with_variables(autopsy: dict[str, Any]) -> Iterator[dict[str, Any]]:
     return (frame for frame in autopsy["frames"] if "variables" in frame)
+
+
+def _entries(autopsy: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for frame in _with_variables(autopsy):
+        yield from frame["arguments"] + frame["variables"]["locals"]
 
 
 def siblings(results: Results, nodeid: str) -> dict[str, list[str]]:

@@ -17,6 +17,8 @@ from pytest_cideldill.capture.causes import inner_exceptions
 from pytest_cideldill.capture.causes import notes_of
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.opened import MOST_OPENED
+from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.operands import names_in
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.capture.snapshot import class_name
@@ -90,9 +92,12 @@ def autopsy(
     frames: list[dict[str, Any]] = []
     left = extent.variables
     for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
-        wanted = left > 0 and lens.project.is_user(frame.f_code.co_filename)
-        left -= wanted
-        frames.append(_frame(frame, line, index, lens, with_locals=wanted, deadline=deadline))
+        if left <= 0 or not lens.project.is_user(frame.f_code.co_filename):
+            frames.append(describe_frame(frame, line, index, lens, with_locals=False))
+            continue
+        is_first = left == extent.variables
+        left -= 1
+        frames.append(_frame(frame, line, index, lens, deadline, is_first=is_first))
     users = [frame["index"] for frame in frames if not frame["isExternal"]]
     trace = {"isFirstChance": is_first_chance, "stackTraceString": _trace(places, lens)}
     return {
@@ -108,16 +113,31 @@ def autopsy(
 
 
 def _frame(
-    frame: FrameType, line: int, index: int, lens: Lens, *, with_locals: bool, deadline: float
+    frame: FrameType, line: int, index: int, lens: Lens, deadline: float, *, is_first: bool
 ) -> dict[str, Any]:
-    first: list[str] = []
-    if with_locals:
-        code = frame.f_code
-        source = lens.source_line(code.co_filename, line)
-        first = names_in(statement_at(code, line), source)
-    return describe_frame(
-        frame, line, index, lens, with_locals=with_locals, deadline=deadline, first=first
+    """With variables; of the first one what matters most is opened."""
+    code = frame.f_code
+    first = names_in(statement_at(code, line), lens.source_line(code.co_filename, line))
+    told = describe_frame(
+        frame, line, index, lens, with_locals=True, deadline=deadline, first=first
     )
+    if is_first:
+        _open(frame, first, told, lens, deadline)
+    return told
+
+
+def _open(
+    frame: FrameType, first: Sequence[str], told: dict[str, Any], lens: Lens, deadline: float
+) -> None:
+    """Open the variables that the failing line uses, then the arguments."""
+    shown = {each["name"]: each for each in told["arguments"] + told["variables"]["locals"]}
+    wanted = dict.fromkeys([*first, *(each["name"] for each in told["arguments"])])
+    held, left = frame.f_locals, MOST_OPENED
+    for name in wanted:
+        if name in shown and left and monotonic() < deadline:
+            parts = opened(held[name], shown[name]["value"], lens)
+            shown[name] |= parts
+            left -= bool(parts)
 
 
 def _trace(places: Sequence[Place], lens: Lens) -> str:

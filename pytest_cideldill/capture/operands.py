@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +22,7 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.opened import opened
 
 TRUTH: Final = "is true"
 """The `op` of an assertion that compares nothing; it has no right side."""
@@ -142,6 +144,8 @@ def assertion_of(
             "leftExpression": _text(left, lens),
             "rightExpression": _text(right, lens),
         }
+        for side, node in (("left", left), ("right", right)):
+            told |= _opened(side, told[side], node, frame, values, lens)
     elif compared is not None:  # somewhere inside of a larger expression
         told = {
             "left": lens.text(compared.left),
@@ -150,6 +154,7 @@ def assertion_of(
         }
     else:
         told |= {"left": _value(test, frame, values, lens), "leftExpression": _text(test, lens)}
+        told |= _opened("left", told["left"], test, frame, values, lens)
     known = (told.get("leftExpression"), told.get("rightExpression"), ast.unparse(test))
     inner = {
         lens.text(text, MAX_EXPRESSION): lens.show(value, _last_name(text))
@@ -194,15 +199,34 @@ def _value(node: ast.expr, frame: FrameType, values: Mapping[str, Any], lens: Le
     if isinstance(node, ast.Constant):
         return lens.show(node.value)
     text = ast.unparse(node)
-    if text in values:
-        return lens.show(values[text], _last_name(text))
-    if not isinstance(node, ast.Name):
-        return None
-    held = frame.f_locals
-    for namespace in (held, frame.f_globals):
-        if node.id in namespace:
-            return lens.show(namespace[node.id], node.id)
-    return None
+    return next((lens.show(each, _last_name(text)) for each in _held(text, frame, values)), None)
+
+
+def _held(text: str, frame: FrameType, values: Mapping[str, Any]) -> Iterator[Any]:
+    """What an expression of the statement gave, as far as that is known."""
+    yield from (names[text] for names in (values, frame.f_locals, frame.f_globals) if text in names)
+
+
+def _opened(
+    side: str,
+    shown: str | None,
+    node: ast.expr,
+    frame: FrameType,
+    values: Mapping[str, Any],
+    lens: Lens,
+) -> dict[str, Any]:
+    """`children_of` an operand; those of a local are told where it is."""
+    text = ast.unparse(node)
+    if shown is None or text in frame.f_locals:
+        return {}
+    found = (children_of(side, each, shown, lens) for each in _held(text, frame, values))
+    return next(found, {})
+
+
+def children_of(side: str, value: object, shown: str, lens: Lens) -> dict[str, Any]:
+    """`leftChildren` or `rightChildren` of an assertion, if there is more than is shown."""
+    children = opened(value, shown, lens).get("children")
+    return {f"{side}Children": children} if children else {}
 
 
 def _text(node: ast.expr, lens: Lens) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 from typing import Final
 from typing import NamedTuple
@@ -37,7 +38,15 @@ from pytest_cideldill.record.paths import position_key
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.tags import TAG
 
-__all__ = ["Found", "Unreachable", "describe", "navigate", "navigate_description"]
+__all__ = [
+    "Found",
+    "Part",
+    "Unreachable",
+    "describe",
+    "navigate",
+    "navigate_description",
+    "parts_of",
+]
 
 MAX_NODES: Final = 1_000
 """Objects in one description."""
@@ -59,7 +68,7 @@ _LARGE: Final = 10**18
 """Integers below it are shown as they are."""
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A part of an object.
 
     Attributes:
@@ -106,6 +115,19 @@ def describe(
     except Exception as error:  # noqa: BLE001 - a border: a test must not fail on what is shown of it
         shown = f"<unrenderable: {layout.class_name(type(error))}>"
         return {"type": layout.encodable(layout.type_name(value)), "repr": shown, "attributes": {}}
+
+
+def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Part]:
+    """The first items and attributes of an object, as its description has them.
+
+    Args:
+        value: Anything.
+        most: How many of each.
+        redactor: Keeps secrets out of the keys.
+    """
+    describing = _Describing(DEFAULTS, redactor, DEFAULTS.capture_ms)
+    yield from islice(describing.items(value, kind_of(value), most), most)
+    yield from islice(describing.attributes(value), most)
 
 
 class _Describing:
@@ -200,8 +222,8 @@ class _Describing:
         """Describe the parts of `x`; False: some are left out."""
         limits = self._limits
         for found, most in (
-            (self._items(x, kind, limits.max_items + 1), limits.max_items),
-            (self._attributes(x), limits.max_attributes),
+            (self.items(x, kind, limits.max_items + 1), limits.max_items),
+            (self.attributes(x), limits.max_attributes),
         ):
             for count, (key, name, value, shown_key) in enumerate(found):
                 is_late = self._nodes <= 0 or self._left <= 0 or clock.monotonic() > self._deadline
@@ -213,7 +235,8 @@ class _Describing:
                 self._left -= len(key)
         return True
 
-    def _items(self, x: Any, kind: int | None, most: int) -> Iterator[_Part]:
+    def items(self, x: Any, kind: int | None, most: int) -> Iterator[Part]:
+        """Those of a collection."""
         if kind is None or fields_of(x):
             return
         for number, item in enumerate(items_of(x, kind, most)):
@@ -221,14 +244,15 @@ class _Describing:
                 yield self._pair(number, *item)
             else:
                 step = f"[{number}]" if kind in SEQUENCES else position_key(number)
-                yield _Part(step, "", item)
+                yield Part(step, "", item)
 
-    def _pair(self, number: int, key: Any, value: Any) -> _Part:
+    def _pair(self, number: int, key: Any, value: Any) -> Part:
         step = item_key(key)
         if step is not None and (not self._redactor or self._redactor.redact_text(step) == step):
-            return _Part(step, key, value)
-        return _Part(position_key(number), key, value, self._shown("", key, is_part=True))
+            return Part(step, key, value)
+        return Part(position_key(number), key, value, self._shown("", key, is_part=True))
 
-    def _attributes(self, x: Any) -> Iterator[_Part]:
+    def attributes(self, x: Any) -> Iterator[Part]:
+        """Those that are data of the object."""
         for name, value in attributes_of(x, self._layouts):
-            yield _Part(layout.encodable(attribute_key(name)), name, value)
+            yield Part(layout.encodable(attribute_key(name)), name, value)

@@ -26,6 +26,7 @@ from pytest_cideldill.capture.operands import MAX_EXPLANATION
 from pytest_cideldill.capture.operands import TRUTH
 from pytest_cideldill.capture.operands import Compared
 from pytest_cideldill.capture.operands import assertion_of
+from pytest_cideldill.capture.operands import children_of
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.run.guest import guest
 
@@ -112,16 +113,16 @@ class Assertions:
         """The arguments of a method `assert…`, the first two of which are compared."""
         code, values = frame.f_code, frame.f_locals
         names = [name for name in code.co_varnames[1 : code.co_argcount] if name != "msg"][:2]
-        shown = [self._lens.show(values[name]) for name in names if name in values]
+        held = [values[name] for name in names if name in values]
         name = code.co_name.removeprefix("assert")
         op = _OF_UNITTEST.get(name, code.co_name)
         is_pair = op in ("==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in")
-        return {
-            "left": shown[0] if shown else None,
-            "op": op,
-            "right": shown[1] if len(shown) > 1 and (is_pair or op == code.co_name) else None,
-            "explanation": self._lens.text(told, MAX_EXPLANATION),
-        }
+        sides = ("left", "right") if is_pair or op == code.co_name else ("left",)
+        shown = {side: self._lens.show(value) for side, value in zip(sides, held, strict=False)}
+        assertion = {"left": shown.get("left"), "op": op, "right": shown.get("right")}
+        for (side, text), value in zip(shown.items(), held, strict=False):
+            assertion |= children_of(side, value, text, self._lens)
+        return assertion | {"explanation": self._lens.text(told, MAX_EXPLANATION)}
 
 
 def _frames(excinfo: pytest.ExceptionInfo[BaseException]) -> list[FrameType]:

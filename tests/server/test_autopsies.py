@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cideldill_mcp.autopsies import FEW_CHILDREN
 from cideldill_mcp.autopsies import FEW_FRAMES
 from cideldill_mcp.autopsies import FEW_LOCALS
 from cideldill_mcp.autopsies import fitted
@@ -18,12 +19,18 @@ def frame(index: int, *, variables: int | None = None) -> dict[str, Any]:
     if variables is not None:
         told["arguments"] = []
         told["variables"] = {"locals": [{"name": f"v{n}", "value": "x"} for n in range(variables)]}
+        told["arguments"].append({"name": "a", "value": "[10 items]", "children": children(10)})
     return told
+
+
+def children(count: int) -> list[dict[str, str]]:
+    return [{"name": f"[{n}]", "type": "int", "value": "x"} for n in range(count)]
 
 
 def autopsy(frames: int = 10, variables: int = 20) -> dict[str, Any]:
     return {
         "exception": {"type": "KeyError", "message": "m", "stackTraceString": "t" * 300},
+        "assertion": {"left": "[10 items]", "leftChildren": children(10)},
         "frames": [frame(n, variables=variables if n < 3 else None) for n in range(frames)],
         "userFrameIndex": 0,
         "innerExceptions": [{"type": "A"}, {"type": "B"}],
@@ -53,22 +60,29 @@ def test_what_fits_is_left_alone() -> None:
 
 
 def test_the_most_useful_stays_longest() -> None:
-    """Variables of callers go first, then outer frames, the trace, old output, other variables."""
+    """Variables of callers go first, then outer frames, the trace, most parts of objects, old
+    output, other variables, all parts of objects.
+    """
     whole, seen = autopsy(), []
     for budget in range(len(dumps(whole)), 900, -50):
         told = fitted(whole, budget)
         assert len(dumps(told)) <= budget
+        (argument,), assertion = told["frames"][0]["arguments"], told["assertion"]
+        parts = argument.get("children", ()), assertion.get("leftChildren", ())
         gone = [
             with_variables(told) == [0],
             len(told["frames"]) == FEW_FRAMES,
             "stackTraceString" not in told["exception"],
+            all(len(each) <= FEW_CHILDREN for each in parts),
             len(told["stdout"]) < 1_000,
             told["frames"][0]["variables"].get("left_out") == 20 - FEW_LOCALS,
+            not any(parts),
         ]
+        assert argument.get("truncated", False) == (gone[3] and not gone[6])
         assert gone == sorted(gone, reverse=True), budget
         assert told.get("truncated", False) == any(gone)
         seen.append(sum(gone))
-    assert set(seen) == {0, 1, 2, 3, 4, 5}
+    assert set(seen) == set(range(8))
     assert whole == autopsy()
 
 

@@ -5,6 +5,7 @@ The expectations come from the contract, section 5, and from issue 6 (5 of 8), d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,21 @@ SHOP = """
         def total(self, rate=1):
             return sum(self.prices) * rate
 
+    class Book:
+        def __init__(self, title):
+            self.title, self.tags = title, ["new", "used"]
+
+    class Owner:
+        def __init__(self):
+            self.name, self.password = "Ann", "hunter2-hunter2"
+
+    class Shelf:
+        def __init__(self, count):
+            self.books = [Book(f"book {n}") for n in range(count)]
+            self.owner, self.full = Owner(), False
+
+    def shelf(count): return Shelf(count)
+
     def check(left, right):
         bound = 3
         assert left == right, "not the same"
@@ -39,7 +55,7 @@ SHOP = """
 TESTS = """
     import unittest
     import pytest
-    from shop import Cart, check, load
+    from shop import Cart, check, load, shelf
 
     @pytest.fixture(scope="module")
     def rate(): return 2
@@ -79,6 +95,11 @@ TESTS = """
     def test_cause(): load("desk")
     def test_group():
         raise ExceptionGroup("both", [KeyError("a"), OSError("b")])
+    def test_opened(cart):
+        other, few = shelf(3), shelf(2)
+        by_title = {each.title: each for each in shelf(20).books}
+        assert len(few.books) == len(by_title)
+    def test_opened_operands(): assert shelf(1).books == [shelf(2).books]
     def test_setup(broken): pass
     def test_teardown(leaving): pass
     def test_fine(): pass
@@ -88,6 +109,7 @@ TESTS = """
         def test_in(self): self.assertIn(3, [1, 2])
         def test_true(self): self.assertTrue([])
         def test_kind(self): self.assertIsInstance(3, str)
+        def test_opened(self): self.assertEqual(shelf(1).books, [])
 """
 
 
@@ -103,6 +125,14 @@ def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def explained(bench: Bench, test: str, **options: Any) -> dict[str, Any]:
     return bench.agent.call("exception_get_context", nodeid=f"test_shop.py::{test}", **options)
+
+
+def line_of(text: str, part: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def children(entry: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in entry.get("children", ())}
 
 
 def operands(told: dict[str, Any]) -> tuple[Any, ...]:
@@ -152,6 +182,35 @@ def test_parts_of_an_assertion_have_values(over: Bench) -> None:
 
 
 @pytest.mark.full
+def test_what_matters_most_is_opened_by_one_level(over: Bench) -> None:
+    """Deliverable 2: what the failing line uses, and arguments; where the value did not tell it."""
+    told = explained(over, "test_opened")
+    (frame,) = told["frames"]
+    held = {each["name"]: each for each in frame["arguments"] + frame["variables"]["locals"]}
+    assert list(held) == ["cart", "few", "by_title", "other"]
+    (secret,) = re.findall("<redacted:password#.*?>", children(held["few"])[".owner"])
+    assert children(held["few"]) == {
+        ".books": "[Book(title='book 0', tags=[2 items]), Book(title='book 1', tags=[2 items])]",
+        ".owner": f"Owner(name='Ann', password={secret})",
+        ".full": "False",
+    }
+    assert [each["type"] for each in held["few"]["children"]] == ["list", "shop.Owner", "bool"]
+    assert "hunter2" not in str(told)
+    first = dict([next(iter(children(held["by_title"]).items()))])
+    assert first == {"['book 0']": "Book(title='book 0', tags=['new', 'used'])"}
+    assert (held["by_title"]["length"], held["by_title"]["truncated"]) == (20, True)
+    assert held["other"]["value"] != held["cart"]["value"] == "Cart(prices=[3, 4])"
+    assert not children(held["other"])
+    assert not children(held["cart"])
+
+    book = {"[0]": "Book(title='book 0', tags=['new', 'used'])"}
+    for test in ("test_opened_operands", "TestOld::test_opened"):
+        assertion = explained(over, test)["assertion"]
+        assert children({"children": assertion["leftChildren"]}) == book
+        assert "rightChildren" not in assertion
+
+
+@pytest.mark.full
 def test_a_secret_that_was_compared_is_hidden(over: Bench) -> None:
     """Contract, section 8: everything that leaves the process is redacted."""
     assert "hunter2" not in str(explained(over, "test_secret"))
@@ -185,9 +244,10 @@ def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
     assert [frame["function"] for frame in told["frames"]] == ["load", "test_cause"]
     # What the failing line uses comes first.
     assert [each["name"] for each in told["frames"][0]["variables"]["locals"]] == ["failed"]
-    assert told["exception"]["stackTraceString"].splitlines() == [
-        "test_shop.py:41 in test_cause",
-        "shop.py:19 in load",
+    trace = told["exception"]["stackTraceString"].splitlines()
+    assert [each.partition(":")[::2] for each in trace] == [
+        ("test_shop.py", f"{line_of(TESTS, 'def test_cause')} in test_cause"),
+        ("shop.py", f"{line_of(SHOP, 'raise failed')} in load"),
     ]
 
     told = explained(over, "test_group")
