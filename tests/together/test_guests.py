@@ -176,11 +176,25 @@ def test_failures_of_every_runner_pause_and_end_as_without_the_debugger(
     assert driven == plain
 
 
-def test_each_attempt_is_told_and_the_last_one_counts(crowd: Bench) -> None:
+@pytest.mark.parametrize(
+    ("worker", "args"), [("main", []), ("gw", ["-n2", "--dist=loadfile"])], ids=["main", "xdist"]
+)
+def test_each_attempt_is_told_and_the_last_one_counts(
+    crowd: Bench, worker: str, args: list[str]
+) -> None:
     """pytest-rerunfailures: `attempt` at the pause, in failures, results and the timeline."""
     crowd.write(test_it=RUNNERS)
     nodeids = [f"test_it.py::test_{name}" for name in ("flaky", "never", "skip")]
-    reply = crowd.run(nodeids, pause_on="never")
+    paused = list(stops_of(crowd, crowd.run(nodeids, args=args)))
+    assert [(stop["nodeid"], stop["attempt"]) for stop in paused] == [
+        (nodeids[0], 1),
+        (nodeids[0], 2),
+        (nodeids[1], 1),
+        (nodeids[1], 2),
+    ]
+    assert all(stop["worker"].startswith(worker) for stop in paused)
+
+    reply = crowd.run(nodeids, args=args, pause_on="never")
     assert reply["outcomes"] == {"passed": 1, "failed": 1, "rerun": 3, "skipped": 1}
     (failure,) = reply["failures"]
     assert (failure["nodeid"], failure["attempt"]) == (nodeids[1], 2)

@@ -262,6 +262,11 @@ def test_a_hang_is_told_and_ended(bench: Bench, how: str) -> None:
     state = answered(bench)
     running = [(each["nodeid"], each["phase"]) for each in state["running"]]
     assert running == ([(TEST, hang.phase)] if is_in_test else [])
+    if hang.is_deaf and is_in_test:
+        refused = bench.agent.call("debug_pause")
+        assert (refused["status"], refused["pause_id"]) == ("not_stopped", None)
+        assert refused["message"].startswith("main can't be paused: no Python code runs")
+        assert any(hang.at in line for line in refused["threads"][0]["stack"])
     if hang.is_deaf:
         answered(bench)
     else:

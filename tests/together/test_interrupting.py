@@ -93,6 +93,7 @@ def test_what_is_stuck_in_c_is_told_with_its_stacks(bench: Bench) -> None:
     )
     reply = bench.agent.call("debug_pause")
     assert (reply["status"], reply["pause_id"], reply["stops"]) == ("not_stopped", None, [])
+    assert reply["message"].startswith("main is not paused: it came to no line of yours within 2 s")
     main = next(each for each in reply["threads"] if each["name"] == "MainThread")
     assert main["stack"][0] == "test_it.py:5 test_long"
     assert reply["running"][0]["location"]["line"] == 5

@@ -32,10 +32,10 @@ _REASONS = {"step": "step", "exception": "exception", "test_failure": "exception
 """Why a step ended, by the reason of the pause; the others are breakpoints."""
 
 _DEAF = (
-    "{} does not come to Python code at all (a long call of C code keeps the interpreter); {}; "
+    "{} can't be paused: no Python code runs, as a long call of C code keeps the interpreter; {}; "
     "test_stop ends it"
 )
-_LATE = "{} did not come to your code within {:.0f} s; threads tells what each is in"
+_LATE = "{} is not paused: it came to no line of yours within {:.0f} s; threads tells where each is"
 
 _ENDS = {
     "test_finished": "no code of yours was left to stop in: the test, or the thread, went on to "
@@ -166,7 +166,7 @@ async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
             raise
         target.tell(CancelPause(0))
         threads = await dumped_threads(target)
-        how = "can't tell its stacks" if threads is None else "threads tells what each is in"
+        how = "its stacks can't be told" if threads is None else "threads tells where each is"
         return told | {"threads": threads or [], "message": _DEAF.format(target.worker, how)}
     if asked["status"] != "asked":
         return told | asked
