@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from typing import Final
 from typing import TypeVar
 
 from pytest_cideldill.capture.evaluate import Interruptor
@@ -22,6 +23,10 @@ from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.wire import Evaluate
+
+MAX_CHANGED: Final = 10
+MAX_NAME: Final = 100
+"""Of what an evaluation assigned: how many are told, and characters of each."""
 
 _T = TypeVar("_T")
 
@@ -77,5 +82,6 @@ class Console:
             "stdout": self._lens.text(done.stdout),
             "is_error": done.is_error,
             "timed_out": done.timed_out,
+            "changed": [self._lens.text(each, MAX_NAME) for each in done.changed[:MAX_CHANGED]],
             "result_cid": cid,
         }

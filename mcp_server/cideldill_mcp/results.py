@@ -64,6 +64,7 @@ class Results:
         outcomes: pytest's own categories with their counts, as its last line shows them.
         total: How many tests were selected; None before collection ended.
         done: How many have ended.
+        changes: Node id (None: outside of tests) → what a client changed there, in words.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -74,6 +75,7 @@ class Results:
     missing: list[str] = field(default_factory=list)
     total: int | None = None
     done: int = 0
+    changes: dict[str | None, list[str]] = field(default_factory=dict)
     # What makes failures one group → its number, in the order they came; and how many have it.
     _groups: dict[_Cause, int] = field(default_factory=dict)
     _group_sizes: Counter[_Cause] = field(default_factory=Counter)
@@ -147,6 +149,12 @@ class Results:
             test.duration_s = event.duration_s
             test.started_at = None
             test.outcome = test.outcome or "passed"
+
+    def change(self, nodeid: str | None, what: str) -> None:
+        """A client changed how a test goes on."""
+        known = self.changes.setdefault(nodeid, [])
+        if what not in known:
+            known.append(what)
 
     def running(self) -> list[TestResult]:
         """Tests that have begun and not ended."""

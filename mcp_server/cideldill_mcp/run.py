@@ -73,7 +73,6 @@ class Run:
         stepping: Pauses whose thread is on its way to its next stop, by id.
         resumed: Ids of pauses that are over, or stepping.
         closed_sessions: REPL sessions that ended with their pause.
-        interventions: What a client changed in this run (`skip`, `raise`, arguments), in words.
         end: The contract's `end`, once the run is over.
         never_hit: Why breakpoints were not hit, by id; None: not known (yet).
         workers: The processes that were ever connected, by name.
@@ -98,7 +97,6 @@ class Run:
         self.resumed: set[str] = set()
         self.closed_sessions: set[str] = set()
         self.warnings: list[str] = []
-        self.interventions: list[str] = []
         self.end: dict[str, Any] | None = None
         self.never_hit: dict[str, str] | None = None
         self.workers: dict[str, Target] = {}

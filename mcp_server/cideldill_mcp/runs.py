@@ -134,13 +134,13 @@ class Runs:
     def failed_nodeids(self) -> list[str]:
         """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict.
 
-        A pass that a client brought about by changing calls of that run is no verdict.
+        A pass that a client brought about by changing what that run did is no verdict.
         """
         verdicts: dict[str, bool] = {}
         for run in self:
             failed = set(run.results.failed_nodeids())
             for nodeid, test in run.results.tests.items():
-                forced = bool(run.interventions) and nodeid not in failed
+                forced = bool(run.results.changes) and nodeid not in failed
                 if test.outcome is not None and not forced:
                     verdicts.pop(nodeid, None)
                     verdicts[nodeid] = nodeid in failed

@@ -44,7 +44,8 @@ class Evaluation:
         stdout: What the evaluating thread printed.
         is_error: The code raised, was malformed or was interrupted.
         timed_out: It was interrupted.
-        changed: Names of the frame's locals that were assigned.
+        changed: What was assigned of the program: names of the frame's locals, globals, and
+            attributes and items as they are written.
         value: What an expression gave, else None.
     """
 
@@ -112,6 +113,7 @@ def _outcome(
     try:
         tree = ast.parse(_unindented(source), _FILENAME)
         names = FrameNamespace(frame, session, _declared_global(tree), changed)
+        changed.update(dict.fromkeys(_parts_assigned(tree, session)))
         try:
             if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
                 names.show_to_classes()
@@ -168,6 +170,22 @@ def _unindented(source: str) -> str:
 
 def _declared_global(tree: ast.Module) -> set[str]:
     return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+
+
+def _parts_assigned(tree: ast.Module, session: dict[str, Any]) -> list[str]:
+    """Attributes and items that code means to assign or delete, but those of the session's."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)
+        if _root_of(node) not in session
+    ]
+
+
+def _root_of(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _ends_in_expression(tree: ast.Module) -> bool:

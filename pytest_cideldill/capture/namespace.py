@@ -30,7 +30,8 @@ class FrameNamespace(dict[str, Any]):
         frame: The paused frame; its locals are read and written in place.
         session: Where new names live.
         global_names: Names that the code declares `global`.
-        changed: Takes, as its keys, the names of the frame's locals that are assigned.
+        changed: Takes, as its keys, the names of the frame's locals and the globals that are
+            assigned.
     """
 
     __slots__ = (
@@ -99,6 +100,7 @@ class FrameNamespace(dict[str, Any]):
         for name in self._global_names:
             if dict.__contains__(self, name):
                 self._globals[name] = dict.pop(self, name)
+                self._changed[name] = None
         self._locals = dict(self._live_locals())
         self._frame = None
 

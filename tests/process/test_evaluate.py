@@ -175,7 +175,7 @@ def test_functions_of_the_session_see_its_later_names() -> None:
 def test_a_global_statement_writes_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "LIMIT", 1)
     local = ev("global LIMIT\nLIMIT += 41\nLIMIT")
-    assert (local.output, LIMIT, local.changed) == ("42", 42, ())
+    assert (local.output, LIMIT, local.changed) == ("42", 42, ("LIMIT",))
 
 
 # --- output

@@ -220,7 +220,7 @@ def test_a_change_that_turned_a_failure_into_a_pass_is_named_as_the_cause(
 ) -> None:
     """What triage aims at: the evidence names the function."""
     now = Told("r2").test()
-    now.run.interventions.append("the result of shop.total(1) (shop.py:3)")
+    now.run.results.change(TEST, "the result of shop.total(1) (shop.py:3)")
     now.over()
     first, *_ = report.next_steps(now.run, runs_of(failed_before, now))
     assert TEST in first
@@ -234,6 +234,6 @@ def test_without_a_flip_no_cause_is_named(failed_before: Told, case: str) -> Non
     before = Told("r1").test().over() if case == "passed before" else failed_before
     now = Told("r2").test("failed" if case == "still fails" else "passed")
     if case != "no change":
-        now.run.interventions.append("the result of shop.total(1)")
+        now.run.results.change(TEST, "the result of shop.total(1)")
     steps = report.next_steps(now.over().run, runs_of(before, now))
     assert not any("cause" in step for step in steps)

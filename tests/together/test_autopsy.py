@@ -342,3 +342,74 @@ def test_failures_with_one_cause_are_one_group(bench: Bench) -> None:
     assert "alike" not in other
     groups = [each["group"] for each in bench.results(outcome="error", max_chars=200_000).values()]
     assert groups == [first["group"]] * 38
+
+
+@pytest.mark.full
+def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
+    """Reports are pytest's own; what was changed at pauses goes with them, and names a cause."""
+    bench.write(
+        test_it="""
+        class Cart: rate = 1
+        cart, seen = Cart(), {}
+
+        def rate(): return 2
+
+        def test_flips():
+            wanted = 3
+            assert wanted == 5
+
+        def test_breaks():
+            assert seen.get("n", 1) * cart.rate * rate() == 2
+
+        def test_raises():
+            mark = 0
+            assert mark == 1
+
+        def test_looked_at():
+            mark = 0
+            assert mark == 0
+        """
+    )
+    bench.run(pause_on="never")
+    bench.breakpoint("test_it.rate")
+    for line in (9, 12, 16, 20):
+        bench.agent.call("breakpoint_set", file="test_it.py", line=line)
+
+    flips = only_stop(bench.run())
+    assert flips["nodeid"] == "test_it.py::test_flips"
+    bench.eval(flips, "wanted = 5")
+    breaks = only_stop(bench.go_on(flips))
+    bench.eval(breaks, "global cart; cart = Cart(); cart.rate = 9; seen['n'] = 2; copy = 3")
+    call = only_stop(bench.go_on(breaks))
+    failed = only_stop(bench.go_on(call, action="skip", fake_result=7))
+    bench.eval(failed, "seen['n'] = 1")
+    told = [
+        "the value of cart.rate (test_it.py:12)",
+        "the value of seen['n'] (test_it.py:12)",
+        "the value of cart (test_it.py:12)",
+        "the result of test_it.rate() (test_it.py:5)",
+    ]
+    assert failed["changed_by_client"] == told
+    assert failed["nodeid"] == "test_it.py::test_breaks"
+    raises = only_stop(bench.go_on(failed))
+    thrown = only_stop(bench.go_on(raises, action="raise", exception_type="OSError"))
+    looked_at = only_stop(bench.go_on(thrown))
+    bench.eval(looked_at, "copy = mark; [mark for mark in (1, 2)]")
+    over = bench.go_on(looked_at)
+    assert over["outcomes"] == {"passed": 2, "failed": 2}
+    flipped = "the value of wanted (test_it.py:9) is the cause"
+    assert over["next"][0] == f"the verdict of {flips['nodeid']} flipped: {flipped}"
+
+    results = bench.results()
+    changed = {name: test.get("changed_by_client") for name, test in results.items()}
+    assert changed == {
+        "test_flips": ["the value of wanted (test_it.py:9)"],
+        "test_breaks": told,
+        "test_raises": ["what is raised (test_it.py:16)"],
+        "test_looked_at": None,
+    }
+    asked = {"nodeid": "test_it.py::test_breaks"}
+    assert bench.agent.call("exception_get_context", **asked)["changed_by_client"] == told
+    # A pass that was brought about is none: it is run again, and fails.
+    reply = bench.run(last_failed=True, replace=True)
+    assert reply["stops"][0]["nodeid"] == "test_it.py::test_flips"

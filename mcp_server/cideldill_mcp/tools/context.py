@@ -22,6 +22,7 @@ from cideldill_mcp.tools.report import AUTOPSY_CHARS
 from cideldill_mcp.tools.report import FRAMES
 from cideldill_mcp.tools.report import INNER
 from cideldill_mcp.tools.report import VARIABLES
+from cideldill_mcp.tools.report import changed
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.wire import PhaseReported
@@ -75,6 +76,7 @@ async def _live(request: Request, pause_id: str) -> Reply:
 def _reply(request: Request, told: dict[str, Any], run: Run, whose: dict[str, Any]) -> Reply:
     if whose["nodeid"] is not None and "parameters" in told:
         told = told | {"siblings": siblings(run.results, whose["nodeid"])}
+    whose |= changed(run, whose["nodeid"])
     most = request.max_chars
     budget = AUTOPSY_CHARS if most == DEFAULT_MAX_CHARS else max(300, most - _AROUND)
     return Reply({**whose, **fitted(told, budget)})

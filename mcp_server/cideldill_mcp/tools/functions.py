@@ -130,7 +130,7 @@ async def resume(request: Request) -> Reply:
         on_timeout=lambda number: target.tell(Interrupt(number)),
     )
     run.released(pause_id)  # whoever waits from now on must not take it for paused
-    _note_intervention(run, pause, request)
+    _note_change(run, pause, request)
     body: dict[str, Any] = {"status": "ok", "pause_id": pause_id, "action": done["action"]}
     if not request["wait"]:
         return Reply(body)
@@ -156,24 +156,29 @@ def _resume_command(number: int, request: Request) -> Resume:
     )
 
 
-def _note_intervention(run: Run, pause: dict[str, Any], request: Request) -> None:
-    """Remember in words what the client changed, for the hint that names a cause."""
-    if not pause.get("call_data"):
-        return
-    call = pause["call_data"]
-    shown = [*call["pretty_args"], *(f"{k}={v}" for k, v in call["pretty_kwargs"].items())]
-    place = pause["location"]
-    what = f"{call['qualified_name']}({', '.join(shown)})"
-    where = f"{place['file']}:{place['line']}"
+def _note_change(run: Run, pause: dict[str, Any], request: Request) -> None:
+    """Remember in words what the client changes: no result is to hide it, and it may be a cause."""
+    call, what = pause["call_data"], ""
+    if call:
+        shown = [*call["pretty_args"], *(f"{k}={v}" for k, v in call["pretty_kwargs"].items())]
+        what = f"{call['qualified_name']}({', '.join(shown)})"
+    words = {
+        "replace": f"what is called instead of {what}",
+        "skip": f"the result of {what}",
+        "raise": f"what {what} raises" if what else "what is raised",
+        "modify": f"what is passed to {what}",
+    }
     action = request["action"]
     if request["replacement_function"]:
-        run.interventions.append(f"what is called instead of {what} ({where})")
-    elif action == "skip":
-        run.interventions.append(f"the result of {what} ({where})")
-    elif action == "raise":
-        run.interventions.append(f"what {what} ({where}) raises")
+        action = "replace"
     elif request["modified_args"] is not None or request["modified_kwargs"] is not None:
-        run.interventions.append(f"what is passed to {what} ({where})")
+        action = "modify"
+    if action in words:
+        run.results.change(pause["nodeid"], f"{words[action]} {_where(pause)}")
+
+
+def _where(pause: dict[str, Any]) -> str:
+    return f"({pause['location']['file']}:{pause['location']['line']})"
 
 
 async def repl_eval(request: Request) -> Reply:
@@ -188,6 +193,7 @@ async def repl_eval(request: Request) -> Reply:
     pause_id, session_id = request["pause_id"], request["session_id"]
     _check_session(request)
     run, target = request.runs.owner_of(pause_id)
+    pause = run.pauses[pause_id]
     try:
         done = await target.ask(
             lambda number: Evaluate(
@@ -200,8 +206,10 @@ async def repl_eval(request: Request) -> Reply:
         if refusal.code is not ErrorCode.PROCESS_BUSY:
             raise
         raise _timeout(request, stopped=False) from None
-    pause = run.pauses.get(pause_id)
-    if pause is not None and done["session_id"] not in pause["repl_sessions"]:
+    for name in done.pop("changed"):
+        if pause["phase"] != "post_mortem":  # there the verdict is made
+            run.results.change(pause["nodeid"], f"the value of {name} {_where(pause)}")
+    if pause_id in run.pauses and done["session_id"] not in pause["repl_sessions"]:
         pause["repl_sessions"].append(done["session_id"])
     if done.pop("timed_out"):
         raise _timeout(request, stopped=True)

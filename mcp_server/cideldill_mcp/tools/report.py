@@ -43,6 +43,7 @@ def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
     shown = []
     for pause in present:
         stop = told(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
+        stop |= changed(run, pause["nodeid"])
         if pause is present[-1] and "autopsy" in pause:
             stop["autopsy"] = autopsy(run, pause, max_chars)
         shown.append(stop)
@@ -75,11 +76,17 @@ def hits(request: Request, run: Run | None, after: int) -> list[dict[str, Any]]:
     ]
 
 
+def changed(run: Run, nodeid: str | None) -> dict[str, list[str]]:
+    """`changed_by_client`: what came of a test is not all its own doing; empty when it is."""
+    changes = run.results.changes.get(nodeid)
+    return {"changed_by_client": changes} if changes else {}
+
+
 def failures(run: Run) -> list[dict[str, Any]]:
     """The contract's `failures`; one of each group first, which says how many share its cause."""
     results = run.results
     return [
-        failure(event, results.group_of(event), alike)
+        failure(event, results.group_of(event), alike) | changed(run, event.nodeid)
         for event, alike in results.failures_by_cause()
     ]
 
@@ -210,7 +217,8 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
 
 def _flipped(run: Run, runs: Runs) -> str | None:
     """Whether a change made at a pause turned a test that failed before into one that passes."""
-    if not run.interventions:
+    changed = run.results.changes
+    if not changed:
         return None
     failed_before = {
         nodeid for other in runs if other is not run for nodeid in other.results.failed_nodeids()
@@ -222,10 +230,12 @@ def _flipped(run: Run, runs: Runs) -> str | None:
     ]
     if not passed:
         return None
-    changes = list(dict.fromkeys(run.interventions))
+    nodeid = next((each for each in passed if each in changed), passed[0])
+    everything = [what for each in changed.values() for what in each]
+    changes = changed.get(nodeid, everything)
     if len(changes) == 1:
-        return f"the verdict of {passed[0]} flipped: {changes[0]} is the cause"
+        return f"the verdict of {nodeid} flipped: {changes[0]} is the cause"
     left_out = len(changes) - MAX_CHANGES
     more = f"; and {left_out} more changes" if left_out > 0 else ""
     told = "; ".join(changes[:MAX_CHANGES])
-    return f"the verdict of {passed[0]} flipped, the cause is among: {told}{more}"
+    return f"the verdict of {nodeid} flipped, the cause is among: {told}{more}"

@@ -207,7 +207,8 @@ async def results(request: Request) -> Reply:
             )
     tests.sort(key=lambda test: test.outcome not in FAILED)  # stable: failures first
     left = behind(tests, lambda test: test.nodeid, request["after"])
-    shown = [test.to_plain() for test in left[: request["limit"]]]
+    page = left[: request["limit"]]
+    shown = [test.to_plain() | report.changed(asked, test.nodeid) for test in page]
     body: dict[str, Any] = {"run_id": asked.id, "tests": shown, "total_count": len(tests)}
     if len(shown) < len(left):
         body |= {"truncated": True, "next_after": shown[-1]["nodeid"]}
