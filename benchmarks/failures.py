@@ -39,14 +39,20 @@ def test_fails():
 
 
 def deep(depth: int) -> str:
-    """Source of functions that call each other, the last one failing, with `LOCALS` locals each."""
+    """Source of functions that call each other, with `LOCALS` locals each.
+
+    The last one fails, in a line that uses five lists which are too long to be shown whole.
+    """
     kinds = ("{n}", "'text {n}'", "[{n}] * 50", "{{'key {n}': {n}}}", "Item({n})")
     lines = ["class Item:", "    def __init__(self, n): self.n, self.tags = n, ['a', 'b']", ""]
     for level in range(depth):
         lines.append(f"def level{level}():")
         lines += [f"    v{n} = {kinds[n % len(kinds)].format(n=n)}" for n in range(LOCALS)]
         is_last = level == depth - 1
-        lines += ["    raise ValueError(v0)" if is_last else f"    level{level + 1}()", ""]
+        lines += [
+            "    raise ValueError(v2, v7, v12, v17, v22)" if is_last else f"    level{level + 1}()",
+            "",
+        ]
     return "\n".join(lines)
 
 
