@@ -43,7 +43,8 @@ class PostMortem:
         self.manager = manager
         self._autopsies = autopsies
         self._of_fixture: BaseException | None = None
-        self._told: BaseException | None = None
+        # What the running test was paused for already, before pytest heard of it.
+        self._told: list[BaseException] = []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -72,7 +73,7 @@ class PostMortem:
         is_wanted = "call" in PHASES[self.manager.pauses.pause_on]
         probe = self.manager.raises.escaped(error)
         if is_wanted or probe is not None:
-            self._told = error
+            self._told.append(error)
             excinfo = pytest.ExceptionInfo.from_exc_info(raw)
             made = self._autopsies.of_running(item, excinfo)
             self._pause(excinfo, made, probe, "test_failure" if is_wanted else "exception")
@@ -89,8 +90,7 @@ class PostMortem:
             return
         if call.excinfo is None:
             return
-        told, self._told = self._told, None
-        if told is call.excinfo.value:
+        if any(each is call.excinfo.value for each in self._told):
             return
         probe = self._second_chance(call.excinfo.value, report)
         is_wanted = report.when in PHASES[self.manager.pauses.pause_on]
@@ -98,6 +98,11 @@ class PostMortem:
             return
         made = self._autopsies.of_report(node, call, report)
         self._pause(call.excinfo, made, probe, "test_failure" if is_wanted else "exception")
+
+    @guest
+    def pytest_runtest_logfinish(self) -> None:
+        """A test ended."""
+        self._told.clear()
 
     def _pause(
         self,
