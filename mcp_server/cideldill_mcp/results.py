@@ -175,10 +175,13 @@ def _rerun(report: PhaseReported) -> dict[str, Any]:
 def _cause_of(event: PhaseReported) -> _Cause:
     """What failures with one root cause share: the class raised, and the place in user code.
 
-    Not the message, which tells values: the parameters of one test fail for one reason. A failure
-    without a place (its process died) has nothing else.
+    Not the message, which tells values: the parameters of one test fail for one reason. But it is
+    all there is when the exception passed no code, as that of a fixture that is not found. A
+    failure without a place (its process died) has nothing else.
     """
     kind = None if event.exception is None else event.exception["type"]
+    if event.exception is not None and not event.passed_code:
+        return (kind, event.exception["message"].partition("\n")[0])
     if event.location is None:
         return (kind, event.nodeid, event.phase)
     return (kind, str(event.location.get("file")), str(event.location["line"]))

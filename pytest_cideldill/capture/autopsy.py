@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.capture.causes import all_notes_of
 from pytest_cideldill.capture.causes import inner_exceptions
 from pytest_cideldill.capture.causes import notes_of
 from pytest_cideldill.capture.frames import describe_frame
@@ -60,8 +61,10 @@ def describe_exception(error: BaseException, told: str, lens: Lens) -> dict[str,
     Args:
         error: The exception; only its real class is looked at.
         told: What pytest printed for it (`Type: message`); its text was already made by the report.
+            Notes at its end are told on their own.
     """
-    cls = type(error)
+    cls, notes = type(error), all_notes_of(error)
+    told = told.removesuffix("\n".join(["", *notes]))
     for name in (cls.__qualname__, class_name(cls)):
         told = told.removeprefix(f"{name}: ")
     return {"type": class_name(cls), "message": lens.text(told, MAX_MESSAGE)}

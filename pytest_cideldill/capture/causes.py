@@ -12,6 +12,8 @@ from typing import Final
 
 from pytest_cideldill.capture.calls import MAX_MESSAGE
 from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.frames import location
+from pytest_cideldill.capture.frames import visible_traceback
 from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.lens import Lens
 
@@ -40,26 +42,45 @@ def inner_exceptions(error: BaseException, lens: Lens, most: int = MOST) -> dict
                 return {"innerExceptions": found, "innerExceptionsTruncated": True}
             seen.add(id(inner))
             waiting.append((inner, depth + 1))
-            found.append({**raised(inner, lens), "depth": depth + 1, "relation": relation})
+            told = {**raised(inner, lens), "depth": depth + 1, "relation": relation}
+            found.append(told | {"location": _place_of(inner, lens)})
     return {"innerExceptions": found, "innerExceptionsTruncated": False}
 
 
 def notes_of(error: BaseException, lens: Lens) -> list[str]:
     """The notes that were added to an exception; bounded."""
+    return [lens.text(each, MAX_MESSAGE) for each in all_notes_of(error)[:MOST]]
+
+
+def all_notes_of(error: BaseException) -> list[str]:
+    """The same as they are."""
     held = Layout.of(type(error)).held(error)
     found = [each for name, each in held if type(name) is str and name == "__notes__"]
     notes = found[0] if found and type(found[0]) is list else []
-    texts = [each for each in notes if type(each) is str]
-    return [lens.text(each, MAX_MESSAGE) for each in texts[:MOST]]
+    return [each for each in notes if type(each) is str]
+
+
+def members_of(error: BaseException) -> tuple[BaseException, ...]:
+    """What a group consists of; of other exceptions nothing."""
+    return _members_of(error) if issubclass(type(error), BaseExceptionGroup) else ()
+
+
+def _place_of(error: BaseException, lens: Lens) -> dict[str, Any] | None:
+    """The innermost place in user code that it passed, else where it came from; None: nowhere."""
+    places = visible_traceback(error, lens.project)
+    users = (place for place in places if lens.project.is_user(place[0].f_code.co_filename))
+    place = next(users, places[0] if places else None)
+    return None if place is None else location(*place, lens)
 
 
 def _behind(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """What Python would print with an exception."""
+    """What Python would print with an exception, and then what it would not: `suppressed`."""
     cause, context = _cause_of(error), _context_of(error)
     if cause is not None:
         yield "cause", cause
     elif context is not None and not _hides_context(error):
         yield "context", context
-    if issubclass(type(error), BaseExceptionGroup):
-        for member in _members_of(error):
-            yield "member", member
+    for member in members_of(error):
+        yield "member", member
+    if context is not None and _hides_context(error):
+        yield "suppressed", context

@@ -41,7 +41,7 @@ _traceback_of, _cause_of, _context_of = (
     BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__", "__context__")
 )
 
-_TOOLS = frozenset({"_pytest", "pluggy", "pytest", "pytest_cideldill"})
+_TOOLS = frozenset({"_pytest", "doctest", "pluggy", "pytest", "pytest_cideldill"})
 
 _HIDDEN = frozenset({"__tracebackhide__", "__class__", "__builtins__"})
 
@@ -86,6 +86,11 @@ def is_of_tools(frame: FrameType) -> bool:
 def visible_traceback(error: BaseException, project: Project) -> list[tuple[FrameType, int]]:
     """`(frame, line)` of an exception's traceback without those of test tools, innermost first."""
     return visible_places(_traceback_of(error), project)
+
+
+def was_raised(error: BaseException) -> bool:
+    """Whether an exception has a traceback."""
+    return _traceback_of(error) is not None
 
 
 def visible_places(place: TracebackType | None, project: Project) -> list[tuple[FrameType, int]]:

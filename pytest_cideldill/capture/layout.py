@@ -7,6 +7,7 @@ known by identity, for a metaclass or a class of the user's may answer.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -26,6 +27,20 @@ _module: Final = type.__dict__["__module__"].__get__
 # Bits of `type.__flags__` (CPython's Include/object.h): true for subclasses as well.
 IS_EXCEPTION: Final = 1 << 30
 IS_CLASS: Final = 1 << 31
+
+_OF_TEST_CASES: Final = frozenset(
+    {
+        "_asyncioRunner",
+        "_asyncioTestContext",
+        "_cleanups",
+        "_outcome",
+        "_subtest",
+        "_testMethodDoc",
+        "_testMethodName",
+        "_type_equality_funcs",
+    }
+)
+"""What `unittest` keeps in each test, beside what the test does."""
 
 
 def type_name(value: object) -> str:
@@ -91,11 +106,13 @@ class Layout:
     cls: type
     get_dict: Callable[[object, type], Any] | None
     slots: tuple[tuple[str, MemberDescriptorType], ...]
+    hidden: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, owner: type) -> Layout:
         """Look through the classes `owner` is made of, once for many instances."""
-        return cls(owner, _dict_getter(owner), tuple(_slots(owner)))
+        hidden = _OF_TEST_CASES if _is_test_case(owner) else frozenset()
+        return cls(owner, _dict_getter(owner), tuple(_slots(owner)), hidden)
 
     @property
     def is_opaque(self) -> bool:
@@ -103,9 +120,9 @@ class Layout:
         return self.get_dict is None and not self.slots
 
     def attributes(self, x: object) -> Iterator[tuple[str, Any]]:
-        """Instance attributes from `__dict__` and slots, without double underscores."""
+        """Instance attributes from `__dict__` and slots, without hidden and dunder names."""
         for name, value in self.held(x):
-            if _is_shown(name):
+            if _is_shown(name) and name not in self.hidden:
                 yield name, value
         for name, descriptor in self.slots:
             try:
@@ -118,6 +135,11 @@ class Layout:
         held = None if self.get_dict is None else self.get_dict(x, self.cls)
         # Copied in one step, as another thread may be setting an attribute.
         return tuple(dict.items(held)) if held is not None and is_a(type(held), dict) else ()
+
+
+def _is_test_case(cls: type) -> bool:
+    case = getattr(sys.modules.get("unittest.case"), "TestCase", None)
+    return case is not None and is_a(cls, case)
 
 
 def _dict_getter(cls: type) -> Callable[[object, type], Any] | None:

@@ -5,6 +5,7 @@ Hooks on pytest's main thread; under xdist in the workers, which own their tests
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Generator
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
+from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
@@ -152,13 +154,15 @@ class Reporting:
         lens = self.manager.lens
         places = visible_places(excinfo, lens.project)
         own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
-        frame, line = (own or places)[0]
+        place = (own or places)[0]
         made = self._autopsies.of_report(item, call, report)
-        self._failure[report.when or ""] = {
+        noted = {
             "exception": {name: made["exception"][name] for name in ("type", "message")},
-            "location": lens.place(frame, line),
             "autopsy": made,
         }
+        if not is_of_tools(place[0]):
+            noted |= {"location": lens.place(*place)}
+        self._failure[report.when or ""] = noted
 
 
 def attempt_of(item: pytest.Item) -> int | None:
@@ -183,11 +187,14 @@ def phase_reported(
     location: dict[str, Any] | None = None,
     autopsy: dict[str, Any] | None = None,
 ) -> PhaseReported:
-    """The event of one report."""
+    """The event of one report; a failure that no code raised has the place of its test."""
     text = report.longreprtext
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
         text = str(report.longrepr[2])
     before = getattr(report, "rerun", None)  # pytest-rerunfailures: attempts before this one
+    passed_code = location is not None
+    if report.failed and location is None:
+        location = _place_of_test(report, lens)
     return PhaseReported(
         nodeid=report.nodeid,
         phase=report.when or "call",
@@ -202,4 +209,15 @@ def phase_reported(
         log=lens.end_of(report.caplog, MAX_SECTION),
         autopsy=autopsy,
         attempt=before + 1 if isinstance(before, int) else None,
+        passed_code=passed_code,
     )
+
+
+def _place_of_test(report: pytest.TestReport, lens: Lens) -> dict[str, Any] | None:
+    file, line, _ = report.location
+    if line is None:
+        return None
+    return {
+        "file": lens.project.relative(os.path.join(lens.project.rootdir, file)),
+        "line": line + 1,
+    }

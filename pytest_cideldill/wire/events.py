@@ -56,6 +56,7 @@ class PhaseReported:
 
     `autopsy`: of a failure, what `exception_get_context` tells (contract, section 5).
     `attempt`: of a test that pytest-rerunfailures may try again, from 1 on.
+    `passed_code`: the location is one that the exception passed; else it is that of the test.
     """
 
     nodeid: str
@@ -71,6 +72,7 @@ class PhaseReported:
     log: str = ""
     autopsy: dict[str, Any] | None = None
     attempt: int | None = None
+    passed_code: bool = True
 
 
 @dataclass(frozen=True, slots=True)

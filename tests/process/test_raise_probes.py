@@ -250,21 +250,27 @@ def _die(error: BaseException) -> None:
 
 
 def test_what_is_behind_an_exception_is_told_nearest_first() -> None:
-    """Causes, contexts that are not hidden, members of groups; none twice, and not without end."""
+    """Causes, contexts, members of groups; none twice, and not without end. What Python would not
+    print comes last.
+    """
     cause, context = KeyError("k"), OSError("o")
     error = ExceptionGroup("g", [ValueError("v"), ExceptionGroup("h", [TypeError("t")])])
     error.__cause__, error.__context__ = cause, context
     cause.__context__, context.__context__ = context, error
-    told = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 4)
+    told = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 5)
     assert [
         (each["type"], each["relation"], each["depth"]) for each in told["innerExceptions"]
     ] == [
         ("KeyError", "cause", 1),
         ("ValueError", "member", 1),
         ("ExceptionGroup", "member", 1),
-        ("OSError", "context", 2),
+        ("OSError", "suppressed", 1),
+        ("TypeError", "member", 2),
     ]
-    assert told["innerExceptionsTruncated"] is True
+    assert all(each["location"] is None for each in told["innerExceptions"])
+    assert told["innerExceptionsTruncated"] is False
+    told = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 4)
+    assert (len(told["innerExceptions"]), told["innerExceptionsTruncated"]) == (4, True)
     assert inner_exceptions(ValueError(), Lens(Project("."), Redactor(environ={}))) == {
         "innerExceptions": [],
         "innerExceptionsTruncated": False,

@@ -52,7 +52,7 @@ SHOP = """
             raise failed from error
 """
 
-TESTS = """
+TESTS = '''
     import unittest
     import pytest
     from shop import Cart, check, load, shelf
@@ -104,13 +104,42 @@ TESTS = """
     def test_teardown(leaving): pass
     def test_fine(): pass
 
+    @pytest.fixture
+    def two(cart):
+        yield
+        raise KeyError("two")
+    @pytest.fixture
+    def three(two):
+        yield
+        raise KeyError("three")
+    def test_two_teardowns(three): pass
+    def test_unknown_fixture(nowhere): pass
+    def test_other_unknown_fixture(nowhere_either): pass
+    def test_same_unknown_fixture(nowhere): pass
+    def test_suppressed():
+        try: load("chair")
+        except ValueError: raise LookupError("chair") from None
+
+    def documented(n):
+        """
+        >>> documented(1)
+        2
+        >>> documented(0)
+        """
+        return 1 // n
+
+    def documented_too():
+        """
+        >>> documented(0)
+        """
+
     class TestOld(unittest.TestCase):
         def test_equal(self): self.assertEqual([1], [2])
         def test_in(self): self.assertIn(3, [1, 2])
         def test_true(self): self.assertTrue([])
         def test_kind(self): self.assertIsInstance(3, str)
         def test_opened(self): self.assertEqual(shelf(1).books, [])
-"""
+'''
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +147,8 @@ def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A bench whose run of all these tests is over; nothing paused."""
     with workbench(tmp_path_factory.mktemp("project")) as bench:
         bench.write(shop=SHOP, test_shop=TESTS)
-        reply = bench.agent.call("test_run", pause_on="never")
-        assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 3)
+        reply = bench.run(pause_on="never", args=["--doctest-modules"])
+        assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 4)
         yield bench
 
 
@@ -237,9 +266,15 @@ def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
     assert told["userFrameIndex"] == 0
 
     told = explained(over, "test_cause")
-    assert told["innerExceptions"] == [
-        {"type": "KeyError", "message": "desk", "depth": 1, "relation": "cause"}
-    ]
+    (cause,) = told["innerExceptions"]
+    place = cause.pop("location")
+    assert (place["file"], place["function"], place["source"]) == (
+        "shop.py",
+        "load",
+        "return {}[name]",
+    )
+    assert cause == {"type": "KeyError", "message": "desk", "depth": 1, "relation": "cause"}
+    assert told["exception"]["message"] == "no price of desk"
     assert told["notes"] == ["prices are loaded at night"]
     assert [frame["function"] for frame in told["frames"]] == ["load", "test_cause"]
     # What the failing line uses comes first.
@@ -255,6 +290,50 @@ def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
     told = explained(over, "test_setup")
     assert (told["phase"], told["exception"]["type"]) == ("setup", "LookupError")
     assert [each["name"] for each in told["fixtures"]] == ["rate", "cart"]
+
+
+@pytest.mark.full
+def test_what_is_behind_an_exception_is_told_with_its_place(over: Bench) -> None:
+    """Deliverable 2: relation of chained and grouped exceptions; where each was raised."""
+    told = explained(over, "test_suppressed")["innerExceptions"]
+    shown = [(each["relation"], each["location"]["source"]) for each in told]
+    assert shown == [("suppressed", "raise failed from error"), ("cause", "return {}[name]")]
+
+    told = explained(over, "test_two_teardowns")
+    assert (told["phase"], told["exception"]["type"]) == ("teardown", "ExceptionGroup")
+    members = [(each["message"], each["location"]["function"]) for each in told["innerExceptions"]]
+    assert members == [("two", "two"), ("three", "three")]
+    # The group itself came through pytest alone: the frames are those of its first member.
+    assert [frame["function"] for frame in told["frames"]] == ["two"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "place", "message"),
+    [
+        ("test_unknown_fixture", "test_unknown_fixture(nowhere)", "fixture 'nowhere' not found"),
+        ("test_shop.documented", '"""', "Expected:"),
+        ("test_shop.documented_too", "return 1 // n", "ZeroDivisionError"),
+    ],
+)
+def test_what_no_code_of_yours_raised_has_the_place_of_its_test(
+    over: Bench, test: str, place: str, message: str
+) -> None:
+    """Not that of pytest's own code, nor its frames. What is called by a doctest raised it."""
+    told = explained(over, test)
+    assert (told["frames"][0]["isExternal"], len(told["frames"])) == (place != "return 1 // n", 1)
+    assert message in told["exception"]["message"]
+    assert not re.search(r"test_shop.py:\d+(: \w+)?$", told["exception"]["message"])
+    (result,) = over.results(nodeid=f"test_shop.py::{test}").values()
+    assert result["location"] == {"file": "test_shop.py", "line": line_of(TESTS, place)}
+
+
+@pytest.mark.full
+def test_failures_that_no_code_raised_are_grouped_by_what_they_say(over: Bench) -> None:
+    names = ("test_unknown_fixture", "test_same_unknown_fixture", "test_other_unknown_fixture")
+    results = over.results(outcome="error", max_chars=200_000)
+    one, same, other = (results[name]["group"] for name in names)
+    assert one == same != other
 
 
 @pytest.mark.full
