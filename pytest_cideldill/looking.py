@@ -142,7 +142,7 @@ class Looking:
                 pause_id=pause.id,
             )
         lines = pause.lines or [frame.f_lineno for frame in pause.frames]
-        recorded: dict[str, Any] = report.get("autopsy") or {}
+        recorded: dict[str, Any] = report.get("autopsy") or self._pauses.position.around()
         made = autopsy(
             error,
             recorded.get("exception") or (report["call_data"] or report)["exception"],

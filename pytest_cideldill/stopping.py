@@ -133,6 +133,7 @@ class Stops:
             RECORDED,
             is_first_chance=phase == "raise",
         )
+        made |= self._pauses.position.around()
         return self._pauses.pause(
             phase,
             "exception",

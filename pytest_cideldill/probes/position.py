@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(slots=True)
 class Position:
-    """The test and its phase, both None between tests; which attempt it is, if it has several."""
+    """The test and its phase, both None between tests; which attempt it is, if it has several.
+
+    Attributes:
+        around: What an autopsy tells of the test, beside the exception; on any thread.
+    """
 
     nodeid: str | None = None
     when: str | None = None
     attempt: int | None = None
+    around: Callable[[], dict[str, Any]] = dict

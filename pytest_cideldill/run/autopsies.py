@@ -74,10 +74,19 @@ class Autopsies:
         if assertion is not None:  # it has the rest
             exception = exception | {"message": exception["message"].partition("\n")[0]}
         made = autopsy(excinfo.value, exception, places, lens, RECORDED, assertion=assertion)
-        made |= _surroundings(item, lens)
-        for name, text in zip(("stdout", "stderr", "log"), output, strict=True):
-            made[name] = lens.end_of(text, MAX_OUTPUT)
-        return made
+        return made | self._around(item, output)
+
+    def around(self, item: pytest.Item) -> dict[str, Any]:
+        """What an autopsy tells of a test that goes on, beside the exception; on any thread."""
+        try:
+            return self._around(item, output_so_far(item.config))
+        except Exception:  # noqa: BLE001 - it goes on, perhaps on another thread than this
+            return {}
+
+    def _around(self, item: pytest.Item, output: tuple[str, str, str]) -> dict[str, Any]:
+        texts = zip(("stdout", "stderr", "log"), output, strict=True)
+        shown = {name: self._lens.end_of(text, MAX_OUTPUT) for name, text in texts}
+        return _surroundings(item, self._lens) | shown
 
     def forget(self) -> None:
         """A test begins."""
@@ -92,7 +101,7 @@ def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
     parameters = getattr(callspec, "params", {})
     fixtures = [
         {"name": name, "scope": str(definition.scope), "value": lens.show(cached[0], name)}
-        for name, definition in definitions.items()
+        for name, definition in list(definitions.items())
         if (cached := definition.cached_result) is not None and cached[2] is None
         if not name.startswith(_MADE_BY_PYTEST) and not _is_parameter(definition)
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -81,7 +82,9 @@ class Reporting:
     @guest
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Now it is known which attempt of the test this is; other plugins may rerun it as well."""
-        self.manager.pauses.position.attempt = attempt_of(item)
+        position = self.manager.pauses.position
+        position.attempt = attempt_of(item)
+        position.around = partial(self._autopsies.around, item)
         self._again = False
         self._enter(item.nodeid, "setup")
 
@@ -126,7 +129,8 @@ class Reporting:
         """A test ended."""
         plain = dict(self._plain)
         self._link.send(NodeFinished(nodeid, self._duration_s, plain, again=self._again))
-        self.manager.pauses.position.attempt = None
+        position = self.manager.pauses.position
+        position.attempt, position.around = None, dict
         self._enter(None, None)
 
     @guest

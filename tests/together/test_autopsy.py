@@ -396,6 +396,54 @@ def test_at_a_pause_it_is_told_as_it_is_now(bench: Bench) -> None:
 
 
 @pytest.mark.full
+def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(bench: Bench) -> None:
+    """The same keys as of a failure; what was printed and logged so far is not taken away."""
+    bench.write(
+        test_it="""
+        import logging, sys
+        import pytest
+
+        @pytest.fixture
+        def cart(): return [1, 2]
+
+        def find(name):
+            print("looking for", name)
+            print("not well", file=sys.stderr)
+            logging.getLogger("shop").warning("slow")
+            return {}[name]
+
+        @pytest.mark.parametrize("name", ["desk", "lamp"])
+        def test_found(cart, name):
+            print("first words")
+            try: find(name)
+            except KeyError: pass
+            assert not name
+        """
+    )
+    bench.agent.call("breakpoint_set_exception", exception_type="KeyError")
+    bench.breakpoint("test_it.find", behavior="go")
+    bench.agent.call(
+        "breakpoint_set_after_behavior", function_name="test_it.find", behavior="exception"
+    )
+    reply, seen = bench.run(["test_it.py::test_found[lamp]"]), []
+    while reply["state"] == "paused":
+        stop = only_stop(reply)
+        asked = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+        for told in (asked, stop["autopsy"]) if "autopsy" in stop else (asked,):
+            assert told["parameters"] == {"name": "'lamp'"}
+            assert told["fixtures"] == [{"name": "cart", "scope": "function", "value": "[1, 2]"}]
+            assert set(told["siblings"]) == {"passed", "failed"}
+            assert told["stdout"] == "first words\nlooking for lamp\n"
+            assert told["stderr"] == "not well\n"
+            assert "slow" in told["log"]
+        seen.append(stop["phase"])
+        reply = bench.go_on(stop)
+    assert seen == ["raise", "exception", "post_mortem"]
+    (result,) = bench.results().values()
+    assert result["stdout"] == "first words\nlooking for lamp\n"
+
+
+@pytest.mark.full
 def test_failures_with_one_cause_are_one_group(bench: Bench) -> None:
     """Deliverable 4: 38 failures of one broken fixture read as one."""
     bench.write(
