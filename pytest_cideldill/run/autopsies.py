@@ -84,9 +84,13 @@ class Autopsies:
             return {}
 
     def _around(self, item: pytest.Item, output: tuple[str, str, str]) -> dict[str, Any]:
-        texts = zip(("stdout", "stderr", "log"), output, strict=True)
-        shown = {name: self._lens.end_of(text, MAX_OUTPUT) for name, text in texts}
-        return _surroundings(item, self._lens) | shown
+        texts = dict(zip(("stdout", "stderr", "log"), output, strict=True))
+        told: dict[str, Any] = {
+            name: self._lens.end_of(text, MAX_OUTPUT) for name, text in texts.items()
+        }
+        if item.config.getoption("capture", "fd") == "no":  # nobody knows what was printed
+            told |= {name: told[name] or None for name in ("stdout", "stderr")}
+        return _surroundings(item, self._lens) | told
 
     def forget(self) -> None:
         """A test begins."""

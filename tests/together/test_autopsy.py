@@ -442,6 +442,11 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
     (result,) = bench.results().values()
     assert result["stdout"] == "first words\nlooking for lamp\n"
 
+    bench.run([stop["nodeid"]], args=["-s"], pause_on="never")
+    told = bench.agent.call("exception_get_context", nodeid=stop["nodeid"])
+    assert (told["stdout"], told["stderr"]) == (None, None), "nobody kept it"
+    assert "slow" in told["log"]
+
 
 @pytest.mark.full
 def test_failures_with_one_cause_are_one_group(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.together.driver import only_stop
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench
 
@@ -74,6 +75,38 @@ EVERY_OUTCOME = '''
                 with self.subTest(n=n):
                     self.assertNotEqual(n, 1)
 
+    class TestXunit:
+        def setup_method(self): self.number = 5
+        def teardown_method(self): raise KeyError("in teardown_method")
+        def test_fail(self): assert self.number == 6
+
+    class TestOldSetup(unittest.TestCase):
+        def setUp(self): raise KeyError("in setUp")
+        def test_never_run(self): pass
+
+    class TestOldTeardown(unittest.TestCase):
+        def tearDown(self): raise KeyError("in tearDown")
+        def test_pass(self): pass
+        def test_fail(self): self.assertEqual(1, 2)
+
+    class TestOldClass(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls): raise KeyError("in setUpClass")
+        def test_one(self): pass
+        def test_two(self): pass
+
+    class TestOldCleanup(unittest.TestCase):
+        def test_fail(self):
+            self.addCleanup(lambda: 1 / 0)
+            self.addCleanup(lambda: {}["x"])
+            self.fail("first")
+
+    @pytest.fixture
+    def two(untidy):
+        yield
+        raise KeyError("two")
+    def test_two_teardowns(two): pass
+
     def documented():
         """
         >>> documented()
@@ -137,6 +170,41 @@ def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: 
         ("test_both", "teardown"),
         ("test_numbers[b c]", "call"),
     } <= failed
+
+
+@pytest.mark.full
+def test_pauses_at_all_failures_change_no_word_of_the_report(bench: Bench) -> None:
+    """Issue 6 (5 of 8), deliverable 1; while paused the client looks around."""
+    bench.write(conftest=REPORTER, test_it=EVERY_OUTCOME)
+    bench.run(args=[*OPTIONS, "--report-to=plain.txt"], pause_on="never")
+    reply, paused = bench.run(args=[*OPTIONS, "--report-to=driven.txt"]), []
+    while reply["state"] == "paused":
+        stop = only_stop(reply)
+        paused.append((stop["nodeid"].partition("::")[2], stop["when"], stop["exception"]["type"]))
+        bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+        assert bench.eval(stop, "print('aside') or 1") == "1"
+        reply = bench.go_on(stop)
+    expected = terminal_report(bench.root / "plain.txt")
+    assert terminal_report(bench.root / "driven.txt") == expected
+    assert (reply["exit_code"], reply["outcomes"]) == (1, counts(expected))
+    assert len(paused) == len(set(paused))
+    assert {
+        ("test_exit", "call", "SystemExit"),
+        ("test_both", "call", "AssertionError"),
+        ("test_both", "teardown", "OSError"),
+        ("test_subtests", "call", "AssertionError"),
+        ("TestXunit::test_fail", "call", "AssertionError"),
+        ("TestXunit::test_fail", "teardown", "KeyError"),
+        ("TestOldTeardown::test_fail", "call", "AssertionError"),
+        ("TestOldTeardown::test_fail", "call", "KeyError"),
+        ("TestOldClass::test_two", "setup", "KeyError"),
+        ("test_two_teardowns", "teardown", "ExceptionGroup"),
+        ("test_it.documented", "call", "doctest.DocTestFailure"),
+    } <= set(paused)
+    quiet = {"skip", "importorskip", "xfail", "xpass", "xpass_strict", "never_run", "pass"}
+    names = {name for name, _, _ in paused}
+    assert not names & {f"test_{each}" for each in quiet}
+    assert not names & {"TestOld::test_skip", "TestOld::test_expected"}
 
 
 @pytest.mark.full
