@@ -9,6 +9,7 @@ import copy
 import json
 from collections.abc import Callable
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from cideldill_mcp.render import dumps
@@ -49,18 +50,27 @@ def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
 
     In this order: variables of callers, frames far out, the text of the traceback, parts of objects
     but the first ones, the start of what was printed, variables that the failing line does not use,
-    all parts of objects; what is still too long is cut as any reply.
+    all parts of one object after the other; what is still too long is cut as any reply.
     """
     if len(dumps(autopsy)) <= budget:
         return autopsy
     less = copy.deepcopy(autopsy)
     less["truncated"] = True
-    for cut in _CUTS:
-        cut(less)
+    for cut in _cuts(less):
+        cut()
         if len(dumps(less)) <= budget:
             return less
     told: dict[str, Any] = json.loads(fit(less, budget))
     return told
+
+
+def _cuts(autopsy: dict[str, Any]) -> Iterator[Callable[[], object]]:
+    for cut in _CUTS:
+        yield partial(cut, autopsy)
+    for entry in reversed(list(_entries(autopsy))):
+        yield partial(_close, entry)
+    for name in ("rightChildren", "leftChildren"):
+        yield partial(autopsy.get("assertion", {}).pop, name, None)
 
 
 def _callers(autopsy: dict[str, Any]) -> None:
@@ -102,12 +112,9 @@ def _most_children(autopsy: dict[str, Any]) -> None:
         assertion[name] = assertion[name][:FEW_CHILDREN]
 
 
-def _children(autopsy: dict[str, Any]) -> None:
-    for entry in _entries(autopsy):
-        for name in ("children", "length", "truncated"):
-            entry.pop(name, None)
-    for name in _OPERANDS:
-        autopsy.get("assertion", {}).pop(name, None)
+def _close(entry: dict[str, Any]) -> None:
+    for name in ("children", "length", "truncated"):
+        entry.pop(name, None)
 
 
 _CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
@@ -117,7 +124,6 @@ _CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
     _most_children,
     _output,
     _locals,
-    _children,
 )
 
 

@@ -5,6 +5,7 @@ The expectations come from the contract, section 5, and from issue 6 (5 of 8), d
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -425,7 +426,8 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
     bench.agent.call(
         "breakpoint_set_after_behavior", function_name="test_it.find", behavior="exception"
     )
-    reply, seen = bench.run(["test_it.py::test_found[lamp]"]), []
+    nodeid = "test_it.py::test_found[lamp]"
+    reply, seen = bench.run([nodeid]), []
     while reply["state"] == "paused":
         stop = only_stop(reply)
         asked = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
@@ -442,10 +444,51 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
     (result,) = bench.results().values()
     assert result["stdout"] == "first words\nlooking for lamp\n"
 
-    bench.run([stop["nodeid"]], args=["-s"], pause_on="never")
-    told = bench.agent.call("exception_get_context", nodeid=stop["nodeid"])
+    bench.run([nodeid], args=["-s"], pause_on="never")
+    told = bench.agent.call("exception_get_context", nodeid=nodeid)
     assert (told["stdout"], told["stderr"]) == (None, None), "nobody kept it"
     assert "slow" in told["log"]
+
+
+@pytest.mark.full
+def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(bench: Bench) -> None:
+    """Deliverable 2: 6,000 characters by default, the most useful first; more when asked for."""
+    bench.write(
+        test_it="""
+        class Node:
+            def __init__(self, depth):
+                self.name = "a node of a large tree"
+                self.parts = [Node(depth - 1) for _ in range(4)] if depth else []
+                self.table = {f"key number {n}": n for n in range(30)}
+
+        def inner(tree, other):
+            near, far, seen, text = Node(1), Node(2), list(range(500)), "words " * 200
+            print("line\\n" * 400)
+            assert tree.parts == far.parts
+
+        def test_it():
+            a, b, c, d, e, f, g, h = (Node(2) for _ in range(8))
+            inner(a, b)
+        """
+    )
+    stop = only_stop(bench.run())
+    asked = {"pause_id": stop["pause_id"]}
+    for size in (None, 3_000, 1_000, 20_000):
+        more = {} if size is None else {"max_chars": size}
+        result = bench.agent.raw("exception_get_context", asked | more)
+        text = result.content[0].text
+        told = json.loads(text)
+        assert len(text) <= (size or 6_000 + 300)
+        assert told.get("truncated", False) == (size != 20_000)
+        assert told["exception"]["type"] == "AssertionError"
+        if size is None:
+            assert len(text) > 4_500, "room is used"
+            parts = [each["name"] for each in told["assertion"]["leftChildren"]]
+            assert parts == ["[0]", "[1]", "[2]", "[3]"]
+    told = stop["autopsy"]
+    assert told["truncated"] is True
+    assert len(json.dumps(told, ensure_ascii=False, separators=(",", ":"))) <= 6_000
+    assert (told["assertion"]["op"], told["frames"][0]["function"]) == ("==", "inner")
 
 
 @pytest.mark.full
