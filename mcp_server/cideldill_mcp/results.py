@@ -101,7 +101,7 @@ class Results:
         self.tests[event.nodeid] = test
 
     def reported(self, worker: str, event: PhaseReported) -> None:
-        """A phase that did not just pass. A failing teardown does not hide a failing call."""
+        """A phase that did not just pass. Of several failures the first one is the verdict."""
         if event.category:
             self.outcomes[event.category] += 1
         test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
@@ -114,9 +114,7 @@ class Results:
             cause = _cause_of(event)
             self._groups.setdefault(cause, len(self._groups) + 1)
             self._group_sizes[cause] += 1
-        if test.outcome in FAILED and event.category not in FAILED:
-            return
-        if test.outcome != "failed":
+        if test.outcome not in FAILED:
             test.outcome = event.category or event.outcome
             test.report = event
             test.group = self.group_of(event)
@@ -159,6 +157,10 @@ class Results:
     def running(self) -> list[TestResult]:
         """Tests that have begun and not ended."""
         return [test for test in self.tests.values() if test.started_at is not None]
+
+    def failures_of(self, nodeid: str) -> list[PhaseReported]:
+        """All failures of a test: phases, subtests."""
+        return [event for event in self.failures if event.nodeid == nodeid]
 
     def failed_nodeids(self) -> list[str]:
         """Tests whose verdict makes the run fail."""

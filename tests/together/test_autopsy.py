@@ -103,6 +103,8 @@ TESTS = '''
     def test_opened_operands(): assert shelf(1).books == [shelf(2).books]
     def test_setup(broken): pass
     def test_teardown(leaving): pass
+    def test_twice(leaving): assert [leaving, 2] == 3
+    def test_before(leaving, broken): pass
     def test_fine(): pass
 
     @pytest.fixture
@@ -139,6 +141,9 @@ TESTS = '''
         def test_in(self): self.assertIn(3, [1, 2])
         def test_true(self): self.assertTrue([])
         def test_kind(self): self.assertIsInstance(3, str)
+        def test_parts(self):
+            for n in range(3):
+                with self.subTest(n=n): self.assertEqual(n, 2)
         def test_opened(self): self.assertEqual(shelf(1).books, [])
 '''
 
@@ -149,7 +154,7 @@ def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with workbench(tmp_path_factory.mktemp("project")) as bench:
         bench.write(shop=SHOP, test_shop=TESTS)
         reply = bench.run(pause_on="never", args=["--doctest-modules"])
-        assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 4)
+        assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 5)
         yield bench
 
 
@@ -306,6 +311,21 @@ def test_what_is_behind_an_exception_is_told_with_its_place(over: Bench) -> None
     assert members == [("two", "two"), ("three", "three")]
     # The group itself came through pytest alone: the frames are those of its first member.
     assert [frame["function"] for frame in told["frames"]] == ["two"]
+
+
+@pytest.mark.full
+def test_the_first_failure_of_a_test_is_explained_and_names_the_others(over: Bench) -> None:
+    """Phases, and subtests."""
+    told = explained(over, "test_twice")
+    assert (told["phase"], operands(told)) == ("call", ("[1, 2]", "==", "3"))
+    (other,) = told["also_failed"]
+    assert (other["phase"], other["exception"]["type"]) == ("teardown", "AssertionError")
+    assert other["assertion"]["left"] == "[1]"
+    told = explained(over, "test_before")
+    assert (told["phase"], told["also_failed"][0]["phase"]) == ("setup", "teardown")
+    told = explained(over, "TestOld::test_parts")
+    assert [operands(each)[0] for each in (told, *told["also_failed"])] == ["0", "1"]
+    assert "also_failed" not in explained(over, "test_chain")
 
 
 @pytest.mark.full

@@ -23,6 +23,7 @@ from cideldill_mcp.tools.report import FRAMES
 from cideldill_mcp.tools.report import INNER
 from cideldill_mcp.tools.report import VARIABLES
 from cideldill_mcp.tools.report import changed
+from cideldill_mcp.tools.report import failure
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.wire import PhaseReported
@@ -32,7 +33,7 @@ _AROUND = 300
 """Characters of a reply besides the autopsy."""
 
 _NAMED = 5
-"""Failed tests that a refusal names."""
+"""Failed tests that a refusal names, and other failures of a test."""
 
 
 async def context(request: Request) -> Reply:
@@ -53,6 +54,9 @@ async def context(request: Request) -> Reply:
         inner=request["max_inner_exceptions"],
     )
     whose = {"run_id": run.id, "pause_id": None, "nodeid": nodeid, "phase": event.phase}
+    others = [each for each in run.results.failures_of(nodeid) if each is not event]
+    if others:  # of other phases, or of subtests
+        whose["also_failed"] = [failure(each) for each in others[:_NAMED]]
     return _reply(request, {"threadId": None, **told}, run, whose)
 
 
