@@ -142,10 +142,11 @@ def siblings(results: Results, nodeid: str) -> dict[str, list[str]]:
     `{"passed": […], "failed": […]}`: names without their file; empty for a test without parameters.
     """
     told: dict[str, list[str]] = {"passed": [], "failed": []}
-    function, bracket, _ = nodeid.partition("[")
+    file, _, name = nodeid.partition("::")  # its folders may have brackets, a parameter anything
+    function, bracket, _ = name.partition("[")
     if bracket:
         for test in results.tests.values():
             outcome = "failed" if test.outcome == "error" else test.outcome
-            if test.nodeid.startswith(function + "[") and outcome in told:
-                told[outcome].append(test.nodeid.rpartition("/")[2].partition("::")[2])
+            if test.nodeid.startswith(f"{file}::{function}[") and outcome in told:
+                told[outcome].append(test.nodeid.partition("::")[2])
     return {outcome: names[:MOST_SIBLINGS] for outcome, names in told.items()}

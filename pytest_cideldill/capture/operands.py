@@ -23,6 +23,9 @@ from typing import Final
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.opened import opened
+from pytest_cideldill.capture.parts import kind_of
+from pytest_cideldill.capture.structure import Unreachable
+from pytest_cideldill.capture.structure import navigate
 
 TRUTH: Final = "is true"
 """The `op` of an assertion that compares nothing; it has no right side."""
@@ -131,21 +134,20 @@ def assertion_of(
         explanation: How pytest put it.
         lens: Shows values.
     """
-    test = statement.test
+    test, seen = statement.test, _Seen(frame, values, lens)
     place = _comparison(test, compared)
     told: dict[str, Any] = {"left": None, "op": TRUTH, "right": None}
     if place is not None:
         left, op, right = place
         sides = (compared.left, compared.right) if compared else (None, None)
         told = {
-            "left": _side(left, sides[0], frame, values, lens),
+            "left": seen.side(left, sides[0]),
             "op": op,
-            "right": _side(right, sides[1], frame, values, lens),
-            "leftExpression": _text(left, lens),
-            "rightExpression": _text(right, lens),
+            "right": seen.side(right, sides[1]),
+            "leftExpression": seen.text(left),
+            "rightExpression": seen.text(right),
         }
-        for side, node in (("left", left), ("right", right)):
-            told |= _opened(side, told[side], node, frame, values, lens)
+        told |= seen.parts("left", left, told["left"]) | seen.parts("right", right, told["right"])
     elif compared is not None:  # somewhere inside of a larger expression
         told = {
             "left": lens.text(compared.left),
@@ -153,8 +155,8 @@ def assertion_of(
             "right": lens.text(compared.right),
         }
     else:
-        told |= {"left": _value(test, frame, values, lens), "leftExpression": _text(test, lens)}
-        told |= _opened("left", told["left"], test, frame, values, lens)
+        told |= {"left": seen.value(test), "leftExpression": seen.text(test)}
+        told |= seen.parts("left", test, told["left"])
     known = (told.get("leftExpression"), told.get("rightExpression"), ast.unparse(test))
     inner = {
         lens.text(text, MAX_EXPRESSION): lens.show(value, _last_name(text))
@@ -179,58 +181,71 @@ def _comparison(test: ast.expr, compared: Compared | None) -> tuple[ast.expr, st
     return links[0] if len(links) == 1 else None
 
 
-def _side(
-    node: ast.expr,
-    compared: str | None,
-    frame: FrameType,
-    values: Mapping[str, Any],
-    lens: Lens,
-) -> str | None:
-    """One side of a comparison; its value was shown without its name, if it was noted."""
-    if compared is None:
-        return _value(node, frame, values, lens)
-    if lens.is_sensitive(_last_name(ast.unparse(node))):
-        return _value(node, frame, values, lens) or HIDDEN
-    return lens.text(compared)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known of a statement's expressions: as for `assertion_of`."""
 
+    frame: FrameType
+    values: Mapping[str, Any]
+    lens: Lens
 
-def _value(node: ast.expr, frame: FrameType, values: Mapping[str, Any], lens: Lens) -> str | None:
-    """The value of an operand that is a constant, a name, or known; None for others."""
-    if isinstance(node, ast.Constant):
-        return lens.show(node.value)
-    text = ast.unparse(node)
-    return next((lens.show(each, _last_name(text)) for each in _held(text, frame, values)), None)
+    def text(self, node: ast.expr) -> str:
+        """An operand as it is written."""
+        return self.lens.text(ast.unparse(node), MAX_EXPRESSION)
 
+    def side(self, node: ast.expr, compared: str | None) -> str | None:
+        """One side of a comparison; its value was shown without its name, if it was noted."""
+        if compared is None:
+            return self.value(node)
+        if self.lens.is_sensitive(_last_name(ast.unparse(node))):
+            return self.value(node) or HIDDEN
+        return self.lens.text(compared)
 
-def _held(text: str, frame: FrameType, values: Mapping[str, Any]) -> Iterator[Any]:
-    """What an expression of the statement gave, as far as that is known."""
-    yield from (names[text] for names in (values, frame.f_locals, frame.f_globals) if text in names)
+    def value(self, node: ast.expr) -> str | None:
+        """The value of an operand that is a literal, or known; None for others."""
+        return next((self.lens.show(*each) for each in self._held(node)), None)
 
+    def parts(self, side: str, node: ast.expr, shown: str | None) -> dict[str, Any]:
+        """`children_of` an operand; those of a local are told where it is."""
+        if shown is None or ast.unparse(node) in self.frame.f_locals:
+            return {}
+        return next((children_of(side, x, shown, self.lens) for x, _ in self._held(node)), {})
 
-def _opened(
-    side: str,
-    shown: str | None,
-    node: ast.expr,
-    frame: FrameType,
-    values: Mapping[str, Any],
-    lens: Lens,
-) -> dict[str, Any]:
-    """`children_of` an operand; those of a local are told where it is."""
-    text = ast.unparse(node)
-    if shown is None or text in frame.f_locals:
-        return {}
-    found = (children_of(side, each, shown, lens) for each in _held(text, frame, values))
-    return next(found, {})
+    def _held(self, node: ast.expr) -> Iterator[tuple[Any, str]]:
+        """The value of an expression, and what it is known as; it comes from data alone."""
+        text = ast.unparse(node)
+        for names in (self.values, self.frame.f_locals, self.frame.f_globals):
+            if text in names:
+                yield names[text], _last_name(text)
+        try:
+            if isinstance(node, ast.Attribute | ast.Subscript):
+                yield from self._inside(node, text)
+            elif isinstance(node, ast.Call):
+                yield from self._length(node)
+            else:
+                yield ast.literal_eval(node), ""
+        except (ValueError, TypeError, MemoryError, RecursionError, Unreachable):
+            pass  # only its code could tell
+
+    def _inside(self, node: ast.expr, text: str) -> Iterator[tuple[Any, str]]:
+        root = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        if isinstance(root, ast.Name):
+            for held, _ in islice(self._held(root), 1):
+                yield navigate(held, text.removeprefix(root.id), self.lens.redactor)
+
+    def _length(self, node: ast.Call) -> Iterator[tuple[Any, str]]:
+        if ast.unparse(node.func) == "len" and len(node.args) == 1:
+            for held, _ in islice(self._held(node.args[0]), 1):
+                if kind_of(held) == id(type(held)):
+                    yield len(held), ""
 
 
 def children_of(side: str, value: object, shown: str, lens: Lens) -> dict[str, Any]:
     """`leftChildren` or `rightChildren` of an assertion, if there is more than is shown."""
     children = opened(value, shown, lens).get("children")
     return {f"{side}Children": children} if children else {}
-
-
-def _text(node: ast.expr, lens: Lens) -> str:
-    return lens.text(ast.unparse(node), MAX_EXPRESSION)
 
 
 def _last_name(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from collections.abc import Generator
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from typing import Final
@@ -19,6 +20,7 @@ from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.reporting import subtest_of
 from pytest_cideldill.run.traceback import visible_places
 
 PHASES: dict[str, frozenset[str]] = {
@@ -28,6 +30,7 @@ PHASES: dict[str, frozenset[str]] = {
 }
 """`pause_on` → the failing phases that pause."""
 
+_NOTHING: Final[Mapping[str, str]] = {}
 _FAILURES: Final = ("addError", "addFailure")
 
 
@@ -97,7 +100,10 @@ class PostMortem:
         if not is_wanted and probe is None:
             return
         made = self._autopsies.of_report(node, call, report)
-        self._pause(call.excinfo, made, probe, "test_failure" if is_wanted else "exception")
+        reason = "test_failure" if is_wanted else "exception"
+        subtest = subtest_of(report, self.manager.lens)
+        more = _NOTHING if subtest is None else {"subtest": subtest}
+        self._pause(call.excinfo, made, probe, reason, more)
 
     @guest
     def pytest_runtest_logfinish(self) -> None:
@@ -110,10 +116,11 @@ class PostMortem:
         made: dict[str, Any],
         probe: RaiseProbe | None,
         reason: str,
+        more: Mapping[str, str] = _NOTHING,
     ) -> None:
         places = visible_places(excinfo, self.manager.lens.project)
         exception = {name: made["exception"][name] for name in ("type", "message")}
-        details: dict[str, Any] = {"exception": exception, "autopsy": made}
+        details: dict[str, Any] = {"exception": exception, "autopsy": made, **more}
         if probe is not None:
             details |= {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
         frames = [frame for frame, _ in places]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -175,6 +176,23 @@ def attempt_of(item: pytest.Item) -> int | None:
     return count if isinstance(count, int) else None
 
 
+def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
+    """What tells a subtest from the others of its test, as `[message] (n=1)`; None: it is none."""
+    context = getattr(report, "context", None)
+    message, values = (getattr(context, name, None) for name in ("msg", "kwargs"))
+    parts = [] if message is None else [f"[{message}]"]
+    if isinstance(values, Mapping) and values:
+        # pytest's own are texts already.
+        texts = {
+            name: value
+            if isinstance(value, str) and not lens.is_sensitive(name)
+            else lens.show(value, name)
+            for name, value in values.items()
+        }
+        parts.append(f"({', '.join(f'{name}={text}' for name, text in texts.items())})")
+    return lens.text(" ".join(parts)) if parts else None
+
+
 def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
     """pytest's own category, by which its terminal counts; empty: not counted."""
     if report.passed and report.when != "call":
@@ -214,6 +232,7 @@ def phase_reported(
         autopsy=autopsy,
         attempt=before + 1 if isinstance(before, int) else None,
         passed_code=passed_code,
+        subtest=subtest_of(report, lens),
     )
 
 

@@ -56,6 +56,7 @@ class PhaseReported:
 
     `autopsy`: of a failure, what `exception_get_context` tells (contract, section 5).
     `attempt`: of a test that pytest-rerunfailures may try again, from 1 on.
+    `subtest`: which part of the test it was, if not all of it.
     `passed_code`: the location is one that the exception passed; else it is that of the test.
     """
 
@@ -73,6 +74,7 @@ class PhaseReported:
     autopsy: dict[str, Any] | None = None
     attempt: int | None = None
     passed_code: bool = True
+    subtest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

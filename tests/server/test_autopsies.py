@@ -11,7 +11,12 @@ from cideldill_mcp.autopsies import FEW_FRAMES
 from cideldill_mcp.autopsies import FEW_LOCALS
 from cideldill_mcp.autopsies import fitted
 from cideldill_mcp.autopsies import shaped
+from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.render import dumps
+from cideldill_mcp.results import Results
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import PhaseReported
 
 
 def frame(index: int, *, variables: int | None = None) -> dict[str, Any]:
@@ -85,6 +90,28 @@ def test_the_most_useful_stays_longest() -> None:
         seen.append(sum(gone))
     assert set(seen) == set(range(9))
     assert whole == autopsy()
+
+
+def test_siblings_are_other_parameters_of_the_same_function() -> None:
+    """Whatever the names of folders and parameters hold."""
+    results = Results()
+    for place, outcome in (
+        ("a[1]/test_it.py::TestIt::test_n[x/y]", "failed"),
+        ("a[1]/test_it.py::TestIt::test_n[::]", None),
+        ("a[1]/test_it.py::TestIt::test_nn[x]", None),
+        ("a[1]/test_other.py::TestIt::test_n[x]", None),
+        ("a[1]/test_it.py::TestIt::test_n[[]", "error"),
+    ):
+        results.started("main", NodeStarted(place, 1.0))
+        if outcome is not None:
+            results.reported("main", PhaseReported(place, "call", outcome, "failed", 0.1))
+        results.finished(NodeFinished(place, 0.1, {}))
+    told = siblings(results, "a[1]/test_it.py::TestIt::test_n[::]")
+    assert told == {
+        "passed": ["TestIt::test_n[::]"],
+        "failed": ["TestIt::test_n[x/y]", "TestIt::test_n[[]"],
+    }
+    assert siblings(results, "a[1]/test_it.py::TestIt::test_n") == {"passed": [], "failed": []}
 
 
 @pytest.mark.parametrize("budget", [300, 500])

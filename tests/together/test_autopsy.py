@@ -53,9 +53,28 @@ SHOP = """
             raise failed from error
 """
 
+PLAIN = """
+    class Account:
+        limit = 100
+
+        def __init__(self):
+            self.owners, self.balances = ["Ann"], {"EUR": 30}
+
+        @property
+        def balance(self): raise RuntimeError("code of the program")
+
+        def check_balance(self): assert self.balances["EUR"] >= self.limit
+        def check_owners(self): assert len(self.owners) == 2
+        def check_kind(self): assert self.owners[0] in ("Bob", "Cid")
+        def check_code(self, amount): assert amount.real is self.balance_of(3)
+        def balance_of(self, n): return n
+"""
+"""A module of which pytest doesn't rewrite assertions (it would that of a name that we ship)."""
+
 TESTS = '''
     import unittest
     import pytest
+    from accounts_of_somebody import Account
     from shop import Cart, check, load, shelf
 
     @pytest.fixture(scope="module")
@@ -89,6 +108,10 @@ TESTS = '''
         ) == 5
     def test_call(cart): assert isinstance(cart, int)
     def test_helper(): check([1], [2])
+    def test_plain_items(): Account().check_balance()
+    def test_plain_length(): Account().check_owners()
+    def test_plain_literal(): Account().check_kind()
+    def test_plain_code(): Account().check_code(3.5)
     def test_said(): assert 1 == 2, "said"
     def test_secret():
         password = "hunter2-hunter2"
@@ -106,6 +129,8 @@ TESTS = '''
     def test_twice(leaving): assert [leaving, 2] == 3
     def test_before(leaving, broken): pass
     def test_fine(): pass
+    def test_subtests(subtests):
+        with subtests.test("the first", token="hunter2-hunter2"): assert 0
 
     @pytest.fixture
     def two(cart):
@@ -152,7 +177,7 @@ TESTS = '''
 def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A bench whose run of all these tests is over; nothing paused."""
     with workbench(tmp_path_factory.mktemp("project")) as bench:
-        bench.write(shop=SHOP, test_shop=TESTS)
+        bench.write(shop=SHOP, accounts_of_somebody=PLAIN, test_shop=TESTS)
         reply = bench.run(pause_on="never", args=["--doctest-modules"])
         assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 5)
         yield bench
@@ -187,6 +212,15 @@ def operands(told: dict[str, Any]) -> tuple[Any, ...]:
         ("test_lines", ("14", "==", "5"), ("cart.total(2)", "5")),
         ("test_call", ("False", "is true", None), ("isinstance(cart, int)", None)),
         ("test_helper", ("[1]", "==", "[2]"), ("left", "right")),
+        # Not rewritten by pytest: what data alone tells.
+        ("test_plain_items", ("30", ">=", "100"), ("self.balances['EUR']", "self.limit")),
+        ("test_plain_length", ("1", "==", "2"), ("len(self.owners)", "2")),
+        (
+            "test_plain_literal",
+            ("'Ann'", "in", "('Bob', 'Cid')"),
+            ("self.owners[0]", "('Bob', 'Cid')"),
+        ),
+        ("test_plain_code", (None, "is", None), ("amount.real", "self.balance_of(3)")),
         ("test_said", ("1", "==", "2"), ("1", "2")),
         ("test_teardown", ("[1]", "==", "[2]"), ("[1]", "[2]")),
         ("TestOld::test_equal", ("[1]", "==", "[2]"), (None, None)),
@@ -324,7 +358,12 @@ def test_the_first_failure_of_a_test_is_explained_and_names_the_others(over: Ben
     told = explained(over, "test_before")
     assert (told["phase"], told["also_failed"][0]["phase"]) == ("setup", "teardown")
     told = explained(over, "TestOld::test_parts")
-    assert [operands(each)[0] for each in (told, *told["also_failed"])] == ["0", "1"]
+    both = [(each["subtest"], operands(each)[0]) for each in (told, *told["also_failed"])]
+    assert both == [("(n=0)", "0"), ("(n=1)", "1")]
+    told = explained(over, "test_subtests")
+    (secret,) = re.findall("<redacted:token#.*?>", told["subtest"])
+    assert told["subtest"] == f"[the first] (token={secret})"
+    assert told["also_failed"][0]["exception"]["message"] == "contains 1 failed subtest"
     assert "also_failed" not in explained(over, "test_chain")
 
 

@@ -152,6 +152,7 @@ def test_unittest_and_subtests_pause_too(bench: Bench) -> None:
     assert (autopsy["stdout"], autopsy["assertion"]["right"]) == ("last words\n", "'other'")
     reply = bench.go_on(stop)
     assert bench.eval(only_stop(reply), "n") == "1"
+    assert only_stop(reply)["subtest"] == "(n=1)"
     seen = []
     while (reply := bench.go_on(only_stop(reply)))["state"] == "paused":
         seen.append(only_stop(reply)["exception"]["type"])

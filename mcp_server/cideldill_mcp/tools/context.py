@@ -54,7 +54,13 @@ async def context(request: Request) -> Reply:
         inner=request["max_inner_exceptions"],
     )
     whose = {"run_id": run.id, "pause_id": None, "nodeid": nodeid, "phase": event.phase}
+    newest = next(each for each in reversed(list(request.runs)) if nodeid in each.results.tests)
+    if newest is not run:
+        outcome = newest.results.tests[nodeid].outcome
+        whose["since"] = {"run_id": newest.id, "outcome": outcome or "running"}
     others = [each for each in run.results.failures_of(nodeid) if each is not event]
+    if event.subtest is not None:
+        whose["subtest"] = event.subtest
     if others:  # of other phases, or of subtests
         whose["also_failed"] = [failure(each) for each in others[:_NAMED]]
     return _reply(request, {"threadId": None, **told}, run, whose)

@@ -105,8 +105,9 @@ def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> d
         "location": event.location,
         "group": group,
     }
-    if event.attempt is not None:
-        told["attempt"] = event.attempt
+    for name in ("subtest", "attempt"):
+        if (value := getattr(event, name)) is not None:
+            told[name] = value
     if event.autopsy is not None and "assertion" in event.autopsy:
         told["assertion"] = event.autopsy["assertion"]
     return told | {"alike": alike} if alike > 1 else told
