@@ -115,7 +115,7 @@ async def test_a_command_reaches_the_process_that_paused_and_no_other() -> None:
         await gw1.send(Resumed(ids[1], "skip", "client"))
         evaluating = front.call("breakpoint_repl_eval", pause_id=ids[0], expression="1 + 1")
         # The first thing that the other process hears of:
-        result = {"session_id": "s", "output": "2", "stdout": "", "is_error": False}
+        result = {"session_id": "s", "output": "2", "stdout": "", "changed": [], "is_error": False}
         evaluate = await gw0.answer(Evaluate, **result, timed_out=False)
         assert evaluate.expression == "1 + 1"
         assert (await evaluating)["output"] == "2"
@@ -221,7 +221,13 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
         request = (await process.next(Evaluate)).request
         for _ in range(3):
             assert await process.next(Interrupt) == Interrupt(request)
-        result = {"session_id": "s", "output": "interrupted", "stdout": "", "is_error": True}
+        result = {
+            "session_id": "s",
+            "output": "interrupted",
+            "stdout": "",
+            "changed": [],
+            "is_error": True,
+        }
         done = result | {"timed_out": True}
         await process.send(Replied(request, done))
         told = await evaluating
