@@ -113,13 +113,13 @@ def _outcome(
     try:
         tree = ast.parse(_unindented(source), _FILENAME)
         names = FrameNamespace(frame, session, _declared_global(tree), changed)
-        changed.update(dict.fromkeys(_parts_assigned(tree, session)))
         try:
             if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
                 names.show_to_classes()
             value = _run(tree, names, _future_flags(frame))
         finally:
             names.finish()
+            changed.update(dict.fromkeys(_parts_assigned(tree, session)))
         if not _ends_in_expression(tree):
             return _Outcome("")
         return _Outcome(_shown(value, render), value=value)

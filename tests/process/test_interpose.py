@@ -348,7 +348,7 @@ def test_arguments_are_read_again_after_a_repl_assigned_them() -> None:
         guard = EvaluationGuard()
         source = "amount = 10; rest = [8, 9]; rate += 1; more['z'] = 4"
         evaluation = evaluate(source, frame, {}, guard=guard)
-        assert evaluation.changed == ("amount", "rest", "rate")
+        assert evaluation.changed == ("amount", "rest", "rate", "more['z']")
         args, kwargs = arguments_of(frame)
         return original(*args, **kwargs)
 

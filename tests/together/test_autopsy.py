@@ -618,9 +618,9 @@ def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
     failed = only_stop(bench.go_on(call, action="skip", fake_result=7))
     bench.eval(failed, "seen['n'] = 1")
     told = [
+        "the value of cart (test_it.py:12)",
         "the value of cart.rate (test_it.py:12)",
         "the value of seen['n'] (test_it.py:12)",
-        "the value of cart (test_it.py:12)",
         "the result of test_it.rate() (test_it.py:5)",
     ]
     assert failed["changed_by_client"] == told
@@ -628,7 +628,7 @@ def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
     raises = only_stop(bench.go_on(failed))
     thrown = only_stop(bench.go_on(raises, action="raise", exception_type="OSError"))
     looked_at = only_stop(bench.go_on(thrown))
-    bench.eval(looked_at, "copy = mark; [mark for mark in (1, 2)]")
+    bench.eval(looked_at, "copy = [mark]; copy[0] = 2; [mark for mark in (1, 2)]")
     over = bench.go_on(looked_at)
     assert over["outcomes"] == {"passed": 2, "failed": 2}
     flipped = "the value of wanted (test_it.py:9) is the cause"
