@@ -214,7 +214,8 @@ class BreakpointManager:
                 raise Refusal(ErrorCode.INVALID_TEMPLATE, str(error)) from error
         self._want_events()
         with self._lock:
-            self.lines.arm(asked.file)
+            if not self._from_start:
+                self.lines.arm(asked.file)
             self._guard.pin(True)
         bound = self._told[asked.id] = self.lines.bound(asked.id)
         return _plain(bound)
@@ -242,6 +243,7 @@ class BreakpointManager:
     def begin(self) -> None:
         """All that was wanted before the tests is there."""
         self.bind()  # opens the source when calls are recorded
+        self.lines.arm()
         self._from_start = False
 
     def bind(self, started: Root | None = None, *, wait: bool = True) -> None:

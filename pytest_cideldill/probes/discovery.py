@@ -211,8 +211,7 @@ class Discovery:
 
     def _look_back(self, source: Source) -> None:
         """Take up what came into being while there were no events."""
-        for file in {probe.asked.file for probe in self._lines.probes}:
-            self._lines.arm(file)
+        self._lines.arm()
         if not self._recording.wants_any:
             return
         for function in existing_functions():

@@ -120,20 +120,24 @@ class LineProbes:
             known.enable(asked.enabled)
         self._replace({**self._probes, asked.id: known})
 
-    def arm(self, file: str) -> None:
-        """Arm what is wanted in code of a file that exists already.
+    def arm(self, file: str | None = None) -> None:
+        """Arm what is wanted in code of a file, or of all, that exists already.
 
-        That is functions, suspended generators and running frames; what comes later is `seen`.
+        That is functions, suspended generators and running frames; what comes later is `seen`. It
+        is looked for among all objects of the process: not to be done file by file.
         """
-        if self._source() is None:
+        files = set(self._by_file) if file is None else {file}
+        if self._source() is None or not files:
             return
         for frame in running_frames():
-            if self._project.real(actual_file(frame) or frame.f_code.co_filename) == file:
-                self._found(frame.f_code, file)
+            path = self._project.real(actual_file(frame) or frame.f_code.co_filename)
+            if path in files:
+                self._found(frame.f_code, path)
         for code, its_file in existing_code():
-            if self._project.real(its_file) == file:
-                self._found(code, file)
-        self._arm_kept(file)
+            if (path := self._project.real(its_file)) in files:
+                self._found(code, path)
+        for path in files:
+            self._arm_kept(path)
 
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
