@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,12 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from cideldill_mcp.prose import joined
+from cideldill_mcp.prose import section
+from cideldill_mcp.prose import shown_arguments
+from cideldill_mcp.prose import shown_exception
+from cideldill_mcp.prose import shown_frame
+from cideldill_mcp.prose import shown_place
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
 from cideldill_mcp.runs import Runs
@@ -23,9 +28,6 @@ from pytest_cideldill.errors import Refusal
 
 SESSION = "debug-session-start"
 PAUSE = "inspect-paused-call"
-
-MAX_LINE = 200
-"""Characters of a line, so that one value can't fill a prompt."""
 
 MAX_BREAKPOINTS = 20
 MAX_PAUSES = 10
@@ -101,19 +103,19 @@ class Prompts:
         breakpoints = [_breakpoint(each, chosen) for each in known["breakpoints"]]
         calls = [_call(each) for each in records["calls"]]
         pauses = [_pause(each) for each in paused["paused"]]
-        return _text(
+        return joined(
             "Debug pytest tests with the tools of this server. Here is where the session stands.",
             *_where(state),
             "",
-            *_section("Paused tests", pauses[:MAX_PAUSES], paused["total_count"]),
-            *_section(
+            *section("Paused tests", pauses[:MAX_PAUSES], paused["total_count"]),
+            *section(
                 f"Breakpoints (default behavior: {default['behavior']})",
                 breakpoints[:MAX_BREAKPOINTS],
                 known["total_count"],
             ),
-            *_section("Recent calls, the newest last", calls, records["total_count"]),
+            *section("Recent calls, the newest last", calls, records["total_count"]),
             *await self._functions(),
-            *_section("What can be done", state["next"]),
+            *section("What can be done", state["next"]),
         )
 
     async def _functions(self) -> list[str]:
@@ -122,7 +124,7 @@ class Prompts:
         except Refusal as refusal:  # no reason to keep the rest back
             return [f"Functions: {refusal.message}", ""]
         shown = [_function(name, listed) for name in listed["functions"]]
-        return list(_section("Functions", shown, listed["total_count"]))
+        return list(section("Functions", shown, listed["total_count"]))
 
     async def _body(self, tool: str, **arguments: Any) -> dict[str, Any]:
         whole = {**arguments, "max_chars": MAX_MAX_CHARS}  # what is left out is counted here
@@ -135,14 +137,14 @@ class Prompts:
         call, autopsy = pause.get("call_data"), pause.get("autopsy") or {}
         exception = autopsy.get("exception") or (call or {}).get("exception")
         go_on = f'breakpoint_continue {{"pause_id": "{pause_id}", "wait": true}}'
-        return _text(
+        return joined(
             f"Inspect what is paused at {pause_id} with the tools of this server; find out what is "
             "wrong, and why. It waits for you.",
             *_facts(pause, call, exception),
             "",
-            *_section("Stack trace, innermost first", _stack(pause)),
-            *_section("Locals", (f"{name} = {value}" for name, value in pause["locals"].items())),
-            *_section(
+            *section("Stack trace, innermost first", _stack(pause)),
+            *section("Locals", (f"{name} = {value}" for name, value in pause["locals"].items())),
+            *section(
                 "What can be done",
                 [
                     f'breakpoint_repl_eval {{"pause_id": "{pause_id}", "expression": "…"}}: '
@@ -179,29 +181,24 @@ def _facts(
     yield f"- Why: {pause['pause_reason']}{cause}, phase {pause['phase']}"
     if call:
         yield f"- Function: {call['qualified_name']}{call.get('signature') or ''}"
-        yield f"- Arguments: {_arguments(call) or 'none'}"
+        yield f"- Arguments: {shown_arguments(call) or 'none'}"
         site = call.get("call_site")
-        yield f"- Call site: {_place(site) if site else 'unknown'}"
+        yield f"- Call site: {shown_place(site) if site else 'unknown'}"
     else:
         yield f"- Function: {place['function']}"
     if call and "pretty_result" in call:
         yield f"- Result: {call['pretty_result']}"
     if exception:
-        yield f"- Exception: {_exception(exception)}"
+        yield f"- Exception: {shown_exception(exception)}"
 
 
 def _stack(pause: dict[str, Any]) -> Iterator[str]:
     """The frames of the autopsy, else those in user code."""
     if "autopsy" in pause:
         for frame in pause["autopsy"]["frames"]:
-            yield _frame(frame["location"], frame["function"], frame.get("source"))
+            yield shown_frame(frame["location"], frame["function"], frame.get("source"))
     for place in pause.get("frames", ()):
-        yield _frame(place, place["function"], place["source"])
-
-
-def _frame(place: dict[str, Any], function: str, source: str | None) -> str:
-    shown = f": {source.strip()}" if source else ""
-    return f"{_place(place)} in {function}{shown}"
+        yield shown_frame(place, place["function"], place["source"])
 
 
 def _where(state: dict[str, Any]) -> Iterator[str]:
@@ -227,54 +224,25 @@ def _breakpoint(each: dict[str, Any], chosen: dict[str, Any]) -> str:
 
 def _pause(pause: dict[str, Any]) -> str:
     call, place = pause["call_data"], pause["location"]
-    what = f"{call['qualified_name']}({_arguments(call)})" if call else place["function"]
+    what = f"{call['qualified_name']}({shown_arguments(call)})" if call else place["function"]
     reason = f"{pause['pause_reason']}, {pause['phase']}"
-    return f"{pause['id']} ({reason}) {what} at {_place(place)}, in {pause['nodeid']}"
+    return f"{pause['id']} ({reason}) {what} at {shown_place(place)}, in {pause['nodeid']}"
 
 
 def _call(record: dict[str, Any]) -> str:
     if record["status"] == "exception" and record.get("exception"):
-        end = f"raised {_exception(record['exception'])}"
+        end = f"raised {shown_exception(record['exception'])}"
     elif record["status"] == "success":
         end = f"→ {record.get('pretty_result')}"
     else:
         end = str(record["status"])
-    return f"{record['qualified_name']}({_arguments(record)}) {end}"
+    return f"{record['qualified_name']}({shown_arguments(record)}) {end}"
 
 
 def _function(name: str, listed: dict[str, Any]) -> str:
     place = listed["metadata"].get(name) or {}
     where = f", {place['file']}:{place['line']}" if place.get("file") else ""
     return f"{name}{listed['signatures'].get(name) or ''}{where}"
-
-
-def _arguments(call: dict[str, Any]) -> str:
-    named = (f"{name}={value}" for name, value in call["pretty_kwargs"].items())
-    return ", ".join([*call["pretty_args"], *named])
-
-
-def _exception(exception: dict[str, Any]) -> str:
-    first, _, rest = (exception.get("message") or "").partition("\n")
-    return f"{exception['type']}: {first}{' …' if rest else ''}"
-
-
-def _place(place: dict[str, Any]) -> str:
-    return f"{place['file']}:{place['line']}"
-
-
-def _section(title: str, lines: Iterable[str], total: int | None = None) -> Iterator[str]:
-    """A title with its lines as a list, and an empty line; how many there are if not all."""
-    shown = list(lines)
-    count = f" ({len(shown)} of {total})" if total is not None and total > len(shown) else ""
-    yield f"{title}{count}:" if shown else f"{title}: none"
-    yield from (f"- {line}" for line in shown)
-    yield ""
-
-
-def _text(*lines: str) -> str:
-    flat = (line.replace("\n", "\\n") for line in lines)
-    cut = (line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in flat)
-    return "\n".join(cut).rstrip()
 
 
 def _result(about: str, text: str) -> types.GetPromptResult:

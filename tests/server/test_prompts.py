@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp import prompts
+from cideldill_mcp import prose
 from cideldill_mcp.launch import Recipe
 from pytest_cideldill.wire import Stopped
 from tests.server.processes import Front
@@ -120,7 +121,7 @@ async def test_a_session_stays_compact() -> None:
         text = await text_of(client, "debug-session-start")
         assert f"({prompts.MAX_BREAKPOINTS} of 300)" in text
         assert len(text) < 8_000
-        assert max(map(len, text.splitlines())) <= prompts.MAX_LINE + 1
+        assert max(map(len, text.splitlines())) <= prose.MAX_LINE + 1
 
 
 @in_loop
