@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,10 +88,15 @@ class Tail:
 
 
 class Child:
-    """A started process: `out` and `err` hold the end of its streams, `ended` its return code."""
+    """A started process: `out` and `err` hold the end of its streams, `ended` its return code.
 
-    def __init__(self, process: subprocess.Popen[bytes], reaper: Reaper) -> None:
+    Attributes:
+        started_at: Epoch seconds, not later than its start.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], reaper: Reaper, started_at: float) -> None:
         self.pid = process.pid
+        self.started_at = started_at
         self.out = Tail()
         self.err = Tail()
         self.returncode: int | None = None
@@ -184,6 +190,7 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
     group: dict[str, Any] = {"process_group": 0}
     if os.name != "posix":
         group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
+    started_at = time.time()
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -194,4 +201,4 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
         **group,
     )
     reaper.watch(process.pid)
-    return Child(process, reaper)
+    return Child(process, reaper, started_at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable
 from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +25,12 @@ from cideldill_mcp.prose import shown_place
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
 from cideldill_mcp.runs import Runs
+from cideldill_mcp.triage import failing_test
 from pytest_cideldill.errors import Refusal
 
 SESSION = "debug-session-start"
 PAUSE = "inspect-paused-call"
+TEST = "triage-failing-test"
 
 MAX_BREAKPOINTS = 20
 MAX_PAUSES = 10
@@ -54,6 +57,19 @@ _PROMPTS = (
             )
         ],
     ),
+    types.Prompt(
+        name=TEST,
+        title="Triage a failing test",
+        description="One test: how it failed, what changed since it passed, what to call next.",
+        arguments=[
+            types.PromptArgument(
+                name="nodeid",
+                description="Of the test, or a part of it that no other has. Default: the one that "
+                "is paused or failed last",
+                required=False,
+            )
+        ],
+    ),
 )
 
 
@@ -63,11 +79,13 @@ class Prompts:
     Args:
         read: Asks any tool, offered to the client or not.
         runs: Where the pauses are.
+        offered: The names of the tools that the client has.
     """
 
-    def __init__(self, read: Read, runs: Runs) -> None:
+    def __init__(self, read: Read, runs: Runs, offered: Container[str]) -> None:
         self._read = read
         self._runs = runs
+        self._offered = offered
 
     def definitions(self) -> list[types.Prompt]:
         """For `prompts/list`."""
@@ -78,7 +96,7 @@ class Prompts:
 
         Raises:
             MCPError: There is no such prompt, or an argument is missing.
-            Refusal: `pause_not_found`.
+            Refusal: `pause_not_found`, `no_run`, `test_not_found`.
         """
         if name == SESSION:
             return _result("A debugging session", await self._session())
@@ -90,6 +108,10 @@ class Prompts:
                     "breakpoint_list_paused shows what is paused"
                 )
             return _result(f"The pause {pause_id}", self._pause(pause_id))
+        if name == TEST:
+            asked = arguments.get("nodeid", "").strip()
+            text = await failing_test(self._runs, asked, self._offered)
+            return _result(f"The test {asked}" if asked else "The test that failed last", text)
         known = ", ".join(prompt.name for prompt in _PROMPTS)
         raise _invalid(f"no prompt {name!r}; there are: {known}")
 

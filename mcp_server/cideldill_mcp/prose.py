@@ -47,6 +47,9 @@ def section(title: str, lines: Iterable[str], total: int | None = None) -> Itera
 
 def joined(*lines: str) -> str:
     """The lines as one text; none is longer than `MAX_LINE`."""
-    flat = (line.replace("\n", "\\n") for line in lines)
-    cut = (line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in flat)
-    return "\n".join(cut).rstrip()
+    return "\n".join(short(line.replace("\n", "\\n")) for line in lines).rstrip()
+
+
+def short(line: str) -> str:
+    """Cut to `MAX_LINE`."""
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"

@@ -51,10 +51,11 @@ def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
         instructions=INSTRUCTIONS,
     )
     server.middleware.clear()  # OpenTelemetry: nobody asked for spans
-    _offer_tools(server, Toolbox(profile.tools(settings.tools), runs, runs.desired), clients)
+    offered = Toolbox(profile.tools(settings.tools), runs, runs.desired)
+    _offer_tools(server, offered, clients)
     read = Toolbox(profile.ALL, runs, runs.desired).read
     _offer_resources(server, Resources(read, runs), clients)
-    _offer_prompts(server, Prompts(read, runs))
+    _offer_prompts(server, Prompts(read, runs, offered))
     server.add_notification_handler(
         "notifications/initialized", types.NotificationParams, clients.welcome
     )

@@ -63,19 +63,21 @@ async def paused(front: Front, **changes: Any) -> None:
 
 
 @in_loop
-async def test_both_are_listed_with_their_arguments() -> None:
+async def test_all_are_listed_with_their_arguments() -> None:
     async with connected() as (_, client):
-        session, pause = (await client.list_prompts()).prompts
-        assert (session.name, session.arguments) == ("debug-session-start", None)
-        assert pause.name == "inspect-paused-call"
-        assert pause.arguments is not None
-        (argument,) = pause.arguments
-        assert (argument.name, argument.required) == ("pause_id", True)
-        assert session.description
-        assert pause.description
+        listed = (await client.list_prompts()).prompts
+        assert all(each.description for each in listed)
+        told = [
+            (each.name, [(a.name, a.required) for a in each.arguments or ()]) for each in listed
+        ]
+    assert told == [
+        ("debug-session-start", []),
+        ("inspect-paused-call", [("pause_id", True)]),
+        ("triage-failing-test", [("nodeid", False)]),
+    ]
     page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z-]+)` \| (?:–|`(\w+)`) \|", page, re.MULTILINE)
-    assert rows == [(session.name, ""), (pause.name, argument.name)]
+    rows = re.findall(r"^\| `([a-z-]+)` \| (?:–|`(\w+)`\??) \|", page, re.MULTILINE)
+    assert rows == [(name, "".join(argument for argument, _ in given)) for name, given in told]
 
 
 @in_loop

@@ -246,7 +246,7 @@ class Toolbox:
         """For `tools/list`."""
         return [tool.definition() for tool in self._tools.values()]
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._tools
 
     async def call(

@@ -1,0 +1,186 @@
+"""One test over all runs: which one is meant, what became of it, what changed since it passed.
+
+From what the processes have told; none is asked, so it is known of one that is busy or gone. Runs
+on the event loop; the times of files are read in a thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from time import monotonic
+from typing import Any
+
+import anyio.to_thread
+
+from cideldill_mcp.prose import short
+from cideldill_mcp.results import FAILED
+from cideldill_mcp.results import TestResult
+from cideldill_mcp.run import Run
+from cideldill_mcp.runs import Runs
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.syntax.catalog import find_sources
+from pytest_cideldill.wire import PhaseReported
+
+MAX_NAMES = 5
+LOOK_S = 1.0
+"""How long files may be looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test, as far as it is known.
+
+    Attributes:
+        run: The newest run that had it.
+        test: What it did there.
+        failed: The newest run in which it failed, and the report.
+        passed: The newest run in which it passed with nothing changed by a client.
+        forced: The newest run in which it passed after a client changed something.
+        pause: Where it is paused now.
+    """
+
+    run: Run
+    test: TestResult
+    failed: tuple[Run, PhaseReported] | None
+    passed: Run | None
+    forced: Run | None
+    pause: dict[str, Any] | None
+
+    @property
+    def report(self) -> PhaseReported | None:
+        """How it failed last."""
+        return None if self.failed is None else self.failed[1]
+
+    @property
+    def autopsy(self) -> dict[str, Any]:
+        """That of the report; empty if there is none."""
+        return (self.report.autopsy if self.report else None) or {}
+
+    @property
+    def frame(self) -> dict[str, Any] | None:
+        """The innermost frame of the user's code when it failed."""
+        frames = self.autopsy.get("frames")
+        return frames[min(self.autopsy["userFrameIndex"], len(frames) - 1)] if frames else None
+
+
+def find(runs: Runs, asked: str) -> Case:
+    """The test that a client means.
+
+    Args:
+        runs: What is known.
+        asked: A node id, or a part that only one test has, or one failed test; empty: the test
+            that is paused, else the one that failed last.
+
+    Raises:
+        Refusal: `no_run`, `test_not_found`; both say what there is.
+    """
+    nodeid = _meant(runs, asked)
+    having = [run for run in reversed(list(runs)) if nodeid in run.results.tests]
+    failed = passed = forced = None
+    for run in having:
+        test = run.results.tests[nodeid]
+        if failed is None and test.outcome in FAILED and test.report is not None:
+            failed = run, test.report
+        if test.outcome == "passed" and not run.results.changes:
+            passed = passed or run
+        elif test.outcome == "passed":
+            forced = forced or run
+    newest = having[0]
+    pauses = [pause for pause in newest.pauses.values() if pause["nodeid"] == nodeid]
+    pause = pauses[-1] if pauses else None
+    return Case(newest, newest.results.tests[nodeid], failed, passed, forced, pause)
+
+
+def _meant(runs: Runs, asked: str) -> str:
+    known = list(dict.fromkeys(nodeid for run in runs for nodeid in run.results.tests))
+    if not known:
+        call = f'test_run {{"nodeids": {json.dumps([short(asked) or "…"], ensure_ascii=False)}}}'
+        raise Refusal(
+            ErrorCode.NO_RUN, f"no test has run yet; {call} runs one and pauses where it fails"
+        )
+    failed = runs.failed_nodeids()
+    if not asked:
+        paused = [pause["nodeid"] for run in runs for pause in run.pauses.values()]
+        if newest := [*failed, *paused][-1:]:
+            return str(newest[0])
+        raise _unknown("no test is paused, and none failed; give the nodeid of one", known)
+    if asked in known:
+        return asked
+    named, told = [nodeid for nodeid in known if asked in nodeid], repr(short(asked))
+    for found in (named, [nodeid for nodeid in named if nodeid in failed]):
+        if len(found) == 1:
+            return found[0]
+    if named:
+        raise _unknown(f"{len(named)} tests have {told} in their node id", named)
+    near = get_close_matches(asked, known, MAX_NAMES, 0.5)
+    raise _unknown(f"no run had a test {told}", near or failed or known)
+
+
+def _unknown(what: str, names: list[str]) -> Refusal:
+    shown = ", ".join(short(name) for name in names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return Refusal(ErrorCode.TEST_NOT_FOUND, f"{what}; there is {shown}{more}")
+
+
+# --- what changed -------------------------------------------------------------------------------
+
+
+async def changes(case: Case, rootdir: str | None) -> list[str]:
+    """What is different since it passed, in sentences; never empty."""
+    told = []
+    if case.forced is not None:
+        changed = "; ".join(_changed(case.forced, case.test.nodeid))
+        told.append(f"in {case.forced.id} it passed when a client changed {changed}")
+    if case.passed is None:
+        return [*told, "it has not passed by itself since this server was started"]
+    passed = case.passed
+    if case.failed is None or _began(passed) > _began(case.failed[0]):
+        return [*told, f"it passed in {passed.id}, and has not failed since"]
+    files = await anyio.to_thread.run_sync(_edited, rootdir or os.getcwd(), _began(passed))
+    names = ", ".join(files[:MAX_NAMES]) + " …" * (len(files) > MAX_NAMES)
+    edited = f"edited since it passed in {passed.id}: {names or 'no Python file of the project'}"
+    return [*told, edited, *_otherwise(case.test.nodeid, passed, case.failed[0])]
+
+
+def _changed(run: Run, nodeid: str) -> list[str]:
+    """What a client changed in a test, else anywhere in its run."""
+    known = run.results.changes
+    return known.get(nodeid) or [what for each in known.values() for what in each]
+
+
+def _began(run: Run) -> float:
+    return 0.0 if run.child is None else run.child.started_at
+
+
+def _edited(root: str, since: float) -> list[str]:
+    """The newest first."""
+    deadline = monotonic() + LOOK_S
+    found, _ = find_sources(os.path.realpath(root), lambda: monotonic() > deadline)
+    times = {file: changed for file, (changed, _) in found.items() if changed > since * 1e9}
+    return sorted(times, key=lambda file: -times[file])
+
+
+def _otherwise(nodeid: str, then: Run, now: Run) -> Iterator[str]:
+    """How the runs differ."""
+    if list(then.order.arguments) != list(now.order.arguments):
+        given = [" ".join(run.order.arguments) or "none" for run in (then, now)]
+        yield f"arguments of the run: {given[0]} in {then.id}, {given[1]} in {now.id}"
+    before = [_before(run, nodeid) for run in (then, now)]
+    if before[0] != before[1]:
+        new = [each for each in before[1] if each not in before[0]]
+        last = f", the last new one is {new[-1]}" if new else ""
+        yield (
+            f"tests before it in its process: {len(before[0])} in {then.id}, {len(before[1])} in "
+            f"{now.id}{last}"
+        )
+
+
+def _before(run: Run, nodeid: str) -> list[str]:
+    worker = run.results.tests[nodeid].worker
+    ran = [test.nodeid for test in run.results.tests.values() if test.worker == worker]
+    return ran[: ran.index(nodeid)]
