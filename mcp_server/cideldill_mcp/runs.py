@@ -341,7 +341,7 @@ def run_active(active: Run) -> Refusal:
     """The refusal of a second test run."""
     return Refusal(
         ErrorCode.RUN_ACTIVE,
-        f"run {active.id} is {active.state}; go on with it (breakpoint_list_paused), end it "
+        f"run {active.id} is {active.state}; go on with it (debug_state), end it "
         "(test_stop), or give replace: true",
         run_id=active.id,
         state=active.state,

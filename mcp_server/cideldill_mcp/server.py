@@ -20,6 +20,7 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.clients import Clients
+from cideldill_mcp.guide import instructions
 from cideldill_mcp.prompts import Prompts
 from cideldill_mcp.render import readable
 from cideldill_mcp.resources import Resources
@@ -32,26 +33,17 @@ from pytest_cideldill.settings import Settings
 
 T = TypeVar("T")
 
-INSTRUCTIONS = """\
-Debugs pytest tests. test_run runs them in a fresh process and pauses at the first failure; its
-reply holds the autopsy (exception, frames, locals, fixtures, output). At a pause:
-breakpoint_repl_eval evaluates in the frame, breakpoint_continue lets it go on. To stop earlier:
-breakpoint_add on a function, then test_run again with replace: true; at the pause change the
-arguments, skip with a fake_result or raise, to prove a cause without editing. After an edit:
-test_run with last_failed: true. Every reply's `next` says what can be done. A paused test waits for
-you; the run goes on when you continue or stop it."""
-
 
 def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
     """The server of one transport, whose `clients` are told what happens."""
+    offered = Toolbox(profile.tools(settings.tools), runs, runs.desired)
     server = _Server(
         "pytest-cideldill",
         version=importlib.metadata.version("pytest-cideldill"),
         title="pytest debugger",
-        instructions=INSTRUCTIONS,
+        instructions=instructions(offered),
     )
     server.middleware.clear()  # OpenTelemetry: nobody asked for spans
-    offered = Toolbox(profile.tools(settings.tools), runs, runs.desired)
     _offer_tools(server, offered, clients)
     read = Toolbox(profile.ALL, runs, runs.desired).read
     _offer_resources(server, Resources(read, runs), clients)

@@ -195,6 +195,7 @@ def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
     if stops_at_calls:
         proof = at | {"action": "skip", "fake_result": "…", "wait": True}
         yield "breakpoint_continue", proof, "at that pause: a verdict that flips proves the cause"
+        yield "breakpoint_remove", {"function_name": function}, "it would stop later runs, too"
     elif line and "breakpoint_set" in offered:
         yield "debug_step", at | {"mode": "in"}, "at that pause: into what the line calls"
     if line:

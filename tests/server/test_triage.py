@@ -142,6 +142,7 @@ async def test_a_failure_is_told_with_what_was_compared_and_given() -> None:
             "breakpoint_continue",
             {"pause_id": "…", "action": "skip", "fake_result": "…", "wait": True},
         ),
+        ("breakpoint_remove", {"function_name": "total"}),
         (
             "test_run",
             {

@@ -105,11 +105,10 @@ def _check_name(name: str) -> None:
 _NAME = Param("function_name", "string", required=True)
 
 
-def _behavior(choices: tuple[str, ...], about: str) -> Param:
+def _behavior(choices: tuple[str, ...]) -> Param:
     return Param(
         "behavior",
         "string",
-        about,
         required=True,
         choices=choices,
         refuse_as=ErrorCode.INVALID_BEHAVIOR,
@@ -119,26 +118,27 @@ def _behavior(choices: tuple[str, ...], about: str) -> Param:
 TOOLS = (
     Tool(
         "breakpoint_set_behavior",
-        "Set what happens before a call",
+        "Behavior before calls",
         "Whether calls of a function with a breakpoint pause before they begin: stop, go (only "
         "recorded), or yield to the default.",
         set_behavior,
-        (_behavior(BEFORE, "When to pause"), _NAME),
+        (_behavior(BEFORE), _NAME),
         idempotent=True,
     ),
     Tool(
         "breakpoint_set_after_behavior",
-        "Set what happens after a call",
+        "Behavior after calls",
         "Whether calls pause when they are done: stop after a return, exception after a raise, "
         "stop_exception after both, go, or yield to the default.",
         set_after_behavior,
-        (_behavior(AFTER, "When to pause"), _NAME),
+        (_behavior(AFTER), _NAME),
         idempotent=True,
     ),
     Tool(
         "breakpoint_set_replacement",
         "Replace a function",
-        "Have every call of a function with a breakpoint call another one of the same signature.",
+        "Have every call of a function with a breakpoint call another one of the same signature: "
+        "a fix tried out without an edit.",
         set_replacement,
         (
             _NAME,
@@ -160,7 +160,7 @@ TOOLS = (
         "For breakpoints that yield: stop before calls, exception (pause after a raise), "
         "stop_exception (both), or go.",
         set_default,
-        (_behavior(DEFAULTS, "Of all breakpoints that yield"),),
+        (_behavior(DEFAULTS),),
         idempotent=True,
     ),
 )

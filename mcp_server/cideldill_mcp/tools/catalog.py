@@ -238,7 +238,7 @@ TOOLS = (
         "breakpoint_add. Works without a run.",
         list_functions,
         (
-            Param("pattern", "string", "Glob if it has *?[, else substring"),
+            Param("pattern", "string", "Substring or glob"),
             Param("limit", "integer", default=100, minimum=1),
             AFTER,
         ),

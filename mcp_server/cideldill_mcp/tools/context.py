@@ -149,8 +149,8 @@ TOOLS = (
     Tool(
         "exception_get_context",
         "All about an exception",
-        "Of a pause, or of a failed test after its run: exception, causes, frames with locals, "
-        "assertion operands, fixtures, output.",
+        "When a stop came without its autopsy, after a run, or for more frames: exception, causes, "
+        "frames with locals, assertion operands, fixtures, output.",
         context,
         (
             Param("pause_id", "string", "Default: the newest at an exception"),

@@ -150,7 +150,8 @@ TOOLS = (
     Tool(
         "debug_state",
         "State of the debugger",
-        "Where things stand: the run, running and paused tests, outcomes, what to do next.",
+        "Where things stand, if you lost track: run, running and paused tests, outcomes, what to "
+        "do next.",
         state,
         reads_only=True,
     ),
@@ -169,7 +170,8 @@ TOOLS = (
     Tool(
         "timeline_get",
         "Timeline of events",
-        "What happened, in order: runs, tests, stops, recorded calls; filtered, behind a cursor.",
+        "What happened in which order, across threads and workers: tests, stops, hits, recorded "
+        "calls; filtered, behind a cursor.",
         timeline,
         (
             Param("after", "integer", "next_after", default=0, minimum=0),

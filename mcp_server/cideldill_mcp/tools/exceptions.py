@@ -65,7 +65,7 @@ TOOLS = (
             Param(
                 "scope",
                 "string",
-                "First chance: in the first frame of user code, or in any",
+                "all: raised in libraries too",
                 default="user",
                 choices=("user", "all"),
             ),

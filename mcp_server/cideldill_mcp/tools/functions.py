@@ -246,7 +246,7 @@ TOOLS = (
     Tool(
         "breakpoint_list_breakpoints",
         "List function breakpoints",
-        "The names of all function breakpoints with their behaviors.",
+        "Behaviors and replacements of function breakpoints. breakpoint_list has every kind.",
         list_breakpoints,
         (AFTER,),
         reads_only=True,
@@ -255,35 +255,35 @@ TOOLS = (
     Tool(
         "breakpoint_add",
         "Add a function breakpoint",
-        "Pause when a function is called: see or change its arguments, or skip the call. "
-        "Works before and during a run. The same name again changes it.",
+        "Pause before a function is called: to see or change its arguments, or to skip the call "
+        "and prove a cause. Works before and during a run. The same name again changes it.",
         add,
         (
             Param(
                 "function_name",
                 "string",
-                "total, shop.cart.Cart.total, module:qualname, path.py::qualname, or a glob shop.*",
+                "total, shop.cart.Cart.total, shop/cart.py::Cart.total or shop.*",
                 required=True,
             ),
             Param(
                 "behavior",
                 "string",
-                "stop, go, or yield to the default",
+                "go: only record",
                 default="yield",
                 choices=BEHAVIORS,
                 refuse_as=ErrorCode.INVALID_BEHAVIOR,
             ),
-            Param("condition", "string", "Expression over the arguments; pause only when true"),
+            Param("condition", "string", "Over the arguments; only when true"),
         ),
         idempotent=True,
     ),
     Tool(
         "breakpoint_remove",
-        "Remove a function breakpoint",
-        "Remove a function breakpoint by its name or id. Present pauses stay.",
+        "Remove a breakpoint",
+        "Remove any breakpoint by its id, one on a function by its name too. Pauses stay.",
         remove,
         (
-            Param("function_name", "string", "As it was added"),
+            Param("function_name", "string"),
             Param("id", "string", "As fn-1"),
         ),
         idempotent=True,
@@ -291,7 +291,8 @@ TOOLS = (
     Tool(
         "breakpoint_list_paused",
         "List paused tests",
-        "Every paused thread: why, where, its arguments and locals.",
+        "Every paused thread: why, where, arguments, locals. When a reply has pending, or several "
+        "threads stopped.",
         list_paused,
         (AFTER,),
         reads_only=True,
@@ -330,7 +331,7 @@ TOOLS = (
         (
             _PAUSE_ID,
             Param("expression", "any", "Expression or statements"),
-            Param("session_id", "string", "To keep names apart; default: the pause's own"),
+            Param("session_id", "string", "Default: the pause's own"),
             Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
             Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),
         ),

@@ -171,11 +171,11 @@ TOOLS = (
         set_breakpoint,
         (
             Param("file", "string", "From the rootdir, or absolute"),
-            Param("line", "integer", "1-based", minimum=1),
+            Param("line", "integer", minimum=1),
             Param(
                 "function",
                 "string",
-                "Its first body line; a name as for breakpoint_add, or with file the qualname",
+                "Its first line; as for breakpoint_add, or with file a qualname",
             ),
             COLUMN,
             CONDITION,

@@ -133,12 +133,13 @@ TOOLS = (
     Tool(
         "stacktrace_get",
         "Stack of a pause or a thread",
-        "Where a paused test is, call by call, with source lines; or where any thread is now.",
+        "Where a paused test is, call by call, with source lines; or where any thread is now. An "
+        "autopsy has it already.",
         stack,
         (
             Param("pause_id", "string", "Default: the newest pause"),
-            Param("thread_id", "integer", "Instead of a pause, from threads_list"),
-            Param("worker", "string", "Of the thread: main, gw0, …"),
+            Param("thread_id", "integer", "From threads_list, not paused"),
+            Param("worker", "string", "main, gw0, …"),
             Param("start_frame", "integer", "0 is innermost", default=0, minimum=0),
             Param("max_frames", "integer", default=20, minimum=1, maximum=200),
         ),
@@ -148,17 +149,17 @@ TOOLS = (
     Tool(
         "variables_get",
         "Variables of a paused frame",
-        "Without names: what there is, with types. With names: values, and a cid for each to look "
-        "deeper with breakpoint_inspect_object.",
+        "For much of a frame at once. Without names: what there is, with types. With names: "
+        "values, and a cid for each to look deeper with breakpoint_inspect_object.",
         variables,
         (
             Param("pause_id", "string", required=True),
             Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
-            Param("names", "array", "Whose values to tell", items="string"),
+            Param("names", "array", items="string"),
             Param(
                 "scope",
                 "string",
-                "closure: variables of enclosing functions",
+                "closure: of enclosing functions",
                 default="locals",
                 choices=("locals", "globals", "closure"),
             ),

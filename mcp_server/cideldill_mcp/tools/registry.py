@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
@@ -260,7 +261,7 @@ class Toolbox:
         tool = self._tools[name]
         try:
             request = self._request(tool, arguments, progress, client)
-            reply = await tool.handler(request)
+            reply = self._possible(await tool.handler(request))
             text = self._with_news(client, reply, request.max_chars)
         except Refusal as refusal:
             return error_result(str(refusal.code), refusal.message, **refusal.extra)
@@ -279,6 +280,16 @@ class Toolbox:
         tool = self._tools[name]
         request = self._request(tool, arguments, _tell_nobody, "")
         return (await tool.handler(request)).text(request.max_chars)
+
+    def _possible(self, reply: Reply) -> Reply:
+        """The reply without next steps that begin with a tool which the client does not have."""
+        if not (steps := reply.body.get("next")):
+            return reply
+        first = [step.partition(" ")[0].rstrip(":") for step in steps]
+        possible = [
+            step for step, word in zip(steps, first, strict=True) if "_" not in word or word in self
+        ]
+        return replace(reply, body=reply.body | {"next": possible})
 
     def _request(
         self, tool: Tool, arguments: dict[str, Any], progress: Progress, client: str

@@ -173,7 +173,8 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
         return _at_a_pause(next(reversed(run.pauses.values())))
     if not run.is_over:
         return [
-            "breakpoint_list_paused or debug_state: see how far it is",
+            "breakpoint_wait {}: its next stop, or its end",
+            "debug_state: see how far it is",
             f'test_stop {{"run_id": "{run.id}"}}: end it',
         ]
     steps = []

@@ -183,8 +183,8 @@ TOOLS = (
     Tool(
         "breakpoint_wait",
         "Wait for a stop",
-        "Wait until a test pauses, or say at once why none will. A stop that came before is told "
-        "too, once.",
+        "When a reply says running: wait for the next stop or the end, or hear at once why none "
+        "will come. A stop that came before is told too, once.",
         wait,
         (
             Param("timeout_ms", "integer", default=DEFAULT_MS, minimum=1, maximum=MAX_MS),

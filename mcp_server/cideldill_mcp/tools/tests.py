@@ -228,10 +228,11 @@ TOOLS = (
     Tool(
         "test_list",
         "List tests",
-        "Node ids of the tests, and collection errors; works during a run too.",
+        "Node ids to choose from, and collection errors. test_run takes files and keywords as "
+        "well. Works during a run too.",
         list_tests,
         (
-            Param("pattern", "string", "Glob if it has *?[, else substring"),
+            Param("pattern", "string", "Substring or glob"),
             Param("limit", "integer", default=200, minimum=1),
             AFTER,
         ),
@@ -241,8 +242,9 @@ TOOLS = (
     Tool(
         "test_run",
         "Run tests",
-        "Run tests in a fresh process (edits take effect) and pause at the first failure with its "
-        "autopsy: exception, frames, locals, fixtures, output. Start here.",
+        "Start here: run tests in a fresh process (edits take effect) and pause at the first "
+        "failure with its autopsy: exception, frames, locals, fixtures, output. When it is "
+        "over: all failures, and why breakpoints were not hit.",
         run,
         (
             Param("nodeids", "array", "Tests, classes, files or folders", items="string"),
@@ -255,14 +257,14 @@ TOOLS = (
             Param(
                 "pause_on",
                 "string",
-                "error: setup and teardown",
+                "never: see all failures; error: of setup and teardown",
                 default="failure",
                 choices=PAUSE_ON,
             ),
             Param(
                 "tracepoints",
                 "array",
-                "For this run: {file, line, log_message, …}, see tracepoint_set",
+                "{file, line, log_message, condition}: tell values, in this run",
                 items="object",
             ),
             Param(
@@ -282,7 +284,7 @@ TOOLS = (
     Tool(
         "test_results",
         "Results of a run",
-        "Outcome, report text and captured output per test, failures first.",
+        "After a run or during it: outcome, report and captured output per test, failures first.",
         results,
         (
             Param("run_id", "string", "Default: the newest"),

@@ -121,18 +121,18 @@ def _of(index: int, refusal: Refusal) -> Refusal:
     return Refusal(refusal.code, message, index=index, **refusal.extra)
 
 
-COLUMN = Param("column", "integer", "1-based; picks a lambda or comprehension", minimum=1)
+COLUMN = Param("column", "integer", "1-based: a lambda or comprehension", minimum=1)
 CONDITION = Param("condition", "string", "Over the locals; only when true")
 
 TOOL = Tool(
     "tracepoint_set",
     "Set a tracepoint",
     "Tell a message with values at every pass of a line, without pausing: for loops and threads. "
-    "timeline_get has the hits.",
+    "Replies have the newest hits.",
     set_tracepoint,
     (
-        Param("file", "string", "From the rootdir, or absolute", required=True),
-        Param("line", "integer", "1-based", required=True, minimum=1),
+        Param("file", "string", required=True),
+        Param("line", "integer", required=True, minimum=1),
         COLUMN,
         Param("log_message", "string", "As total={total} {items[0]!r}"),
         Param("hit_count_multiple", "integer", "Only every Nth pass", default=0, minimum=0),

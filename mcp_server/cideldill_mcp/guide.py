@@ -1,0 +1,73 @@
+"""What the server tells an agent at the handshake: how to triage a failing test in five steps.
+
+Clients cut texts of more than some 2,000 characters. A tool stands in backticks, and none is named
+that the client does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from collections.abc import Iterator
+
+_LINES: tuple[tuple[str, ...], ...] = (
+    (
+        "Debugs pytest tests: each `test_run` is a fresh process, and a failing test pauses with "
+        "its fixtures alive. Triage in five steps:",
+    ),
+    (
+        "1. Run: `test_run` with nodeids, keyword or last_failed. Its reply has the first failure, "
+        "paused, with the autopsy: exception, frames, locals, what was compared, parameters that "
+        "pass, fixtures, output. Read it before you call more.",
+    ),
+    ("2. Look: `breakpoint_repl_eval` with the pause_id runs Python in the frame that failed.",),
+    (
+        "3. Stop earlier: `breakpoint_add` on the function you suspect, with a condition over its "
+        "arguments; then `test_run` with replace: true pauses before that call.",
+        "3. See the way there: `test_run` with tracepoints [{file, line, log_message}] and "
+        "replace: true tells values at lines, without a pause.",
+    ),
+    (
+        "4. Prove, where `breakpoint_add` paused: `breakpoint_continue` with action skip and a "
+        "fake_result, or modified_args, and wait: true. If the verdict flips, next names the "
+        "cause; no file was touched.",
+        "4. Prove: `breakpoint_repl_eval` calls the function you suspect with what it was given.",
+    ),
+    (
+        "5. Mend the file, `breakpoint_remove`; `test_run` with last_failed: true confirms it.",
+        "5. Mend the file; `test_run` with last_failed: true confirms it.",
+    ),
+    ("Pitfalls:",),
+    ("- A paused test waits for you. The next `test_run` needs replace: true, which ends it.",),
+    ("- At the failure it is too late to flip the verdict: `breakpoint_add` stops before.",),
+    ("- Breakpoints outlive runs, until `breakpoint_remove`; tracepoints of `test_run` don't.",),
+    ('- A value that is no JSON: {"$eval": "Decimal(\'1.10\')"}.',),
+    ("- state running: the wait is over, not the run; `breakpoint_wait` goes on.",),
+    ("- Nothing stopped? neverHit in the reply says why.",),
+    ("- Values over many passes: `tracepoint_set`, or tracepoints of `test_run`; no pause.",),
+    ("- An error that someone swallows: `breakpoint_set_exception`.",),
+    ("- A test that hangs: `debug_pause`.",),
+    ("- All failures first: `test_run` with pause_on: never.",),
+    ("- truncated: true: ask for less, go on with next_after, or give max_chars.",),
+    ("The list next in a reply names the calls that make sense now.",),
+)
+"""Each line in as many wordings as there are sets of tools; the first that can be said is."""
+
+_TOOL = re.compile(r"`(\w+)`")
+
+
+def instructions(offered: Container[str]) -> str:
+    """The text.
+
+    Args:
+        offered: The names of the tools that the client has.
+    """
+    return "\n".join(_said(offered))
+
+
+def _said(offered: Container[str]) -> Iterator[str]:
+    for wordings in _LINES:
+        for line in wordings:
+            if all(tool in offered for tool in _TOOL.findall(line)):
+                yield line
+                break
