@@ -25,6 +25,12 @@ SHORT_OUTPUT = 400
 MOST_SIBLINGS = 20
 """Per outcome."""
 
+OF_A_TEST = ("parameters", "siblings", "fixtures", "stdout", "stderr", "log")
+"""What an autopsy tells besides the exception, where a test failed."""
+
+_UNTOLD = {"arguments": None, "variables": None}
+"""Of a frame that was not looked into."""
+
 _OPERANDS = frozenset({"leftChildren", "rightChildren"})
 
 
@@ -32,11 +38,9 @@ def shaped(autopsy: dict[str, Any], *, frames: int, variables: int, inner: int) 
     """A recorded autopsy, with no more of it than is asked for; see `exception_get_context`."""
     shown = []
     for frame in autopsy["frames"][:frames]:
-        if "variables" not in frame or variables > 0:
-            shown.append(frame)
-        else:
-            shown.append({k: v for k, v in frame.items() if k not in ("variables", "arguments")})
-        variables -= "variables" in frame
+        has_any = frame["variables"] is not None
+        shown.append(frame if variables > 0 or not has_any else frame | _UNTOLD)
+        variables -= has_any
     behind = autopsy["innerExceptions"]
     return autopsy | {
         "frames": shown,
@@ -75,7 +79,7 @@ def _cuts(autopsy: dict[str, Any]) -> Iterator[Callable[[], object]]:
 
 def _callers(autopsy: dict[str, Any]) -> None:
     for frame in list(_with_variables(autopsy))[1:]:
-        del frame["variables"], frame["arguments"]
+        frame.update(_UNTOLD)
 
 
 def _outer_frames(autopsy: dict[str, Any]) -> None:
@@ -84,7 +88,7 @@ def _outer_frames(autopsy: dict[str, Any]) -> None:
 
 
 def _trace(autopsy: dict[str, Any]) -> None:
-    autopsy["exception"].pop("stackTraceString", None)
+    autopsy["exception"]["stackTraceString"] = None
 
 
 def _output(autopsy: dict[str, Any]) -> None:
@@ -128,7 +132,7 @@ _CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
 
 
 def _with_variables(autopsy: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    return (frame for frame in autopsy["frames"] if "variables" in frame)
+    return (frame for frame in autopsy["frames"] if frame["variables"] is not None)
 
 
 def _entries(autopsy: dict[str, Any]) -> Iterator[dict[str, Any]]:

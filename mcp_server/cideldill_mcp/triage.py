@@ -160,7 +160,8 @@ def _locals(case: Case) -> Iterator[str]:
 def _held(case: Case) -> list[dict[str, Any]]:
     """Arguments and variables of that frame."""
     frame = case.frame or {}
-    return [*frame.get("arguments", ()), *frame.get("variables", {}).get("locals", ())]
+    variables = frame.get("variables") or {"locals": []}
+    return [*(frame.get("arguments") or []), *variables["locals"]]
 
 
 def _fixtures(case: Case) -> Iterator[str]:

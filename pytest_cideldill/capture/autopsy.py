@@ -96,7 +96,8 @@ def autopsy(
     left = extent.variables
     for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
         if left <= 0 or not lens.project.is_user(frame.f_code.co_filename):
-            frames.append(describe_frame(frame, line, index, lens, with_locals=False))
+            told = describe_frame(frame, line, index, lens, with_locals=False)
+            frames.append(told | {"arguments": None, "variables": None})
             continue
         is_first = left == extent.variables
         left -= 1

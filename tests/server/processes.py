@@ -15,6 +15,8 @@ from collections.abc import Coroutine
 from typing import Any
 from typing import TypeVar
 
+import mcp_types as types
+
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.launch import Recipe
@@ -22,6 +24,7 @@ from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools import profile
+from cideldill_mcp.tools.registry import Progress
 from cideldill_mcp.tools.registry import Toolbox
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
@@ -33,6 +36,7 @@ from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
+from tests.contract_table import checked
 
 DEADLINE_S = 10.0
 """No wait of a test takes longer."""
@@ -163,8 +167,64 @@ def pause_of(worker: str, number: int, **changes: Any) -> dict[str, Any]:
             "qualified_name": "shop.total",
             "pretty_args": ["1"],
             "pretty_kwargs": {},
+            "signature": "(n)",
+            "call_site": {"file": "shop.py", "line": 9},
+            "call_id": f"c{number}",
+            "process_pid": 123,
         },
     } | changes
+
+
+def frame_of(file: str, line: int, function: str, **held: str) -> dict[str, Any]:
+    """A frame of an autopsy with variables."""
+    variables = [{"name": name, "type": "int", "value": value} for name, value in held.items()]
+    return {
+        "index": 0,
+        "function": function,
+        "module": None,
+        "isExternal": False,
+        "location": {"file": file, "line": line},
+        "source": f"line {line}",
+        "arguments": [],
+        "variables": {"locals": variables},
+    }
+
+
+def autopsy_of(*frames: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The autopsy of a failed test, as its process tells it."""
+    return {
+        "exception": {
+            "type": "AssertionError",
+            "message": "assert 95 == 90",
+            "isFirstChance": False,
+            "stackTraceString": "test_cart.py:29 in test_total",
+        },
+        "frames": list(frames) or [frame_of("test_cart.py", 29, "test_total", coupon="'BULK10'")],
+        "totalFrames": 1,
+        "throwingFrameIndex": 0,
+        "userFrameIndex": 0,
+        "innerExceptions": [],
+        "innerExceptionsTruncated": False,
+        "notes": [],
+        "parameters": {"coupon": "'BULK10'"},
+        "fixtures": [{"name": "cart", "scope": "function", "value": "Cart()"}],
+        "stdout": "",
+        "stderr": "",
+        "log": "",
+    } | changes
+
+
+class CheckedToolbox(Toolbox):
+    """A toolbox whose replies are as the contract has them."""
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], progress: Progress, client: str
+    ) -> types.CallToolResult:
+        result = await super().call(name, arguments, progress, client)
+        (content,) = result.content
+        assert isinstance(content, types.TextContent)
+        checked(name, arguments, content.text, is_error=bool(result.is_error))
+        return result
 
 
 class Front:
@@ -173,7 +233,7 @@ class Front:
     def __init__(self) -> None:
         self.desired, self.log = Desired(), EventLog()
         self.runs = Runs(Recipe(["sleep"], ["60"]), self.desired, self.log)
-        self.toolbox = Toolbox(profile.tools("full"), self.runs, self.desired)
+        self.toolbox = CheckedToolbox(profile.tools("full"), self.runs, self.desired)
         self._processes: list[Process] = []
 
     async def start(self, **order: Any) -> Run:
@@ -215,7 +275,6 @@ class Front:
             result = await self.toolbox.call(tool, arguments, progress, "client")
             (content,) = result.content
             body: dict[str, Any] = json.loads(content.text)  # type: ignore[union-attr]
-            assert bool(result.is_error) == ("error" in body)
             return body
 
         return asyncio.get_running_loop().create_task(call())

@@ -115,7 +115,14 @@ async def test_a_command_reaches_the_process_that_paused_and_no_other() -> None:
         await gw1.send(Resumed(ids[1], "skip", "client"))
         evaluating = front.call("breakpoint_repl_eval", pause_id=ids[0], expression="1 + 1")
         # The first thing that the other process hears of:
-        result = {"session_id": "s", "output": "2", "stdout": "", "changed": [], "is_error": False}
+        result = {
+            "session_id": "s",
+            "output": "2",
+            "stdout": "",
+            "changed": [],
+            "is_error": False,
+            "result_cid": None,
+        }
         evaluate = await gw0.answer(Evaluate, **result, timed_out=False)
         assert evaluate.expression == "1 + 1"
         assert (await evaluating)["output"] == "2"

@@ -25,6 +25,8 @@ from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.server import build_server
 from pytest_cideldill.settings import Settings
+from tests.contract_table import checked
+from tests.contract_table import checked_resource
 from tests.server.processes import Front
 from tests.server.processes import in_loop
 from tests.server.processes import serving
@@ -64,18 +66,15 @@ async def read(client: Client, uri: str) -> dict[str, Any]:
     assert isinstance(content, types.TextResourceContents)
     assert (content.uri, content.mime_type) == (uri, "application/json")
     assert len(content.text) <= 200_000
-    body = json.loads(content.text)
-    assert isinstance(body, dict)
-    return body
+    return checked_resource(uri, content.text)
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """The reply of a tool."""
-    (content,) = (await client.call_tool(tool, arguments)).content
+    result = await client.call_tool(tool, arguments)
+    (content,) = result.content
     assert isinstance(content, types.TextContent)
-    body = json.loads(content.text)
-    assert isinstance(body, dict)
-    return body
+    return checked(tool, arguments, content.text, is_error=bool(result.is_error))
 
 
 @pytest.mark.parametrize("tools", ["full", "triage"])

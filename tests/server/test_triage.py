@@ -25,6 +25,8 @@ from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import Stopped
 from tests.server.processes import Front
 from tests.server.processes import Process
+from tests.server.processes import autopsy_of
+from tests.server.processes import frame_of
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of
 from tests.server.test_prompts import text_of
@@ -32,7 +34,7 @@ from tests.server.test_resources import connected
 
 TEST = "test_cart.py::test_total[bulk]"
 NEVER = "it has not passed by itself since this server was started"
-EXCEPTION = {"type": "AssertionError", "message": "assert 95 == 90"}
+EXCEPTION = autopsy_of()["exception"]
 ASSERTION = {
     "left": "95",
     "op": "==",
@@ -40,28 +42,6 @@ ASSERTION = {
     "leftExpression": "len(cart.total())",
     "rightExpression": "expected",
 }
-
-
-def frame_of(file: str, line: int, function: str, **held: str) -> dict[str, Any]:
-    variables = [{"name": name, "type": "int", "value": value} for name, value in held.items()]
-    return {
-        "function": function,
-        "location": {"file": file, "line": line},
-        "source": f"line {line}",
-        "arguments": [],
-        "variables": {"locals": variables},
-    }
-
-
-def autopsy_of(*frames: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "exception": EXCEPTION,
-        "frames": list(frames) or [frame_of("test_cart.py", 29, "test_total", coupon="'BULK10'")],
-        "userFrameIndex": 0,
-        "parameters": {"coupon": "'BULK10'"},
-        "fixtures": [{"name": "cart", "scope": "function", "value": "Cart()"}],
-        **more,
-    }
 
 
 def report_of(nodeid: str = TEST, **changes: Any) -> PhaseReported:

@@ -22,6 +22,7 @@ from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import Stopped
 from tests.server.processes import Front
 from tests.server.processes import Process
+from tests.server.processes import autopsy_of
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of
 from tests.server.processes import serving
@@ -234,9 +235,7 @@ async def test_the_autopsy_comes_unless_it_is_not_wanted() -> None:
     """`include_autopsy`, bounded by the reply's own size."""
     async with serving() as front:
         (process,) = await running(front, "main")
-        autopsy = {"exception": {"message": "x" * 9_000}, "frames": [], "userFrameIndex": 0}
-        autopsy |= {"innerExceptions": [], "innerExceptionsTruncated": False}
-        await stopped(front, process, autopsy=autopsy)
+        await stopped(front, process, autopsy=autopsy_of(notes=["x" * 9_000]))
         told = await front.call("breakpoint_wait", after=0)
         assert 2_000 < len(json.dumps(told["autopsy"], separators=(",", ":"))) <= 6_010
         assert "autopsy" not in await front.call("breakpoint_wait", after=0, include_autopsy=False)

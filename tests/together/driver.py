@@ -17,7 +17,10 @@ from anyio.from_thread import BlockingPortal
 from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp import StdioServerParameters
+from mcp_types import TextContent
 
+from tests.contract_table import checked
+from tests.contract_table import checked_resource
 from tests.together.frontend import FEW_GUESTS
 
 DEADLINE_S = 30.0
@@ -68,9 +71,7 @@ class Agent:
     def read(self, uri: str) -> dict[str, Any]:
         """The body of a resource."""
         (content,) = self.portal.call(self.client.read_resource, uri).contents
-        body = json.loads(content.text)  # type: ignore[union-attr]
-        assert isinstance(body, dict)
-        return body
+        return checked_resource(uri, content.text)  # type: ignore[union-attr]
 
     def source(self, file: str) -> str:
         """The text of a source file; the name is put into the URI as it is."""
@@ -109,9 +110,13 @@ class Agent:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             self.progress.append((progress, total, message))
 
-        return await self.client.call_tool(
+        result = await self.client.call_tool(
             tool, arguments, progress_callback=on_progress, read_timeout_seconds=DEADLINE_S
         )
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        checked(tool, arguments, content.text, is_error=bool(result.is_error))
+        return result
 
 
 def server(

@@ -24,6 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.contract_table import check_notification
+from tests.contract_table import checked
+
 DEADLINE_S = 20.0
 """No wait of a test is longer."""
 
@@ -88,6 +91,8 @@ class FrontEnd:
         self._mark = f"{MARK}={uuid.uuid4()}"
         self._requests = 0
         self._unread = b""
+        # Parameters of calls that are not answered yet, by the id of the request.
+        self._called: dict[Any, dict[str, Any]] = {}
         marked = dict([self._mark.split("=")])
         self.process = subprocess.Popen(
             command,
@@ -108,6 +113,8 @@ class FrontEnd:
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one message."""
+        if message.get("method") == "tools/call":
+            self._called[message["id"]] = message["params"]
         self.send_line(json.dumps(message).encode())
 
     def send_line(self, line: bytes) -> None:
@@ -151,9 +158,19 @@ class FrontEnd:
         line, _, self._unread = self._unread.partition(b"\n")
         message = json.loads(line)
         assert isinstance(message, dict), line
+        self._check(message)
         if message.get("method") == "debugger/breakpointHit":
             self.pushed.append((message["params"], time.time()))
         return message
+
+    def _check(self, message: dict[str, Any]) -> None:
+        """Replies of tools, and notifications, are as the contract has them."""
+        if "method" in message:
+            check_notification(message["method"], message.get("params"))
+        elif (called := self._called.pop(message.get("id"), None)) and "result" in message:
+            (content,) = message["result"]["content"]
+            is_error = bool(message["result"].get("isError"))
+            checked(called["name"], called["arguments"], content["text"], is_error=is_error)
 
     def read_to_the_end(self) -> list[bytes]:
         """Read until its stdout is closed; every line that it ever wrote."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from cideldill_mcp.autopsies import OF_A_TEST
 from cideldill_mcp.autopsies import fitted
 from cideldill_mcp.autopsies import shaped
 from cideldill_mcp.autopsies import siblings
@@ -53,8 +54,8 @@ def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
 def autopsy(run: Run, pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
     """The autopsy of a pause that has one, cut to its share of a reply of `max_chars`."""
     budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
-    told = pause["autopsy"]
-    if "parameters" in told:
+    told = {"threadId": pause["thread"]["id"], **dict.fromkeys(OF_A_TEST), **pause["autopsy"]}
+    if told["parameters"] is not None:
         told = told | {"siblings": siblings(run.results, pause["nodeid"])}
     return fitted(shaped(told, frames=FRAMES, variables=VARIABLES, inner=INNER), budget)
 

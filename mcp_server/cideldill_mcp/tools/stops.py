@@ -144,6 +144,7 @@ def _told_hit(request: Request, event: Event) -> dict[str, Any]:
         "message": event["message"],
         "nodeid": event["nodeid"],
         "worker": event["worker"],
+        "locals": None,
         "next": report.next_steps(run, request.runs) if run is not None else [],
     }
 
