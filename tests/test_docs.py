@@ -185,6 +185,43 @@ def test_what_the_section_on_secrets_names_is_hidden(tmp_path: Path) -> None:
     }
 
 
+# --- examples -----------------------------------------------------------------------------------
+
+REPLAYED = {
+    "README.md": {"sh", "json", "text", "ini", "python"},  # here
+    "CONTRIBUTING.md": {"sh"},  # .ci/run does that
+    "docs/architecture.md": {"text"},  # a drawing
+    "docs/examples.md": {"text"},  # made from the sessions
+    "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
+    **{
+        session.relative_to(ROOT).as_posix(): {"text"}  # test_examples.py
+        for session in (ROOT / "examples").glob("*/session.md")
+    },
+}
+"""The fenced blocks of each page, by language; who adds a kind says here what runs it."""
+
+
+def test_every_example_is_replayed_by_a_test() -> None:
+    found = {
+        page.relative_to(ROOT).as_posix(): set(languages)
+        for page in PAGES
+        if (
+            languages := re.findall(r"^ *```(\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        )
+    }
+    assert found == REPLAYED
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_call_in_running_text_can_be_sent(page: Path) -> None:
+    """Tools, parameters and values are those that there are."""
+    known = {tool.name: tool for tool in profile.ALL}
+    for name, arguments in re.findall(r"`(\w+) (\{.*?\})`", page.read_text(encoding="utf-8")):
+        given = json.loads(arguments)
+        assert set(given) <= {param.name for param in known[name].params}
+        known[name].check(given)
+
+
 # --- tables and names ---------------------------------------------------------------------------
 
 
