@@ -205,6 +205,24 @@ THREAD = {
     "location": maybe(LOCATION),
 }
 
+PROCESS = {
+    "processId": maybe(int),
+    "processName": maybe(str),
+    "executablePath": maybe(str),
+    "runtimeVersion": maybe(str),
+    "state": str,
+    "launchMode": maybe(str),
+    "attachedAt": ANY,
+    "currentLocation": ANY,
+    "pauseReason": maybe(REASON),
+    "activeThreadId": maybe(int),
+    "commandLineArgs": maybe([str]),
+    "workingDirectory": maybe(str),
+    "runId": maybe(RUN_ID),
+    "rootdir": maybe(str),
+}
+"""In `debugger://session`."""
+
 RECORD = {
     "call_id": str,
     "method_name": str,
@@ -458,6 +476,38 @@ RESOURCES: dict[str, Shape] = {
     "breakpoint://paused": TABLE["breakpoint_list_paused"],
     "breakpoint://call-history": TABLE["breakpoint_get_call_records"],
     "breakpoint://functions": TABLE["breakpoint_list_functions"],
+    "debugger://session": PROCESS | {"processes": [PROCESS], "stale": bool},
+    "debugger://breakpoints": {
+        "breakpoints": [
+            {
+                "id": BREAKPOINT_ID,
+                "type": LISTED["type"],
+                "file": maybe(str),
+                "line": maybe(int),
+                "column": maybe(int),
+                "enabled": bool,
+                "verified": bool,
+                "state": BOUND,
+                "hitCount": maybe(int),
+                "condition": maybe(str),
+                "logMessage": maybe(str),
+            }
+        ]
+    },
+    "debugger://threads": {
+        "threads": [
+            {
+                "id": int,
+                "name": str,
+                "state": str,
+                "isCurrent": bool,
+                "worker": str,
+                "location": maybe(LOCATION),
+            }
+        ],
+        "stale": bool,
+        "capturedAt": ANY,
+    },
 }
 """URI → its body (section 7)."""
 

@@ -106,8 +106,8 @@ def _meant(runs: Runs, asked: str) -> str:
     failed = runs.failed_nodeids()
     if not asked:
         paused = [pause["nodeid"] for run in runs for pause in run.pauses.values()]
-        if newest := [*failed, *paused][-1:]:
-            return str(newest[0])
+        if candidates := [nodeid for nodeid in (*failed, *paused) if nodeid in known]:
+            return str(candidates[-1])
         raise _unknown("no test is paused, and none failed; give the nodeid of one", known)
     if asked in known:
         return asked

@@ -17,6 +17,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.prose import joined
+from cideldill_mcp.prose import possible
 from cideldill_mcp.prose import section
 from cideldill_mcp.prose import shown_arguments
 from cideldill_mcp.prose import shown_exception
@@ -137,7 +138,7 @@ class Prompts:
             ),
             *section("Recent calls, the newest last", calls, records["total_count"]),
             *await self._functions(),
-            *section("What can be done", state["next"]),
+            *section("What can be done", possible(state["next"], self._offered)),
         )
 
     async def _functions(self) -> list[str]:

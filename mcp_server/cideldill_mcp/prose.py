@@ -5,6 +5,7 @@ Pure functions; the values are those of replies (contract, sections 2 to 5).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -34,6 +35,12 @@ def shown_exception(exception: dict[str, Any]) -> str:
     """Class and first line of the message."""
     first, _, rest = (exception.get("message") or "").partition("\n")
     return f"{exception['type']}: {first}{' …' if rest else ''}"
+
+
+def possible(steps: Iterable[str], offered: Container[str]) -> list[str]:
+    """The next steps that don't begin with a tool which the client does not have."""
+    first = {step: step.partition(" ")[0].rstrip(":") for step in steps}
+    return [step for step, word in first.items() if "_" not in word or word in offered]
 
 
 def section(title: str, lines: Iterable[str], total: int | None = None) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pytest_cideldill.settings import PROFILES
 from pytest_cideldill.wire import Stopped
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of
+from tests.server.test_prompts import text_of
 from tests.server.test_resources import call
 from tests.server.test_resources import connected
 
@@ -128,9 +129,11 @@ def test_next_steps_are_those_that_a_client_can_take() -> None:
             await front.until(lambda: bool(front.runs.get("r1").pauses))
             steps = (await call(client, "debug_state"))["next"]
             whole = (await front.call("debug_state"))["next"]
+            session = await text_of(client, "debug-session-start")
         assert tools_in(" ".join(steps)) <= set(names("triage"))
         assert [step for step in whole if step not in steps] == [
             step for step in whole if step.startswith("breakpoint_add ")
         ]
+        assert all((f"- {step}" in session) == (step in steps) for step in whole)
 
     run()

@@ -182,6 +182,21 @@ async def test_a_pause_before_the_failure_can_be_let_go_on() -> None:
     ]
 
 
+@in_loop
+async def test_without_a_name_the_test_is_meant_that_failed_last_or_is_paused() -> None:
+    """Not a pause outside of tests, as in the fixture of a session."""
+    async with connected() as (front, client):
+        await ran(front, report_of("test_a.py::test_first"), report_of())
+        process = await ran(front, "test_b.py::test_b", over=False)
+        await process.send(Stopped(pause_of("main", 1, nodeid=None)))
+        run = front.runs.get("r2")
+        await front.until(lambda: bool(run.pauses))
+        assert f"- Test: {TEST}" in (await triage(client)).splitlines()
+        await process.send(Stopped(pause_of("main", 2, nodeid="test_b.py::test_b")))
+        await front.until(lambda: len(run.pauses) == 2)
+        assert "- Test: test_b.py::test_b" in (await triage(client)).splitlines()
+
+
 @pytest.mark.parametrize(
     ("autopsy", "first"),
     [

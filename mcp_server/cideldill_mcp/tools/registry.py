@@ -25,6 +25,7 @@ from cideldill_mcp.deliveries import tells_hits
 from cideldill_mcp.deliveries import told_in
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import Event
+from cideldill_mcp.prose import possible
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import error_result
@@ -261,7 +262,10 @@ class Toolbox:
         tool = self._tools[name]
         try:
             request = self._request(tool, arguments, progress, client)
-            reply = self._possible(await tool.handler(request))
+            reply = await tool.handler(request)
+            if "next" in reply.body:
+                steps = possible(reply.body["next"], self)
+                reply = replace(reply, body=reply.body | {"next": steps})
             text = self._with_news(client, reply, request.max_chars)
         except Refusal as refusal:
             return error_result(str(refusal.code), refusal.message, **refusal.extra)
@@ -280,16 +284,6 @@ class Toolbox:
         tool = self._tools[name]
         request = self._request(tool, arguments, _tell_nobody, "")
         return (await tool.handler(request)).text(request.max_chars)
-
-    def _possible(self, reply: Reply) -> Reply:
-        """The reply without next steps that begin with a tool which the client does not have."""
-        if not (steps := reply.body.get("next")):
-            return reply
-        first = [step.partition(" ")[0].rstrip(":") for step in steps]
-        possible = [
-            step for step, word in zip(steps, first, strict=True) if "_" not in word or word in self
-        ]
-        return replace(reply, body=reply.body | {"next": possible})
 
     def _request(
         self, tool: Tool, arguments: dict[str, Any], progress: Progress, client: str
