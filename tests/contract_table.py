@@ -81,8 +81,8 @@ PAUSE = {
     "lease_expires_at": maybe(NUMBER),
 }
 
-ASSERTION = {"left?": str, "op?": str, "right?": maybe(str), "explanation?": str}
-"""Without a right side: of the truth of one value."""
+ASSERTION = {"left?": maybe(str), "op?": maybe(str), "right?": maybe(str), "explanation?": str}
+"""Without a right side: of the truth of one value; null: only code could tell it."""
 
 VARIABLE = {"name": str, "type": str, "value": str}
 
@@ -109,7 +109,7 @@ CONTEXT = {
             "type": str,
             "message": str,
             "depth": int,
-            "relation": one_of("cause", "context", "member"),
+            "relation": one_of("cause", "context", "member", "suppressed"),
         }
     ],
     "innerExceptionsTruncated": bool,
@@ -218,8 +218,6 @@ PROCESS = {
     "activeThreadId": maybe(int),
     "commandLineArgs": maybe([str]),
     "workingDirectory": maybe(str),
-    "runId": maybe(RUN_ID),
-    "rootdir": maybe(str),
 }
 """In `debugger://session`."""
 
@@ -476,7 +474,13 @@ RESOURCES: dict[str, Shape] = {
     "breakpoint://paused": TABLE["breakpoint_list_paused"],
     "breakpoint://call-history": TABLE["breakpoint_get_call_records"],
     "breakpoint://functions": TABLE["breakpoint_list_functions"],
-    "debugger://session": PROCESS | {"processes": [PROCESS], "stale": bool},
+    "debugger://session": PROCESS
+    | {
+        "runId": maybe(RUN_ID),
+        "rootdir": maybe(str),
+        "processes": [PROCESS | {"worker": str}],
+        "stale": bool,
+    },
     "debugger://breakpoints": {
         "breakpoints": [
             {
@@ -672,6 +676,22 @@ def checked_resource(uri: str, text: str) -> dict[str, Any]:
     assert isinstance(body, dict), text
     _refuse(uri, misfits(RESOURCES.get(uri, {}), body, "body"))
     return body
+
+
+def check_answer(method: str, params: Any, result: dict[str, Any]) -> None:
+    """Refuse the answer to a request of the protocol that is not as the contract has it.
+
+    Raises:
+        AssertionError: It is not.
+    """
+    if method == "tools/call":
+        (content,) = result["content"]
+        is_error = bool(result.get("isError"))
+        checked(params["name"], params["arguments"], content["text"], is_error=is_error)
+    elif method == "resources/read":
+        (content,) = result["contents"]
+        if content["mimeType"] == "application/json":
+            checked_resource(params["uri"], content["text"])
 
 
 def check_notification(method: str, params: Any) -> None:

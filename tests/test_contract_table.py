@@ -25,17 +25,20 @@ from tests.json_shapes import one_of
 
 TESTS = Path(__file__).resolve().parent
 
-CALLS = ("tools/call", ".call_tool(", "resources/read", ".read_resource(", ".toolbox.call(")
+CALLS = ("tools/call", ".call_tool", "resources/read", ".read_resource", ".toolbox.call")
 """What a test writes to get a reply by itself."""
 
 RECEIVERS = {
+    "contract_table.py": "the check",
     "server/processes.py": "checks all that its toolbox answers",
+    "server/test_debugresources.py": "by test_resources.py; sources are no JSON",
     "server/test_resources.py": "checks what its client gets; the others are refused",
     "server/test_stdio.py": "its servers have tools of their own",
     "server/test_waiting.py": "uses the toolbox of processes.py",
     "test_contract_table.py": "this one",
     "together/driver.py": "checks all that its client gets",
     "together/frontend.py": "checks all that is received",
+    "together/test_eras.py": "by frontend.py",
     "together/test_handover.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
     "together/test_plan_session.py": "by frontend.py",

@@ -112,6 +112,8 @@ def _outcome(case: Case) -> str:
 def _failure(case: Case, run: Any, report: PhaseReported) -> Iterator[str]:
     before = "" if run is case.run and case.test.outcome in FAILED else f", in {run.id}"
     yield f"- Exception ({report.phase}{before}): {_exception(report)}"
+    if changed := run.results.changes.get(case.test.nodeid):
+        yield f"- A client had changed: {'; '.join(changed)}"
     if assertion := case.autopsy.get("assertion"):
         yield f"- Assertion: {_assertion(assertion)}"
     if parameters := case.autopsy.get("parameters"):

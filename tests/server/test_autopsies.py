@@ -70,7 +70,7 @@ def test_the_most_useful_stays_longest() -> None:
     output, other variables, all parts of objects, those of operands last.
     """
     whole, seen = autopsy(), []
-    for budget in range(len(dumps(whole)), 900, -50):
+    for budget in range(len(dumps(whole)), 1_100, -50):
         told = fitted(whole, budget)
         assert len(dumps(told)) <= budget
         (argument,), assertion = told["frames"][0]["arguments"], told["assertion"]

@@ -30,6 +30,7 @@ from tests.server.processes import hello_of
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of
 from tests.server.test_resources import URIS as ALWAYS
+from tests.server.test_resources import call
 from tests.server.test_resources import connected
 from tests.server.test_resources import read
 
@@ -305,12 +306,9 @@ async def test_breakpoints_are_those_of_the_tool() -> None:
     """Contract: its keys, with the column; at most 200,000 characters."""
     async with connected() as (front, client):
         await front.start()
-        await client.call_tool("breakpoint_add", {"function_name": "rate"})
-        place = {"file": "shop.py", "line": 1}
-        (content,) = (await client.call_tool("breakpoint_set", place | {"column": 5})).content
-        assert isinstance(content, types.TextContent)
-        assert json.loads(content.text)["success"] is True
-        await client.call_tool("breakpoint_set_exception", {"exception_type": "KeyError"})
+        await call(client, "breakpoint_add", function_name="rate")
+        await call(client, "breakpoint_set", file="shop.py", line=1, column=5)
+        await call(client, "breakpoint_set_exception", exception_type="KeyError")
         body = await read(client, "debugger://breakpoints")
         function, line, error = body["breakpoints"]
         assert function["functionName"] == "rate"

@@ -119,9 +119,9 @@ async def test_a_command_reaches_the_process_that_paused_and_no_other() -> None:
             "session_id": "s",
             "output": "2",
             "stdout": "",
-            "changed": [],
             "is_error": False,
             "result_cid": None,
+            "changed": [],
         }
         evaluate = await gw0.answer(Evaluate, **result, timed_out=False)
         assert evaluate.expression == "1 + 1"
@@ -228,14 +228,8 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
         request = (await process.next(Evaluate)).request
         for _ in range(3):
             assert await process.next(Interrupt) == Interrupt(request)
-        result = {
-            "session_id": "s",
-            "output": "interrupted",
-            "stdout": "",
-            "changed": [],
-            "is_error": True,
-        }
-        done = result | {"timed_out": True}
+        result = {"session_id": "s", "output": "interrupted", "stdout": "", "is_error": True}
+        done = result | {"changed": [], "timed_out": True}
         await process.send(Replied(request, done))
         told = await evaluating
         assert (told["error"], told["stopped"]) == ("eval_timeout", True)

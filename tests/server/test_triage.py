@@ -272,6 +272,16 @@ async def test_a_pass_that_a_client_brought_about_is_told_as_such() -> None:
 
 
 @in_loop
+async def test_a_failure_is_told_with_what_a_client_changed_before() -> None:
+    """It is no evidence then."""
+    async with connected() as (front, client):
+        await ran(front, report_of())
+        front.runs.get("r1").results.change(TEST, "the value of coupon (test_cart.py:28)")
+        lines = (await triage(client)).splitlines()
+    assert "- A client had changed: the value of coupon (test_cart.py:28)" in lines
+
+
+@in_loop
 async def test_a_test_in_which_its_process_crashed_is_told() -> None:
     """There is no report."""
     async with connected() as (front, client):

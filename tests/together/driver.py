@@ -70,7 +70,14 @@ class Agent:
 
     def read(self, uri: str) -> dict[str, Any]:
         """The body of a resource."""
-        (content,) = self.portal.call(self.client.read_resource, uri).contents
+        return self.portal.call(self._read, uri)
+
+    def start_read(self, uri: str) -> Any:
+        """Begin to read a resource; the returned future's `result(timeout)` is that of `read`."""
+        return self.portal.start_task_soon(self._read, uri)
+
+    async def _read(self, uri: str) -> dict[str, Any]:
+        (content,) = (await self.client.read_resource(uri)).contents
         return checked_resource(uri, content.text)  # type: ignore[union-attr]
 
     def source(self, file: str) -> str:

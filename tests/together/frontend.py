@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.contract_table import check_answer
 from tests.contract_table import check_notification
-from tests.contract_table import checked
 
 DEADLINE_S = 20.0
 """No wait of a test is longer."""
@@ -91,8 +91,8 @@ class FrontEnd:
         self._mark = f"{MARK}={uuid.uuid4()}"
         self._requests = 0
         self._unread = b""
-        # Parameters of calls that are not answered yet, by the id of the request.
-        self._called: dict[Any, dict[str, Any]] = {}
+        # Requests that are not answered yet, by their id.
+        self._asked: dict[Any, tuple[str, Any]] = {}
         marked = dict([self._mark.split("=")])
         self.process = subprocess.Popen(
             command,
@@ -113,8 +113,8 @@ class FrontEnd:
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one message."""
-        if message.get("method") == "tools/call":
-            self._called[message["id"]] = message["params"]
+        if "id" in message:
+            self._asked[message["id"]] = (message["method"], message.get("params"))
         self.send_line(json.dumps(message).encode())
 
     def send_line(self, line: bytes) -> None:
@@ -164,13 +164,11 @@ class FrontEnd:
         return message
 
     def _check(self, message: dict[str, Any]) -> None:
-        """Replies of tools, and notifications, are as the contract has them."""
+        """Replies and notifications are as the contract has them."""
         if "method" in message:
             check_notification(message["method"], message.get("params"))
-        elif (called := self._called.pop(message.get("id"), None)) and "result" in message:
-            (content,) = message["result"]["content"]
-            is_error = bool(message["result"].get("isError"))
-            checked(called["name"], called["arguments"], content["text"], is_error=is_error)
+        elif (asked := self._asked.pop(message.get("id"), None)) and "result" in message:
+            check_answer(*asked, message["result"])
 
     def read_to_the_end(self) -> list[bytes]:
         """Read until its stdout is closed; every line that it ever wrote."""

@@ -397,12 +397,10 @@ def test_a_run_that_ends_while_it_is_read_is_no_error(story: Story) -> None:
     (story.root / "enough").unlink(missing_ok=True)
     only_stop(agent.call("test_run"))
     agent.call("debug_continue")
-    reads = [
-        agent.portal.start_task_soon(agent.client.read_resource, uri) for uri in URIS for _ in "123"
-    ]
+    reads = [agent.start_read(uri) for uri in URIS for _ in "123"]
     stopped = agent.start("test_stop", mode="kill")
     for each in reads:
-        assert each.result(10).contents
+        assert each.result(10)
     assert stopped.result(10)["end"]["kind"] in ("interrupted", "crashed")
 
 
