@@ -91,3 +91,23 @@ def pattern(text: str) -> str:
     from pytest_cideldill.redact import compiled
 
     return compiled(text).pattern
+
+
+def loopback(text: str) -> str:
+    """An address of this machine that no other one reaches: `127.0.0.1:PORT`, `[::1]:PORT`."""
+    import ipaddress
+
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port[:6]) > 65_535:
+        raise ValueError(f"{text!r} is not HOST:PORT, as 127.0.0.1:8080")
+    try:
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
+        is_ours = address.is_loopback
+    except ValueError:
+        address, is_ours = None, False
+    if not is_ours:
+        raise ValueError(
+            f"{text!r} is not an address of this machine alone, as 127.0.0.1:PORT; other machines "
+            "reach that one through a tunnel: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE"
+        )
+    return f"[{address}]:{int(port)}" if ":" in str(address) else f"{address}:{int(port)}"

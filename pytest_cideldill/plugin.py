@@ -1,8 +1,8 @@
 """The pytest plugin `cideldill`: its options and hooks, and the two ways to be switched on.
 
-`--cideldill-mcp` hands the process over to the front end; an invitation in the environment connects
-a process that a front end started. Otherwise only `settings`, what it needs, and `hookspecs` are
-imported.
+`--cideldill-mcp` or `--cideldill-http` hands the process over to the front end; an invitation in
+the environment connects a process that a front end started. Otherwise only `settings`, what it
+needs, and `hookspecs` are imported.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Generator
 import pytest
 
 from pytest_cideldill import hookspecs
+from pytest_cideldill import options
 from pytest_cideldill import settings
 
 VARIABLE = "CIDELDILL_CHILD"
@@ -47,7 +48,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         except ValueError as error:  # before anybody is told of this process: it ends at its start
             raise pytest.UsageError(str(error)) from error
         activate(early_config, invitation, VARIABLE)
-    elif early_config.known_args_namespace.cideldill_mcp:
+    elif options.switches(early_config.known_args_namespace):
         from pytest_cideldill.takeover import take_over
 
         take_over(early_config)

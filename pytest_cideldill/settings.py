@@ -1,4 +1,4 @@
-"""Command line, ini file → one frozen `Settings`, from one table of options.
+"""Command line, ini file → one frozen `Settings`, by the table of options.
 
 Imported while the plugin is not switched on, so it imports next to nothing. pytest's configuration
 is read at the take-over for the front end, and by each process under test: what is captured and
@@ -12,32 +12,17 @@ from dataclasses import dataclass
 from dataclasses import field
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import Literal
 
-from pytest_cideldill import parsing
 from pytest_cideldill.limits import BOUNDS
 from pytest_cideldill.limits import Limits
+from pytest_cideldill.options import OPTIONS
+from pytest_cideldill.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
-SWITCH = "--cideldill-mcp"
-"""The flag that turns `pytest ARGS` into the front end; command line only."""
-
-NOT_IN_RUNS = {
-    "usepdb": ("--pdb", "it reads the terminal"),
-    "trace": ("--trace", "it reads the terminal"),
-    "looponfail": ("-f (--looponfail)", "it never ends"),
-}
-"""Attributes of pytest's options that no run of a front end can have: as written, and why."""
-
-PROFILES = ("full", "plan", "triage")
-STARTS = ("manual", "run")
+DEFAULT_ADDRESS = "127.0.0.1:0"
 DEFAULT_LEASE_S = 1800.0
-MAX_LEASE_S = 604_800
-"""A week; also keeps waits below what the platform's clocks can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +39,9 @@ class Settings:
         no_redact: Nothing is hidden.
         user_paths: Files and folders beside the rootdir whose code is the user's too.
         limits: How much is captured and kept.
+        stdio: A client is served on stdin and stdout.
+        http: Clients are served over HTTP.
+        http_address: Where, as `parsing.loopback` gives it.
     """
 
     start: str = "manual"
@@ -65,6 +53,9 @@ class Settings:
     no_redact: bool = False
     user_paths: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    stdio: bool = False
+    http: bool = False
+    http_address: str = DEFAULT_ADDRESS
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""
@@ -84,140 +75,19 @@ class Settings:
         """From values by the `field` of their option; what is absent has its default."""
         limits = {name: chosen[name] for name in BOUNDS if name in chosen}
         others = {name: value for name, value in chosen.items() if name not in BOUNDS}
+        if "http_address" in others:  # who says where wants it
+            others["http"] = True
         return cls(**others, limits=Limits(**limits))
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One setting: `--cideldill-NAME=VALUE` on the command line, `cideldill_NAME` in an ini file.
-
-    Attributes:
-        field: Of `Settings`, or of `Limits`.
-        parse: Text to value; raises ValueError with what is wrong.
-        metavar: Of the value; empty for a flag without one.
-        type: pytest's type of the ini option: `args` and `linelist` are repeatable.
-        in_ini_only: It can't be given on the command line.
-    """
-
-    name: str
-    field: str
-    parse: Callable[[str], Any]
-    metavar: str
-    help: str
-    type: Literal["string", "args", "linelist", "bool", "int", "float"] = "string"
-    in_ini_only: bool = False
-
-    @property
-    def flag(self) -> str:
-        """As written on the command line."""
-        return f"--cideldill-{self.name}"
-
-    @property
-    def ini(self) -> str:
-        """As written in an ini file."""
-        return f"cideldill_{self.name.replace('-', '_')}"
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether there may be several values."""
-        return self.type in ("args", "linelist")
-
-
-OPTIONS = (
-    Option(
-        "start",
-        "start",
-        parsing.choice(*STARTS),
-        "{" + ",".join(STARTS) + "}",
-        "With --cideldill-mcp: start a test run when asked (manual, default) or at once (run)",
-    ),
-    Option(
-        "tools",
-        "tools",
-        parsing.choice(*PROFILES),
-        "{" + ",".join(PROFILES) + "}",
-        "With --cideldill-mcp: which set of tools to offer (default: full)",
-    ),
-    Option(
-        "lease",
-        "lease_s",
-        parsing.seconds(MAX_LEASE_S),
-        "SECONDS",
-        "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
-        "float",
-    ),
-    Option(
-        "record-calls",
-        "record_calls",
-        parsing.glob,
-        "GLOB",
-        "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable)",
-        "args",
-    ),
-    Option(
-        "no-redact",
-        "no_redact",
-        parsing.truth,
-        "",
-        "With --cideldill-mcp: show secrets as they are",
-        "bool",
-    ),
-    Option(
-        "redact-names",
-        "redact_names",
-        parsing.name,
-        "NAMES",
-        "With --cideldill-mcp: further names whose values are secrets",
-        "args",
-        in_ini_only=True,
-    ),
-    Option(
-        "redact-patterns",
-        "redact_patterns",
-        parsing.pattern,
-        "PATTERNS",
-        "With --cideldill-mcp: regular expressions, one a line; what they match is a secret",
-        "linelist",
-        in_ini_only=True,
-    ),
-    Option(
-        "user-paths",
-        "user_paths",
-        parsing.path,
-        "PATHS",
-        "With --cideldill-mcp: files and folders outside of the rootdir whose code is yours too",
-        "args",
-        in_ini_only=True,
-    ),
-    *(
-        Option(
-            name.replace("_", "-"),
-            name,
-            parsing.whole(smallest, largest),
-            "NUMBER",
-            f"With --cideldill-mcp: {what} (default: {getattr(Limits(), name)})",
-            "int",
-            in_ini_only=True,
-        )
-        for name, (smallest, largest, what) in BOUNDS.items()
-    ),
-)
-
-
 def add_options(parser: pytest.Parser) -> None:
-    """Register the switch and every option of the table with pytest."""
+    """Register every option of the table with pytest."""
     group = parser.getgroup("cideldill", "debugging by MCP clients (pytest-cideldill)")
-    group.addoption(
-        SWITCH,
-        action="store_true",
-        default=False,
-        help="Serve a debugger for these tests over MCP on stdin and stdout instead of running "
-        "them; the other arguments become the defaults of every run. An MCP client starts this.",
-    )
     for option in OPTIONS:
-        kind, default = _ini_type(option)
-        parser.addini(option.ini, option.help, type=kind, default=default)
-        if option.in_ini_only:
+        if option.place != "command line":
+            kind, default = _ini_type(option)
+            parser.addini(option.ini, option.help, type=kind, default=default)
+        if option.place == "ini file":
             continue
         value: dict[str, Any] = {"action": "store_true"}
         if option.metavar:
@@ -249,6 +119,8 @@ def read(config: pytest.Config) -> Settings:
     chosen: dict[str, Any] = {}
     for option in OPTIONS:
         given = getattr(config.known_args_namespace, option.ini, None)
+        if given is None and option.place == "command line":
+            continue
         name, text = (
             (option.flag, given) if given is not None else (option.ini, _from_ini(config, option))
         )
@@ -268,29 +140,16 @@ def _from_ini(config: pytest.Config, option: Option) -> Any:
         raise ValueError(f"{option.ini}: {error}") from error
 
 
-def conflict(known: Any, table: dict[str, tuple[str, str]]) -> str | None:
-    """A sentence about the first option that can't stand beside the switch; None when all can.
-
-    Args:
-        known: pytest's parsed options, those of addopts and PYTEST_ADDOPTS included.
-        table: Like `NOT_IN_RUNS`.
-    """
-    for name, (option, why) in table.items():
-        if getattr(known, name, False):
-            return f"{option} can't be used with {SWITCH}: {why}"
-    return None
-
-
 def split(arguments: list[str]) -> tuple[Settings, list[str]]:
     """Take our options out of pytest arguments, where no pytest has parsed them.
 
     Returns:
-        The settings and the other arguments, the switch removed too.
+        The settings and the other arguments.
 
     Raises:
         ValueError: As for `read`.
     """
-    by_flag = {option.flag: option for option in OPTIONS if not option.in_ini_only}
+    by_flag = {option.flag: option for option in OPTIONS if option.place != "ini file"}
     chosen: dict[str, Any] = {}
     rest = []
     pending = iter(arguments)
@@ -303,7 +162,7 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
             if option.is_repeatable:
                 parsed = (*chosen.get(option.field, ()), parsed)
             chosen[option.field] = parsed
-        elif argument != SWITCH:
+        else:
             rest.append(argument)
     return Settings.of(chosen), rest
 

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import pytest
 
+from pytest_cideldill import options
 from pytest_cideldill import settings
 
 _MCP_OLDEST = (2, 1)
@@ -30,7 +31,7 @@ _NO_TESTS = {
     "show_fixtures_per_test": ("--fixtures-per-test", "it runs no tests"),
     "cacheshow": ("--cache-show", "it runs no tests"),
 }
-"""As `settings.NOT_IN_RUNS`: beside these there is nothing to debug."""
+"""As `options.NOT_IN_RUNS`: beside these there is nothing to debug."""
 
 # -P keeps the working directory off the path, where a `mcp` package of the user's may be; `serve`
 # demotes what PYTHONPATH names. The front end inherits no warning filters.
@@ -59,38 +60,44 @@ def take_over(config: pytest.Config) -> None:
     """Become the front end. Returns only when pytest is asked for its help or version.
 
     Raises:
-        pytest.UsageError: The switch is not on the command line, something stands beside it that
+        pytest.UsageError: A switch is not on the command line, something stands beside it that
             can't, an option of ours is malformed, or the extra `mcp` is missing.
     """
     known = config.known_args_namespace
     if known.help or known.version:
         return
-    _check_origin(config)
-    _check_beside(known)
+    switches = options.switches(known)
+    _check_origin(config, switches)
+    _check_beside(known, switches[0])
     handover = _handover(config)
-    _check_extra()
-    if sys.stdin is not None and sys.stdin.isatty():
+    _check_extra(switches[0])
+    if options.SWITCH in switches and sys.stdin is not None and sys.stdin.isatty():
         _explain([*handover["command"], *config.invocation_params.args])
     _become_front_end(handover)
 
 
-def _check_origin(config: pytest.Config) -> None:
+def _check_origin(config: pytest.Config, switches: list[str]) -> None:
     given = list(config.invocation_params.args)
     elsewhere = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
-    if settings.SWITCH not in given or settings.SWITCH in elsewhere:
-        raise pytest.UsageError(
-            f"{settings.SWITCH} counts on the command line only, not in addopts, an ini file or "
-            "the environment: every nested pytest would become a server"
-        )
+    for switch in switches:
+        if switch not in _flags(given) or switch in _flags(elsewhere):
+            raise pytest.UsageError(
+                f"{switch} counts on the command line only, not in addopts, an ini file or the "
+                "environment: every nested pytest would become a server"
+            )
     if given != sys.argv[1:] or sys.orig_argv[len(sys.orig_argv) - len(given) :] != given:
         raise pytest.UsageError(
-            f"{settings.SWITCH} inside pytest.main() of a running program is not possible; "
+            f"{switches[0]} inside pytest.main() of a running program is not possible; "
             "start pytest from the command line"
         )
 
 
-def _check_beside(known: Any) -> None:
-    reason = settings.conflict(known, settings.NOT_IN_RUNS | _NO_TESTS)
+def _flags(arguments: list[str]) -> set[str]:
+    return {argument.partition("=")[0] for argument in arguments}
+
+
+def _check_beside(known: Any, switch: str) -> None:
+    reason = options.conflict(known, options.NOT_IN_RUNS | _NO_TESTS, switch)
     if reason is not None:
         raise pytest.UsageError(reason)
 
@@ -113,7 +120,7 @@ def _handover(config: pytest.Config) -> dict[str, Any]:
     }
 
 
-def _check_extra() -> None:
+def _check_extra(switch: str) -> None:
     # Not find_spec: it would find a `mcp` folder of the user's project.
     try:
         version = importlib.metadata.version("mcp")
@@ -122,8 +129,7 @@ def _check_extra() -> None:
     if version is None or not _MCP_OLDEST <= _numbers(version) < (_MCP_NEXT_MAJOR,):
         found = f"mcp {version} is installed" if version else "mcp is not installed"
         raise pytest.UsageError(
-            f"{settings.SWITCH} needs the extra 'mcp' ({found}): "
-            "pip install 'pytest-cideldill[mcp]'"
+            f"{switch} needs the extra 'mcp' ({found}): pip install 'pytest-cideldill[mcp]'"
         )
 
 

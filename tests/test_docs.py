@@ -24,9 +24,8 @@ from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import MAX_CHARS
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Tool
-from pytest_cideldill.settings import OPTIONS
-from pytest_cideldill.settings import PROFILES
-from pytest_cideldill.settings import SWITCH
+from pytest_cideldill.options import OPTIONS
+from pytest_cideldill.options import PROFILES
 from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.transcript import blocks
@@ -226,9 +225,10 @@ def test_every_call_in_running_text_can_be_sent(page: Path) -> None:
 
 
 def test_the_options_in_the_readme_are_those_that_exist() -> None:
-    flags = {SWITCH, *(option.flag for option in OPTIONS if not option.in_ini_only)}
+    flags = {option.flag for option in OPTIONS if option.place != "ini file"}
     assert set(re.findall(r"--cideldill-[a-z-]+", README)) == flags
-    assert set(re.findall(r"`(cideldill_[a-z_]+)`", README)) == {o.ini for o in OPTIONS}
+    inis = {option.ini for option in OPTIONS if option.place != "command line"}
+    assert set(re.findall(r"`(cideldill_[a-z_]+)`", README)) == inis
 
 
 def test_the_page_of_tools_is_up_to_date() -> None:

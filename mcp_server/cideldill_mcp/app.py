@@ -1,19 +1,26 @@
-"""The life of the front end: it serves until the client leaves; then nothing may be left behind."""
+"""The life of the front end: it serves until the client leaves; then nothing may be left behind.
+
+Over HTTP clients come and go: then only a signal ends it.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import anyio
+from mcp.server.lowlevel import Server
 
 from cideldill_mcp.clients import Clients
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.http import listen
+from cideldill_mcp.http import serve_http
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.run import Order
@@ -30,35 +37,61 @@ SHUTDOWN_S = 1.0
 
 
 def run_server(recipe: Recipe, settings: Settings) -> int:
-    """Serve on stdin and stdout until end of file or a signal.
+    """Serve until end of file on stdin, or until a signal.
 
     Returns:
         The exit status: 0.
+
+    Raises:
+        CannotListen: The address for HTTP can't be had.
     """
-    read_fd, write_fd = claim_stdio()
-    anyio.run(_serve, recipe, settings, read_fd, write_fd)
+    listener = listen(settings.http_address) if settings.http else None
+    pipes: tuple[int, int] | None
+    if settings.stdio:
+        pipes = claim_stdio()
+    else:
+        pipes = None
+        with suppress(OSError):  # nobody is served there: whatever prints, prints to stderr
+            for fd in claim_stdio():
+                os.close(fd)
+    anyio.run(_serve, recipe, settings, pipes, listener)
     return 0
 
 
-async def _serve(recipe: Recipe, settings: Settings, read_fd: int, write_fd: int) -> None:
-    async with _running(recipe, settings) as runs, anyio.create_task_group() as group:
+async def _serve(
+    recipe: Recipe,
+    settings: Settings,
+    pipes: tuple[int, int] | None,
+    listener: socket.socket | None,
+) -> None:
+    runs = Runs(recipe, Desired(), EventLog(settings.limits.max_log_bytes), settings)
+    async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
+        # Beside the ends of the transports: each may take its second.
+        group.start_soon(_close_at_end, runs)
         notifier = Notifier(runs.log, partial(_pause, runs))
         Updates(runs, notifier.changed)
-        server = build_server(runs, settings, Clients("stdio", notifier, group))
+
+        def server_for(transport: str) -> tuple[Server, Clients]:
+            clients = Clients(transport, notifier, group)
+            return build_server(runs, settings, clients), clients
+
         if settings.start == "run":
             group.start_soon(_start_at_once, runs)
-        async with stdio_streams(read_fd, write_fd) as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-        group.cancel_scope.cancel()
+        if listener is not None:
+            group.start_soon(serve_http, listener, runs.directory, server_for)
+        if pipes is not None:
+            server, _ = server_for("stdio")
+            async with stdio_streams(*pipes) as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            if listener is None:
+                group.cancel_scope.cancel()
 
 
-@asynccontextmanager
-async def _running(recipe: Recipe, settings: Settings) -> AsyncIterator[Runs]:
-    """The runs' owner; at the end every pause is released and every process gone."""
-    runs = Runs(recipe, Desired(), EventLog(settings.limits.max_log_bytes), settings)
+async def _close_at_end(runs: Runs) -> None:
+    """When cancelled, release every pause and end every process."""
     try:
-        yield runs
+        await anyio.sleep_forever()
     finally:
         with anyio.CancelScope(shield=True):
             await runs.close("disconnect", SHUTDOWN_S)

@@ -11,13 +11,16 @@ import importlib.metadata
 import json
 import os
 import sys
+from collections.abc import Callable
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
 
 from cideldill_mcp.launch import Recipe
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import split
 
-_DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout."
+_DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout, or over HTTP."
 
 _EXTRA = ("mcp", "mcp_types", "anyio")
 """What the extra `mcp` installs."""
@@ -41,7 +44,7 @@ def serve(handover: str) -> int:
     plain = json.loads(handover)
     settings = Settings.from_plain(plain["settings"])
     where = (plain["rootdir"], plain["inipath"], settings.user_paths)
-    return _serve(Recipe(plain["command"], plain["arguments"], *where), settings)
+    return _serve(Recipe(plain["command"], plain["arguments"], *where), settings, _usage_error)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,10 +83,18 @@ def _serve_for(python: str, arguments: list[str], parser: argparse.ArgumentParse
         settings, rest = split(arguments)
     except ValueError as error:
         parser.error(str(error))
-    if sys.stdin is not None and sys.stdin.isatty():
+    if not settings.http:
+        settings = replace(settings, stdio=True)
+    if settings.stdio and sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write(_TERMINAL)
         return 2
-    return _serve(Recipe([python, "-m", "pytest"], rest), settings)
+    return _serve(Recipe([python, "-m", "pytest"], rest), settings, parser.error)
+
+
+def _usage_error(sentence: str) -> NoReturn:
+    """As pytest, which this process was."""
+    sys.stderr.write(f"ERROR: {sentence}\n")
+    raise SystemExit(4)
 
 
 def _demote_user_paths() -> None:
@@ -105,10 +116,14 @@ def _divide(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:cut], arguments[cut + 1 :]
 
 
-def _serve(recipe: Recipe, settings: Settings) -> int:
+def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]) -> int:
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
+    from cideldill_mcp.http import CannotListen
 
     gc.freeze()
     gc.enable()
-    return run_server(recipe, settings)
+    try:
+        return run_server(recipe, settings)
+    except CannotListen as error:
+        refuse(str(error))

@@ -9,6 +9,8 @@ stays open, `subscriptions/listen`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 from typing import cast
@@ -72,6 +74,9 @@ class Clients:
         self._numbers = count(1)
         self._stateless = Client(transport, None)
         self.bus = _Bus(notifier)
+        # By the id of an HTTP session: who shook hands, and whose stream for pushes is open.
+        self._sessions: dict[str, Client] = {}
+        self._streams: dict[str, anyio.CancelScope] = {}
 
     def of(self, context: ServerRequestContext) -> Client:
         """The client that a request or notification comes from."""
@@ -87,14 +92,49 @@ class Clients:
         self, context: ServerRequestContext, _params: types.NotificationParams
     ) -> None:
         """A client has shaken hands: from now on it is told what happens, until it goes."""
-        if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        if context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return
+        connection, client = _connection(context), self.of(context)
+        if connection.session_id is None:
             scope = anyio.CancelScope()
-            _connection(context).exit_stack.callback(scope.cancel)
-            self._group.start_soon(self._serve, self.of(context), scope)
+            connection.exit_stack.callback(scope.cancel)
+            self._group.start_soon(self._serve, client.name, client, scope)
+        else:
+            self._sessions[connection.session_id] = client
+            connection.exit_stack.callback(self._sessions.pop, connection.session_id, None)
+            self._push_to(connection.session_id)
 
-    async def _serve(self, client: Client, scope: anyio.CancelScope) -> None:
+    @contextmanager
+    def stream_of(self, session_id: str) -> Iterator[Callable[[], None]]:
+        """While an HTTP session may be pushed to; call what it gives when its stream is open.
+
+        Such a client may vanish without a word and its session stays: only its stream shows
+        whether somebody reads. It may be open before the hands are shaken.
+        """
+        scope = anyio.CancelScope()
+
+        def opened() -> None:
+            if earlier := self._streams.get(session_id):
+                earlier.cancel()
+            self._streams[session_id] = scope
+            self._push_to(session_id)
+
+        try:
+            yield opened
+        finally:
+            scope.cancel()
+            if self._streams.get(session_id) is scope:
+                del self._streams[session_id]
+
+    def _push_to(self, session_id: str) -> None:
+        client, scope = self._sessions.get(session_id), self._streams.get(session_id)
+        if client is not None and scope is not None:
+            # An earlier stream of this client may not have ended yet.
+            self._group.start_soon(self._serve, f"{client.name}/{id(scope)}", client, scope)
+
+    async def _serve(self, mailbox: str, client: Client, scope: anyio.CancelScope) -> None:
         with scope:
-            await self._notifier.serve(client.name, client.push, client.subscriptions)
+            await self._notifier.serve(mailbox, client.push, client.subscriptions)
 
 
 class _Bus:

@@ -71,9 +71,10 @@ class Runs:
         self.log = log
         self._settings = settings
         self._hub = Hub(Owner(self._admit, self._handle, self._lost))
-        log.keep_in(Path(self._hub.directory))
-        self.records = Records(Path(self._hub.directory))
-        self.objects = ObjectFiles(Path(self._hub.directory))
+        self.directory = Path(self._hub.directory)  # private; gone when this process is
+        log.keep_in(self.directory)
+        self.records = Records(self.directory)
+        self.objects = ObjectFiles(self.directory)
         self._reaper = Reaper(self._hub.directory)
         self._runs: dict[str, Run] = {}
         self._listings: dict[str, Run] = {}

@@ -32,6 +32,8 @@ from pytest_cideldill.link import SocketLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers
+from pytest_cideldill.options import NOT_IN_RUNS
+from pytest_cideldill.options import conflict
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.probes.position import Position
@@ -50,9 +52,7 @@ from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.run.workers import Controller
-from pytest_cideldill.settings import NOT_IN_RUNS
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.settings import conflict
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
 from pytest_cideldill.telling import Identity

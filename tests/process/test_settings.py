@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_cideldill import options
 from pytest_cideldill import settings
 from pytest_cideldill.limits import BOUNDS
 from pytest_cideldill.limits import Limits
@@ -46,15 +47,50 @@ def test_our_options_are_taken_out_of_pytests_arguments() -> None:
     """The runs get the other arguments, in their order, whatever they look like."""
     given = ["-k", "a b", "--cideldill-mcp", "--cideldill-lease", "60", "x.py", "--tb=no"]
     chosen, rest = settings.split([*given, "--cideldill-no-redact", "--cideldill-start=run"])
-    assert chosen == Settings("run", "full", 60.0, no_redact=True)
+    assert chosen == Settings("run", "full", 60.0, no_redact=True, stdio=True)
     assert rest == ["-k", "a b", "x.py", "--tb=no"]
 
 
-VALUED = [each for each in settings.OPTIONS if each.metavar and not each.in_ini_only]
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("localhost:8080", "127.0.0.1:8080"),
+        ("127.8.9.1:65535", "127.8.9.1:65535"),
+        ("[::1]:80", "[::1]:80"),
+        ("::1:80", "[::1]:80"),
+    ],
+)
+def test_an_address_is_one_of_this_machine_alone(address: str, meant: str) -> None:
+    """Contract, section 9: loopback only. Who says where it is served wants it to be served."""
+    chosen, rest = settings.split([f"--cideldill-http-address={address}"])
+    assert (chosen, rest) == (Settings(http=True, http_address=meant), [])
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "example.org:80", "localhost.example.org:80", ":80"],
+)
+def test_an_address_that_others_reach_is_refused_with_the_way_out(address: str) -> None:
+    """Contract, section 9: "elsewhere through a tunnel"."""
+    with pytest.raises(ValueError, match=r"this machine alone, as 127\.0\.0\.1:PORT.*tunnel: ssh"):
+        settings.split(["--cideldill-http-address", address])
+
+
+@pytest.mark.parametrize(
+    "address", ["", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "[::1]"]
+)
+def test_an_address_has_a_host_and_a_port(address: str) -> None:
+    """Style, rule 6."""
+    with pytest.raises(ValueError, match=r"^--cideldill-http-address: .* is not HOST:PORT, as"):
+        settings.split(["--cideldill-http-address", address])
+
+
+VALUED = [each for each in options.OPTIONS if each.metavar and each.place != "ini file"]
 
 
 @pytest.mark.parametrize("option", VALUED, ids=lambda option: option.name)
-def test_an_option_without_a_value_is_named(option: settings.Option) -> None:
+def test_an_option_without_a_value_is_named(option: options.Option) -> None:
     """Where no pytest parses the arguments, nobody else would tell."""
     with pytest.raises(ValueError, match=f"^{option.flag}: ''"):
         settings.split([option.flag])
@@ -63,8 +99,8 @@ def test_an_option_without_a_value_is_named(option: settings.Option) -> None:
 def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() -> None:
     """One table per closed set: a field that is left out would be lost at the hand-over."""
     fields = [field.name for kind in (Settings, Limits) for field in dataclasses.fields(kind)]
-    options = [option.field for option in settings.OPTIONS]
-    assert sorted([*options, "limits"]) == sorted(fields)
+    given = [option.field for option in options.OPTIONS]
+    assert sorted([*given, "limits"]) == sorted(fields)
     chosen = Settings(
         "run", "plan", 12.5, ("a.*",), ("b",), ("c",), True, ("../libs",), Limits(max_items=7)
     )
@@ -160,6 +196,6 @@ def test_a_conftest_may_have_our_hook_where_nothing_is_debugged(pytester: pytest
 def test_a_conflict_is_told_as_it_is_written_on_the_command_line() -> None:
     """Style, rule 6; plugins that are not installed have no such attribute."""
     known = SimpleNamespace(usepdb=False, trace=True)
-    told = settings.conflict(known, settings.NOT_IN_RUNS)
+    told = options.conflict(known, options.NOT_IN_RUNS)
     assert told == "--trace can't be used with --cideldill-mcp: it reads the terminal"
-    assert settings.conflict(SimpleNamespace(), settings.NOT_IN_RUNS) is None
+    assert options.conflict(SimpleNamespace(), options.NOT_IN_RUNS) is None

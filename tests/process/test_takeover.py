@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,38 @@ def test_what_cannot_stand_beside_the_switch_is_one_clear_line(
     assert refusal(run(project, "--cideldill-mcp", *options)).startswith(sentence)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--cideldill-http", "--pdb"], "--pdb can't be used with --cideldill-http: it reads"),
+        (["--cideldill-http-address=0.0.0.0:0"], "--cideldill-http-address: '0.0.0.0:0' is not"),
+        (["--cideldill-http-address="], "--cideldill-http-address: '' is not HOST:PORT"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_wrong_with_a_server_over_http_is_one_clear_line(
+    project: Path, options: list[str], sentence: str
+) -> None:
+    """Contract, section 9."""
+    assert refusal(run(project, *options)).startswith(sentence)
+
+
+@pytest.mark.full
+def test_a_port_that_is_in_use_is_one_clear_line(project: Path) -> None:
+    """Whether or not stdio is asked for too: nobody is served half of it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        option = f"--cideldill-http-address=127.0.0.1:{taken.getsockname()[1]}"
+        for switches in ([option], ["--cideldill-mcp", option]):
+            told = refusal(run(project, *switches))
+            assert told.startswith("--cideldill-http-address: can't listen on 127.0.0.1:")
+            assert "choose another port, or 0 for any free one" in told
+        script = [sys.executable, "-m", "cideldill_mcp", "--"]
+        done = run(project, option, command=script)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "error: --cideldill-http-address: can't listen on" in done.stderr
+
+
 @pytest.mark.parametrize(
     "place", ["environment", full("ini file"), full("ini file and command line")]
 )
@@ -123,6 +156,21 @@ def test_the_switch_anywhere_but_on_the_command_line_is_a_usage_error(
     if "command line" in place:
         given.append("--cideldill-mcp")
     assert refusal(run(project, *given, environment=environment)).startswith(ON_COMMAND_LINE_ONLY)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["--cideldill-http", "--cideldill-http-address=127.0.0.1:0"])
+@pytest.mark.parametrize("given", [[], ["--cideldill-mcp"]], ids=["alone", "beside the other"])
+def test_http_anywhere_but_on_the_command_line_is_a_usage_error(
+    project: Path, option: str, given: list[str]
+) -> None:
+    """Contract, section 9: "Both count on the command line only"."""
+    told = f"{option.partition('=')[0]} counts on the command line only"
+    for spelled in (option, option.replace("=", " ")):
+        environment = {"PYTEST_ADDOPTS": spelled}
+        assert refusal(run(project, *given, environment=environment)).startswith(told)
+    (project / "pytest.ini").write_text(f"[pytest]\naddopts = {option}\n", "utf-8")
+    assert refusal(run(project, *given)).startswith(told)
 
 
 @pytest.mark.full

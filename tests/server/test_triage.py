@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import profile
-from pytest_cideldill.settings import PROFILES
+from pytest_cideldill.options import PROFILES
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported

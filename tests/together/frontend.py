@@ -266,10 +266,14 @@ def _read_proc(pid: int, name: str) -> bytes:
 
 @contextmanager
 def front_end(
-    project: Path, *arguments: str, command: list[str] | None = None, **environment: str
+    project: Path,
+    *arguments: str,
+    command: list[str] | None = None,
+    switch: str = "--cideldill-mcp",
+    **environment: str,
 ) -> Iterator[FrontEnd]:
     """`pytest --cideldill-mcp ARGUMENTS` in a project; afterwards it is gone, however it ended."""
-    line = [*(command or module_command()), "--cideldill-mcp", *arguments]
+    line = [*(command or module_command()), switch, *arguments]
     server = FrontEnd(line, project, clean_environment(**environment))
     try:
         yield server

@@ -1,0 +1,76 @@
+"""Who may enter over HTTP: the names by which a request calls us, then its token.
+
+An ASGI application in front of the others. It looks at headers only, on every path and method, so
+that nothing of a body is read for a stranger. Knows no protocol behind it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.responses import Response
+from starlette.types import ASGIApp
+from starlette.types import Receive
+from starlette.types import Scope
+from starlette.types import Send
+
+_TOKEN_BYTES = 32
+
+# Any port: a tunnel's differs from ours. A page that had its own name lead here (DNS rebinding)
+# still sends that name.
+_HOST = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://" + _HOST.pattern, re.IGNORECASE)
+
+
+def new_token() -> str:
+    """A fresh one, as it is written in a header."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+class Door:
+    """See the module.
+
+    Args:
+        token: What a client must show.
+        rooms: The applications by path.
+    """
+
+    def __init__(self, token: str, rooms: Mapping[str, ASGIApp]) -> None:
+        self._token = token.encode("ascii")
+        self._rooms = rooms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        room = self._refused(Headers(scope=scope)) or self._rooms.get(scope["path"])
+        if room is None:
+            paths = ", ".join(self._rooms)
+            room = _answer(404, f"there is nothing at {scope['path']!r}; there is: {paths}")
+        try:
+            await room(scope, receive, send)
+        except ClientDisconnect:
+            return  # gone while it was sending: nobody is left to answer
+
+    def _refused(self, headers: Headers) -> Response | None:
+        if not all(_HOST.fullmatch(host) for host in headers.getlist("host") or [""]):
+            return _answer(421, "the header Host must name this machine, as 127.0.0.1:PORT")
+        if not all(_ORIGIN.fullmatch(origin) for origin in headers.getlist("origin")):
+            return _answer(403, "pages of other origins may not come in")
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        token = shown.strip().encode("latin-1")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token, self._token):
+            return _answer(
+                401,
+                "the header `Authorization: Bearer TOKEN` is missing or wrong; the server told the "
+                "token on its stderr when it started",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return None
+
+
+def _answer(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, status, headers)

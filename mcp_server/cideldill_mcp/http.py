@@ -1,0 +1,191 @@
+"""The HTTP transports on one port of this machine: Streamable HTTP at /mcp, SSE at /mcp/sse.
+
+Owns the socket, the announcement of address and token, and the HTTP server's start and end. The
+library of the protocol speaks; `Door` decides who may enter. Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp
+from starlette.types import Message
+from starlette.types import Receive
+from starlette.types import Scope
+from starlette.types import Send
+
+from cideldill_mcp.clients import Clients
+from cideldill_mcp.door import Door
+from cideldill_mcp.door import new_token
+
+PATH = "/mcp"
+SSE_PATH = "/mcp/sse"
+_POST_PATH = "/mcp/sse/messages"
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""A longer body is refused with 413, and nothing of it is parsed."""
+
+GOODBYE_S = 0.5
+"""How long the end of all connections may take."""
+
+
+class CannotListen(Exception):
+    """The address can't be had; the message is a sentence."""
+
+
+def listen(address: str) -> socket.socket:
+    """A socket that accepts connections from now on.
+
+    Args:
+        address: As `parsing.loopback` gives it; port 0 is any free one.
+
+    Raises:
+        CannotListen: The address is in use, or this machine doesn't have it.
+    """
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere it would let others take the same port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), int(port)))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise CannotListen(
+            f"--cideldill-http-address: can't listen on {address} ({error.strerror}); choose "
+            "another port, or 0 for any free one"
+        ) from error
+    return listener
+
+
+def announce(listener: socket.socket, token: str, directory: Path) -> None:
+    """Tell where the server is and the token: one line on stderr, and the same in a file.
+
+    Fd 2 is that of whoever started us: pytest captured nothing before it handed over.
+    """
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    line = f"cideldill: http://{shown}:{port}{PATH} token {token}\n".encode()
+    fd = os.open(directory / "http", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "wb") as file:
+        file.write(line)
+    with suppress(OSError):  # no stderr: the file tells it
+        os.write(2, line)
+
+
+async def serve_http(
+    listener: socket.socket,
+    directory: Path,
+    server_for: Callable[[str], tuple[Server, Clients]],
+) -> None:
+    """Serve until cancelled; then everybody is hung up on.
+
+    Args:
+        listener: See `listen`.
+        directory: Where a file tells address and token; private.
+        server_for: Makes the server of a transport, by its name.
+    """
+    token = new_token()
+    streamable, clients = server_for("http")
+    manager = StreamableHTTPSessionManager(
+        streamable, session_idle_timeout=None, max_request_body_size=MAX_BODY_BYTES
+    )
+    sse = SseServerTransport(_POST_PATH, max_request_body_size=MAX_BODY_BYTES)
+    rooms: dict[str, ASGIApp] = {
+        PATH: _Streamable(manager, clients),
+        SSE_PATH: _Sse(sse, server_for("sse")[0]),
+        _POST_PATH: sse.handle_post_message,
+    }
+    async with manager.run():
+        announce(listener, token, directory)
+        await _serve(Door(token, rooms), listener)
+
+
+class _Streamable:
+    """Tells when a session can be pushed to: while its client reads the stream for that."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager, clients: Clients) -> None:
+        self._manager = manager
+        self._clients = clients
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if scope["method"] != "GET" or session is None:
+            await self._manager.handle_request(scope, receive, send)
+            return
+        with self._clients.stream_of(session) as opened:
+
+            async def watched(message: Message) -> None:
+                if message["type"] == "http.response.start" and message["status"] == 200:
+                    opened()
+                await send(message)
+
+            await self._manager.handle_request(scope, receive, watched)
+
+
+class _Sse:
+    """One connection for each GET; its messages come in through POST on another path."""
+
+    def __init__(self, transport: SseServerTransport, server: Server) -> None:
+        self._transport = transport
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await Response(status_code=405, headers={"Allow": "GET"})(scope, receive, send)
+            return
+        server = self._server
+        async with self._transport.connect_sse(scope, receive, send) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+class _HttpServer(uvicorn.Server):
+    """Without signal handlers: they are the front end's."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve(door: Door, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        door,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+    )
+    server = _HttpServer(config)
+    # A task of its own: cancelled with the others it would leave its connections open.
+    serving = asyncio.create_task(server.serve([listener]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        with anyio.CancelScope(shield=True):
+            serving.cancel()
+            for each in getattr(server, "servers", ()):  # none if it ended while it began
+                each.close()
+            # Not in order, with waits for those who don't read: the process is about to end.
+            for connection in list(server.server_state.connections):
+                connection.transport.abort()
+            await asyncio.wait([serving, *server.server_state.tasks], timeout=GOODBYE_S)

@@ -1,0 +1,200 @@
+"""The options: one table of what may be given, and where; which of them can't stand together.
+
+Imported while the plugin is not switched on, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Literal
+
+from pytest_cideldill import parsing
+from pytest_cideldill.limits import BOUNDS
+from pytest_cideldill.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SWITCH = "--cideldill-mcp"
+"""The flag that turns `pytest ARGS` into the front end; there are others, see `switches`."""
+
+NOT_IN_RUNS = {
+    "usepdb": ("--pdb", "it reads the terminal"),
+    "trace": ("--trace", "it reads the terminal"),
+    "looponfail": ("-f (--looponfail)", "it never ends"),
+}
+"""Attributes of pytest's options that no run of a front end can have: as written, and why."""
+
+PROFILES = ("full", "plan", "triage")
+STARTS = ("manual", "run")
+MAX_LEASE_S = 604_800
+"""A week; also keeps waits below what the platform's clocks can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting: `--cideldill-NAME=VALUE` on the command line, `cideldill_NAME` in an ini file.
+
+    Those that count on the command line only are the switches: they turn pytest into a server.
+
+    Attributes:
+        field: Of `Settings`, or of `Limits`.
+        parse: Text to value; raises ValueError with what is wrong.
+        metavar: Of the value; empty for a flag without one.
+        type: pytest's type of the ini option: `args` and `linelist` are repeatable.
+        place: Where it may be given.
+    """
+
+    name: str
+    field: str
+    parse: Callable[[str], Any]
+    metavar: str
+    help: str
+    type: Literal["string", "args", "linelist", "bool", "int", "float"] = "string"
+    place: Literal["both", "ini file", "command line"] = "both"
+
+    @property
+    def flag(self) -> str:
+        """As written on the command line."""
+        return f"--cideldill-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """As written in an ini file."""
+        return f"cideldill_{self.name.replace('-', '_')}"
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether there may be several values."""
+        return self.type in ("args", "linelist")
+
+
+OPTIONS = (
+    Option(
+        "mcp",
+        "stdio",
+        parsing.truth,
+        "",
+        "Serve a debugger for these tests over MCP on stdin and stdout instead of running them; "
+        "the other arguments become the defaults of every run. An MCP client starts this.",
+        "bool",
+        place="command line",
+    ),
+    Option(
+        "http",
+        "http",
+        parsing.truth,
+        "",
+        "Serve it over HTTP, beside --cideldill-mcp or instead of it: Streamable HTTP at /mcp, SSE "
+        "at /mcp/sse. stderr tells the address and the token that clients need.",
+        "bool",
+        place="command line",
+    ),
+    Option(
+        "http-address",
+        "http_address",
+        parsing.loopback,
+        "HOST:PORT",
+        "Serve it over HTTP at this address of this machine (default: 127.0.0.1:0, any free port)",
+        place="command line",
+    ),
+    Option(
+        "start",
+        "start",
+        parsing.choice(*STARTS),
+        "{" + ",".join(STARTS) + "}",
+        "With --cideldill-mcp: start a test run when asked (manual, default) or at once (run)",
+    ),
+    Option(
+        "tools",
+        "tools",
+        parsing.choice(*PROFILES),
+        "{" + ",".join(PROFILES) + "}",
+        "With --cideldill-mcp: which set of tools to offer (default: full)",
+    ),
+    Option(
+        "lease",
+        "lease_s",
+        parsing.seconds(MAX_LEASE_S),
+        "SECONDS",
+        "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
+        "float",
+    ),
+    Option(
+        "record-calls",
+        "record_calls",
+        parsing.glob,
+        "GLOB",
+        "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable)",
+        "args",
+    ),
+    Option(
+        "no-redact",
+        "no_redact",
+        parsing.truth,
+        "",
+        "With --cideldill-mcp: show secrets as they are",
+        "bool",
+    ),
+    Option(
+        "redact-names",
+        "redact_names",
+        parsing.name,
+        "NAMES",
+        "With --cideldill-mcp: further names whose values are secrets",
+        "args",
+        place="ini file",
+    ),
+    Option(
+        "redact-patterns",
+        "redact_patterns",
+        parsing.pattern,
+        "PATTERNS",
+        "With --cideldill-mcp: regular expressions, one a line; what they match is a secret",
+        "linelist",
+        place="ini file",
+    ),
+    Option(
+        "user-paths",
+        "user_paths",
+        parsing.path,
+        "PATHS",
+        "With --cideldill-mcp: files and folders outside of the rootdir whose code is yours too",
+        "args",
+        place="ini file",
+    ),
+    *(
+        Option(
+            name.replace("_", "-"),
+            name,
+            parsing.whole(smallest, largest),
+            "NUMBER",
+            f"With --cideldill-mcp: {what} (default: {getattr(Limits(), name)})",
+            "int",
+            place="ini file",
+        )
+        for name, (smallest, largest, what) in BOUNDS.items()
+    ),
+)
+
+
+def switches(known: Any) -> list[str]:
+    """The flags among pytest's parsed options that turn it into a server, wherever they stand."""
+    table = (option for option in OPTIONS if option.place == "command line")
+    return [option.flag for option in table if getattr(known, option.ini, None) is not None]
+
+
+def conflict(known: Any, table: dict[str, tuple[str, str]], switch: str = SWITCH) -> str | None:
+    """A sentence about the first option that can't stand beside the switch; None when all can.
+
+    Args:
+        known: pytest's parsed options, those of addopts and PYTEST_ADDOPTS included.
+        table: Like `NOT_IN_RUNS`.
+        switch: As it was given.
+    """
+    for name, (option, why) in table.items():
+        if getattr(known, name, False):
+            return f"{option} can't be used with {switch}: {why}"
+    return None
