@@ -1,6 +1,5 @@
 """Where each test of the plan (the list of the system before this one) lives on as a live case.
 
-Numbers 90 to 92, 112 to 121 and 128 to 135 are about HTTP, SSE and command lines of that system.
 `tests/test_plan_table.py` checks this table.
 """
 
@@ -8,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NUMBERS = frozenset({*range(1, 90), *range(93, 112), *range(122, 128)})
+NUMBERS = frozenset(range(1, 136))
 WITHOUT = frozenset({50})
 """Those that need no live case; the note says why."""
 
@@ -63,6 +62,13 @@ _CALLS = named("test_notifications", "recorded_calls_are_pushed_when_they_ended"
 _REASON = named("test_notifications", "a_pause_after_a_raise_is_pushed_with_its_reason")
 _NOBODY = named("test_plan_observers", "nobody_needs_to_observe")
 _OBSERVED = named("test_plan_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
+_OVER_HTTP = named("test_http_life", "over_http_only_one_line_is_told_and_nothing_is_ever_printed")
+_BESIDE = named(
+    "test_http_life", "stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only"
+)
+_SHARED = named("test_transports", "every_client_sees_what_any_other_one_changed")
+_OFFERED = named("test_transports", "every_way_in_offers_the_same")
+_BROADCAST = named("test_transports", "a_pause_is_pushed_to_every_connected_client")
 
 
 def _records(name: str) -> tuple[str, ...]:
@@ -70,7 +76,8 @@ def _records(name: str) -> tuple[str, ...]:
 
 
 _FROM_SOURCES = "the project's functions, read from its sources: nothing is registered by hand"
-_IN_PROCESS = "inside the process under test; a stdio server has one client"
+_IN_PROCESS = "inside the process under test; what clients are pushed is in tests 133 and 135"
+_HTTP = "the HTTP of that system's clients is here Streamable HTTP"
 
 TABLE = (
     Row(1, _TOOLS, "among the tools of further groups"),
@@ -167,6 +174,13 @@ TABLE = (
     Row(87, _ERRORS),
     Row(88, _ERRORS),
     Row(89, _ERRORS),
+    Row(
+        90,
+        named("test_transports", "clients_that_add_and_remove_at_once_lose_nothing"),
+        _HTTP,
+    ),
+    Row(91, _SHARED, _HTTP),
+    Row(92, _SHARED, _HTTP),
     Row(93, _PUSHED),
     Row(94, _PUSHED),
     Row(95, _CALLS),
@@ -186,10 +200,53 @@ TABLE = (
     Row(109, _OBSERVED, "the event Resumed"),
     Row(110, _OBSERVED, "the event Recorded: calls in batches"),
     Row(111, _OBSERVED, _IN_PROCESS),
+    Row(112, (*_SESSION, *_BESIDE), "--cideldill-mcp"),
+    Row(
+        113,
+        named("test_http_life", "every_client_is_answered_while_a_test_is_busy"),
+        "one event loop serves all; the tests run in processes of their own",
+    ),
+    Row(114, named("test_http_life", "without_an_option_nothing_is_served")),
+    Row(
+        115,
+        named("test_http_life", "a_port_can_be_chosen_and_taken_again_at_once"),
+        "--cideldill-http-address=HOST:PORT, on loopback",
+    ),
+    Row(116, _OVER_HTTP, "--cideldill-http"),
+    Row(117, (*_OFFERED, *_OVER_HTTP), "Streamable HTTP is at /mcp beside it"),
+    Row(118, _BESIDE),
+    Row(
+        119,
+        named("test_http_life", "with_http_server_and_run_outlive_the_client_over_stdio"),
+        "and the run; without HTTP the end of stdin ends both",
+    ),
+    Row(
+        120,
+        (*_OVER_HTTP, *named("test_http_life", "stdin_and_stdout_are_let_go_over_http_only")),
+    ),
+    Row(121, (*_BESIDE, *_OVER_HTTP), "stderr has one line, with address and token"),
     Row(122, _SESSION),
     Row(123, _SESSION),
     Row(124, _SESSION),
     Row(125, _SESSION),
     Row(126, _SESSION),
     Row(127, _SESSION),
+    Row(128, _SHARED, _HTTP),
+    Row(129, _OFFERED),
+    Row(130, _SHARED),
+    Row(
+        131,
+        (
+            *_SHARED,
+            *named("test_transports", "two_clients_of_one_kind_see_the_same_and_one_of_them_wins"),
+        ),
+    ),
+    Row(
+        132,
+        named("test_transports", "a_client_that_vanishes_in_the_middle_disturbs_nobody"),
+        "also one that hung up on a call, or never reads",
+    ),
+    Row(133, _BROADCAST),
+    Row(134, _SHARED),
+    Row(135, _BROADCAST, "those of 2026-07-28 excepted, whose protocol forbids it"),
 )

@@ -99,9 +99,9 @@ class Clients:
             scope = anyio.CancelScope()
             connection.exit_stack.callback(scope.cancel)
             self._group.start_soon(self._serve, client.name, client, scope)
-        else:
+        elif connection.session_id not in self._sessions:  # they may say it twice
             self._sessions[connection.session_id] = client
-            connection.exit_stack.callback(self._sessions.pop, connection.session_id, None)
+            connection.exit_stack.callback(self._sessions.pop, connection.session_id)
             self._push_to(connection.session_id)
 
     @contextmanager

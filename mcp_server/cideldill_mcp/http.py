@@ -7,6 +7,7 @@ library of the protocol speaks; `Door` decides who may enter. Lives on the event
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -101,6 +102,7 @@ async def serve_http(
         directory: Where a file tells address and token; private.
         server_for: Makes the server of a transport, by its name.
     """
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings are about what clients do
     token = new_token()
     streamable, clients = server_for("http")
     manager = StreamableHTTPSessionManager(

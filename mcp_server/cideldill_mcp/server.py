@@ -79,6 +79,9 @@ def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:
         client = clients.of(context).name
         return await toolbox.call(params.name, params.arguments or {}, report, client)
 
+    # Asked about headers of calls over HTTP; else the library would list all tools each time.
+    schemas = {tool.name: tool.input_schema for tool in toolbox.definitions()}
+    server.get_tool_input_schema = schemas.get
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
 

@@ -203,6 +203,13 @@ class FrontEnd:
         self.wait_until_nothing_is_left()
         return status
 
+    def leave_by(self, number: int) -> int:
+        """Signal it and wait until nothing is left; the exit status."""
+        self.signal(number)
+        status = self.process.wait(DEADLINE_S)
+        self.wait_until_nothing_is_left()
+        return status
+
     def wait_until_nothing_is_left(self) -> float:
         """Wait until its processes, sockets and private directory are gone; the seconds."""
         took = wait_until(lambda: not self.processes(), "its processes are gone")

@@ -17,14 +17,61 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CLIENT_CAPABILITIES_META_KEY
+from mcp_types import CLIENT_INFO_META_KEY
+from mcp_types import PROTOCOL_VERSION_META_KEY
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from tests.together.driver import DEADLINE_S
 from tests.together.driver import Agent
+from tests.together.frontend import HELLO
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import front_end
 from tests.together.frontend import wait_until
 
 ACCEPT = "application/json, text/event-stream"
+
+SSE_PATH = "/mcp/sse"
+
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def tool_call(tool: str, id: int = 1, /, **arguments: Any) -> dict[str, Any]:
+    """The request that calls a tool."""
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+def stateless(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A request as 2026-07-28 wants it, and the headers that it needs."""
+    meta = {
+        PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+        CLIENT_CAPABILITIES_META_KEY: {},
+        CLIENT_INFO_META_KEY: HELLO["clientInfo"],
+    }
+    params = {**message.get("params", {}), "_meta": meta}
+    headers = {"Mcp-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": message["method"]}
+    if "name" in params:
+        headers["Mcp-Name"] = params["name"]
+    return {**message, "params": params}, headers
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a request by hand."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The last message of the body, which is JSON or a stream of events."""
+        if self.headers.get("content-type", "").startswith("text/event-stream"):
+            lines = [line for line in self.body.splitlines() if line.startswith(b"data: ")]
+            return json.loads(lines[-1].removeprefix(b"data: "))  # type: ignore[no-any-return]
+        return json.loads(self.body)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +97,81 @@ class Place:
         self,
         method: str,
         path: str = "/mcp",
-        body: bytes | None = None,
+        body: bytes | Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> tuple[int, bytes]:
-        """One request by hand, with exactly these headers: the status and the body."""
+    ) -> Answer:
+        """One request by hand, with exactly these headers."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
         with contextlib.closing(connection):
             connection.request(method, path, body, self.headers if headers is None else headers)
             response = connection.getresponse()
-            return response.status, response.read()
+            told = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, told, response.read())
 
-    def post(self, message: Any, **headers: str) -> tuple[int, bytes]:
-        """A message to `/mcp`, as a client sends it but for these headers."""
+    def post(
+        self, message: Any, path: str = "/mcp", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """A message as a client sends it, but for these headers."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return self.request("POST", path, body, self.usual(headers))
+
+    @contextlib.contextmanager
+    def stream(
+        self, path: str = "/mcp", headers: Mapping[str, str] | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """A GET whose answer does not end by itself; leaving hangs up."""
+        with self._sent("GET", path, None, headers) as connection:
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+            with response:
+                yield response
+
+    def can_listen(self, session: dict[str, str]) -> bool:
+        """Whether nobody reads the stream of a session."""
+        try:
+            with self.stream(headers=session):
+                return True
+        except AssertionError:  # 409
+            return False
+
+    @contextlib.contextmanager
+    def under_way(
+        self, message: Any, path: str = "/mcp", headers: Mapping[str, str] | None = None
+    ) -> Iterator[None]:
+        """A message whose answer is not read; leaving hangs up."""
+        with self._sent("POST", path, json.dumps(message), headers):
+            yield
+
+    @contextlib.contextmanager
+    def _sent(
+        self, method: str, path: str, body: str | None, headers: Mapping[str, str] | None
+    ) -> Iterator[http.client.HTTPConnection]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, self.usual(headers))
+            yield connection
+
+    def usual(self, headers: Mapping[str, str] | None) -> dict[str, str]:
+        """The headers of a client, but for these."""
         usual = {"Accept": ACCEPT, "Content-Type": "application/json"}
-        return self.request("POST", "/mcp", body, self.headers | usual | headers)
+        return {**self.headers, **usual, **(headers or {})}
+
+    @contextlib.contextmanager
+    def sse(self) -> Iterator[tuple[http.client.HTTPResponse, str]]:
+        """A connection over SSE by hand, hands shaken: its events, and where messages go."""
+        with self.stream(SSE_PATH) as events:
+            assert events.readline() == b"event: endpoint\r\n"
+            path = events.readline().decode().removeprefix("data: ").strip()
+            for message in (INITIALIZE, INITIALIZED):
+                assert self.post(message, path).status == 202
+            yield events, path
+
+    def session(self) -> dict[str, str]:
+        """Open a session over Streamable HTTP by hand: the header of its requests."""
+        opened = self.post(INITIALIZE)
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        assert self.post(INITIALIZED, headers=session).status == 202
+        return session
 
 
 def place_of(end: FrontEnd) -> Place:

@@ -1,0 +1,335 @@
+"""From the options for HTTP to the end: who is served, where it is told, what ends the server.
+
+Contract, section 9; tests 112-121 of the plan, whose web server is here the HTTP of the front end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.frontend import DEADLINE_S
+from tests.together.frontend import HELLO
+from tests.together.frontend import FrontEnd
+from tests.together.frontend import clean_environment
+from tests.together.frontend import front_end
+from tests.together.frontend import module_command
+from tests.together.frontend import wait_until
+from tests.together.web import INITIALIZE
+from tests.together.web import INITIALIZED
+from tests.together.web import Place
+from tests.together.web import over_http
+from tests.together.web import over_sse
+from tests.together.web import stateless
+from tests.together.web import tool_call
+from tests.together.web import web_end
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+
+GONE_S = 10.0
+"""The aim is 2 s; this is for a machine under load."""
+
+FAILING = "def test_it():\n    assert 0\n"
+
+BUSY = """
+    import pathlib
+
+    def test_busy():
+        pathlib.Path("reached").touch()
+        while not pathlib.Path("go on").exists():
+            pass
+"""
+
+NOISY = """
+    import os, subprocess, sys
+    print("import print", file=sys.__stdout__, flush=True)
+
+    def test_noisy():
+        os.write(1, b"test fd")
+        subprocess.run(["echo", "test echo"])
+        assert 0
+"""
+
+# What a plain run shows of itself.
+PLAIN = """
+    import os, sys, threading
+
+    def links():
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                yield os.readlink(f"/proc/self/fd/{name}")
+            except FileNotFoundError:
+                pass
+
+    def test_plain():
+        assert not [link for link in links() if link.startswith("socket:")]
+        assert not {"mcp", "uvicorn", "starlette", "cideldill_mcp"} & sys.modules.keys()
+        assert threading.active_count() == 1
+"""
+
+
+@contextmanager
+def started(project: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A server of which both outputs are kept; its stdin is at its end."""
+    process = subprocess.Popen(
+        command,
+        cwd=project,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        module_command("-W", "error"),
+        pytest.param([sys.executable, "-m", "cideldill_mcp", "--"], marks=pytest.mark.full),
+    ],
+    ids=["pytest", "console script"],
+)
+def test_over_http_only_one_line_is_told_and_nothing_is_ever_printed(
+    make_project: MakeProject, command: list[str]
+) -> None:
+    """Plan, tests 116, 117, 120 and 121: stdin at its end ends nothing, stdout stays empty."""
+    project = make_project(test_it=NOISY)
+    given = [*command, "-p", "no:cacheprovider", "-s", "--cideldill-http"]
+    with started(project, given) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith(b"cideldill: http://127.0.0.1:")
+        assert line.count(b" ") == 3
+        place = Place(*line.decode().split()[1::2])
+        with over_sse(place) as agent:
+            assert agent.call("test_run")["state"] == "paused"
+        with over_http(place) as agent:
+            assert agent.call("debug_state")["state"] == "paused"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=GONE_S) == (b"", b"")
+        assert process.returncode == 0
+
+
+@pytest.mark.full
+def test_stdin_and_stdout_are_let_go_over_http_only(make_project: MakeProject) -> None:
+    """Plan, test 120: whoever talks there learns at once that nobody listens."""
+    with web_end(make_project(test_it=FAILING)) as (end, place):
+        assert end.read_to_the_end() == []
+        with pytest.raises(BrokenPipeError):
+            end.ask("initialize", HELLO)
+        with over_http(place) as agent:
+            assert agent.call("test_run")["state"] == "paused"
+        assert end.leave_by(signal.SIGINT) == 0
+
+
+@pytest.mark.full
+def test_stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only(
+    make_project: MakeProject,
+) -> None:
+    """Plan, tests 112, 118 and 121."""
+    project = make_project(test_it=NOISY)
+    with web_end(project, "--cideldill-mcp", "-s") as (end, place):
+        end.initialize()
+        with over_http(place) as agent:
+            assert agent.call("test_run")["state"] == "paused"
+            assert end.call("debug_state")["state"] == "paused"
+        assert end.leave_by(signal.SIGTERM) == 0
+        assert all(json.loads(line)["jsonrpc"] == "2.0" for line in end.read_to_the_end())
+
+
+def test_with_http_server_and_run_outlive_the_client_over_stdio(make_project: MakeProject) -> None:
+    """Plan, test 119; contract, section 9: until SIGTERM, which leaves nothing."""
+    with web_end(make_project(test_it=FAILING), "--cideldill-mcp") as (end, place):
+        end.initialize()
+        (stop,) = end.call("test_run")["stops"]
+        end.hang_up()
+        with over_http(place) as agent:
+            assert agent.call("debug_state")["paused"] == [stop["id"]]
+            seen = agent.call("breakpoint_repl_eval", pause_id=stop["id"], expression="6 * 7")
+            assert seen["output"] == "42"
+        assert end.leave_by(signal.SIGTERM) == 0
+
+
+@pytest.mark.full
+def test_a_port_can_be_chosen_and_taken_again_at_once(make_project: MakeProject) -> None:
+    """Plan, test 115; an address alone asks for HTTP."""
+    project = make_project(test_it=FAILING)
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    for host in ("127.0.0.1", "localhost"):
+        with web_end(project, switch=f"--cideldill-http-address={host}:{port}") as (end, place):
+            assert place.url == f"http://127.0.0.1:{port}/mcp"
+            with over_http(place, "legacy") as agent:
+                assert agent.call("debug_state")["state"] == "idle"
+            assert end.leave_by(signal.SIGTERM) == 0
+
+
+@pytest.mark.full
+def test_without_an_option_nothing_is_served(make_project: MakeProject) -> None:
+    """Plan, test 114."""
+    project = make_project(test_it=PLAIN)
+    done = subprocess.run(
+        [*module_command(), "-p", "no:cacheprovider", "-q", "test_it.py"],
+        cwd=project,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    with front_end(project, "-p", "no:cacheprovider") as end:
+        end.initialize()
+        (folder,) = end.private()
+        assert not (folder / "http").exists()
+        assert not listening(end)
+
+
+def listening(end: FrontEnd) -> list[str]:
+    """The sockets of a front end that accept connections over TCP."""
+    numbers = {
+        os.readlink(each).removeprefix("socket:[").removesuffix("]")
+        for each in Path(f"/proc/{end.process.pid}/fd").iterdir()
+    }
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]
+    ]
+    return [row[1] for row in rows if row[3] == "0A" and row[9] in numbers]
+
+
+@pytest.mark.full
+def test_every_client_is_answered_while_a_test_is_busy(make_project: MakeProject) -> None:
+    """Plan, test 113: a call that waits holds up nobody, over whichever way it came."""
+    project = make_project(test_it=BUSY)
+    with web_end(project, "--cideldill-mcp") as (end, place):
+        end.initialize()
+        with over_http(place) as one, over_http(place, "legacy") as two, over_sse(place) as three:
+            runs = one.start("test_run", timeout_s=DEADLINE_S)
+            wait_until((project / "reached").exists, "the test is busy")
+            waits = [each.start("breakpoint_wait", timeout_s=DEADLINE_S) for each in (two, three)]
+            end.start("breakpoint_wait", timeout_s=DEADLINE_S)
+            for each in (one, two, three):
+                assert each.call("debug_state")["state"] == "running"
+            assert end.call("debug_state")["state"] == "running"
+            assert not any(each.done() for each in (runs, *waits))
+            (project / "go on").touch()
+            assert runs.result(DEADLINE_S)["state"] == "finished"
+            assert {each.result(DEADLINE_S)["reason"] for each in waits} == {"finished"}
+        assert end.leave_by(signal.SIGTERM) == 0
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+RECORDED = """
+    import pathlib
+
+    def price(amount):
+        return amount
+
+    def test_many():
+        for amount in range(40_000):
+            price(amount)
+        pathlib.Path("reached").touch()
+        assert 0
+"""
+
+
+@contextmanager
+def deaf(place: Place, path: str, headers: dict[str, str]) -> Iterator[None]:
+    """A client that asks for a stream and never reads it; nothing fits into its socket."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        client.connect(("127.0.0.1", place.port))
+        given = {"Host": "localhost", **place.usual(headers)}
+        lines = [f"GET {path} HTTP/1.1", *(f"{name}: {text}" for name, text in given.items())]
+        client.sendall("\r\n".join([*lines, "", ""]).encode())
+        yield
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_the_end_waits_for_nobody(make_project: MakeProject, number: signal.Signals) -> None:
+    """Streams of every kind are open, calls are under way, and some clients do not read."""
+    project = make_project(test_it=RECORDED)
+    with web_end(project, "--cideldill-record-calls=test_it.price") as (end, place):
+        session, unread = place.session(), place.session()
+        waits = tool_call("breakpoint_wait", 2, timeout_s=60)
+        message, headers = stateless(waits)
+        with (
+            place.sse() as (_, path),
+            place.stream(headers=session),
+            deaf(place, "/mcp/sse", {}),
+            deaf(place, "/mcp", unread),
+            place.under_way(waits, headers=session),
+            place.under_way(message, headers=headers),
+        ):
+            started = tool_call("test_run", timeout_s=60)
+            with place.under_way(started, headers=unread):
+                wait_until((project / "reached").exists, "its calls are recorded")
+                # Those who do not read hold up nobody.
+                answer = place.post(tool_call("debug_state"), headers=session)
+                assert answer.status == 200
+                assert place.post(waits, path).status == 202
+                began = time.monotonic()
+                end.signal(number)
+                status = end.process.wait(GONE_S)
+                print(f"{number.name}: the server was gone after {time.monotonic() - began:.2f} s")
+        assert status == (-number if number == signal.SIGKILL else 0)
+        end.wait_until_nothing_is_left()
+
+
+def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
+    make_project: MakeProject,
+) -> None:
+    """The stream may be open before the hands are shaken; when it ends nothing waits for it."""
+    with web_end(make_project(test_it=FAILING)) as (_, place):
+        opened = place.post(INITIALIZE)
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        with place.stream(headers=session) as events:
+            assert place.post(INITIALIZED, headers=session).status == 202
+            assert place.post(INITIALIZED, headers=session).status == 202
+            ran = place.post(tool_call("test_run"), headers=session)
+            stop = json.loads(ran.message["result"]["content"][0]["text"])["stops"][0]
+            told = [next_event(events), next_event(events)]
+        assert [each["method"] for each in told] == [
+            "debugger/breakpointHit",
+            "notifications/breakpoint/execution_paused",
+        ]
+        continued = tool_call("breakpoint_continue", pause_id=stop["id"], wait=True)
+        assert place.post(continued, headers=session).status == 200
+        wait_until(lambda: place.can_listen(session), "its stream is gone")
+        with place.stream(headers=session) as events:
+            assert place.post(tool_call("test_run"), headers=session).status == 200
+            assert next_event(events)["params"]["pauseId"] == "r2.main.1"
+
+
+def next_event(events: Any) -> dict[str, Any]:
+    """The next message of a stream."""
+    while not (line := events.readline()).startswith(b"data: {"):
+        assert line, "the stream has ended"
+    message = json.loads(line.removeprefix(b"data: "))
+    assert isinstance(message, dict)
+    return message
