@@ -50,7 +50,7 @@ def real_path(recipe: Recipe, file: str) -> Path:
     """
     root = Path(recipe.rootdir or os.getcwd())
     path = root / file
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises where the name is too long
         raise Refusal(
             ErrorCode.FILE_NOT_FOUND,
             f"{file!r} is no file; paths are absolute or relative to {root}",

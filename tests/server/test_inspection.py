@@ -196,9 +196,10 @@ def test_paths_are_told_relative_to_the_rootdir(root: Path) -> None:
         assert path == (root / "shop" / "cart.py").resolve()
         assert shown_path(recipe, path) == "shop/cart.py"
     assert shown_path(recipe, Path(json.__file__)) == json.__file__
-    with pytest.raises(Refusal) as caught:
-        real_path(recipe, "shop")
-    assert caught.value.code is ErrorCode.FILE_NOT_FOUND
+    for given in ("shop", "", "é" * 1000, "a\0b", "\ud800"):
+        with pytest.raises(Refusal) as caught:
+            real_path(recipe, given)
+        assert caught.value.code is ErrorCode.FILE_NOT_FOUND
 
 
 # --- breakpoint_add -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from cideldill_mcp.breakpoints import SOURCES
@@ -196,7 +197,7 @@ async def first_line(request: Request, text: str, **checked: Any) -> Place:
 async def _elsewhere(recipe: Recipe, name: FunctionName, survey: Survey, **checked: Any) -> Place:
     """In a file outside of the project, or by the end of a qualified name, else nowhere."""
     sources = sources_of(recipe)
-    if name.path is not None and (sources.root / name.path).is_file():
+    if name.path is not None and os.path.isfile(sources.root / name.path):
         path = real_path(recipe, name.path)
         places = await find_places(recipe, path, function=name.target, **checked)
         if len(places) > 1:
