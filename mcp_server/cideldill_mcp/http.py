@@ -102,7 +102,7 @@ async def serve_http(
         directory: Where a file tells address and token; private.
         server_for: Makes the server of a transport, by its name.
     """
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings are about what clients do
+    _be_quiet()
     token = new_token()
     streamable, clients = server_for("http")
     manager = StreamableHTTPSessionManager(
@@ -117,6 +117,13 @@ async def serve_http(
     async with manager.run():
         announce(listener, token, directory)
         await _serve(Door(token, rooms), listener)
+
+
+def _be_quiet() -> None:
+    """Leave out what the library logs about clients: malformed messages, with tracebacks."""
+    logging.getLogger("mcp").setLevel(logging.ERROR)
+    for transport in ("sse", "streamable_http"):
+        logging.getLogger(f"mcp.server.{transport}").setLevel(logging.CRITICAL)
 
 
 class _Streamable:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,6 +30,7 @@ from tests.together.frontend import wait_until
 from tests.together.web import INITIALIZE
 from tests.together.web import INITIALIZED
 from tests.together.web import Place
+from tests.together.web import next_event
 from tests.together.web import over_http
 from tests.together.web import over_sse
 from tests.together.web import stateless
@@ -324,12 +324,3 @@ def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
         with place.stream(headers=session) as events:
             assert place.post(tool_call("test_run"), headers=session).status == 200
             assert next_event(events)["params"]["pauseId"] == "r2.main.1"
-
-
-def next_event(events: Any) -> dict[str, Any]:
-    """The next message of a stream."""
-    while not (line := events.readline()).startswith(b"data: {"):
-        assert line, "the stream has ended"
-    message = json.loads(line.removeprefix(b"data: "))
-    assert isinstance(message, dict)
-    return message

@@ -57,6 +57,15 @@ def stateless(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     return {**message, "params": params}, headers
 
 
+def next_event(events: http.client.HTTPResponse) -> dict[str, Any]:
+    """The next message of a stream."""
+    while not (line := events.readline()).startswith(b"data: {"):
+        assert line, "the stream has ended"
+    message = json.loads(line.removeprefix(b"data: "))
+    assert isinstance(message, dict)
+    return message
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back for a request by hand."""
@@ -67,10 +76,11 @@ class Answer:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The last message of the body, which is JSON or a stream of events."""
+        """The last message of the body, which is JSON or a stream of events; empty if none is."""
         if self.headers.get("content-type", "").startswith("text/event-stream"):
             lines = [line for line in self.body.splitlines() if line.startswith(b"data: ")]
-            return json.loads(lines[-1].removeprefix(b"data: "))  # type: ignore[no-any-return]
+            last = lines[-1].removeprefix(b"data: ") if lines else b"{}"
+            return json.loads(last)  # type: ignore[no-any-return]
         return json.loads(self.body)  # type: ignore[no-any-return]
 
 
@@ -139,12 +149,13 @@ class Place:
         self, message: Any, path: str = "/mcp", headers: Mapping[str, str] | None = None
     ) -> Iterator[None]:
         """A message whose answer is not read; leaving hangs up."""
-        with self._sent("POST", path, json.dumps(message), headers):
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        with self._sent("POST", path, body, headers):
             yield
 
     @contextlib.contextmanager
     def _sent(
-        self, method: str, path: str, body: str | None, headers: Mapping[str, str] | None
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None
     ) -> Iterator[http.client.HTTPConnection]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
         with contextlib.closing(connection):
