@@ -190,6 +190,8 @@ REPLAYED = {
     "README.md": {"sh", "json", "text", "ini", "python"},  # here
     "CONTRIBUTING.md": {"sh"},  # .ci/run does that
     "docs/architecture.md": {"text"},  # a drawing
+    # test_http_door.py; but for the commands of `claude` and `ssh`, which are not here
+    "docs/transports.md": {"text", "sh"},
     "docs/examples.md": {"text"},  # made from the sessions
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
     **{

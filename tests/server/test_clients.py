@@ -26,7 +26,7 @@ class Spy:
     def __init__(self) -> None:
         self.now: list[str] = []
 
-    async def serve(self, client: str, _send: Any) -> None:
+    async def serve(self, client: str, _send: Any, _subscriptions: set[str]) -> None:
         if client in self.now:
             return
         self.now.append(client)

@@ -117,7 +117,7 @@ def test_every_way_in_offers_the_same(fresh: Desk, ways: Ways, way: str) -> None
     expected = {"session": "2025-11-25", "stateless": "2026-07-28", "sse": "2025-11-25"}
     assert client.protocol_version == expected[way]
     assert client.instructions is not None
-    assert client.instructions.startswith("Debugs pytest tests.")
+    assert client.instructions.startswith("Debugs pytest tests")
     listed = fresh.end.request("tools/list")["tools"]
     assert [tool.name for tool in ways[way].tools()] == [tool["name"] for tool in listed]
     assert ways[way].read("breakpoint://status")["state"] == "idle"
