@@ -193,6 +193,7 @@ REPLAYED = {
     # test_http_door.py; but for the commands of `claude` and `ssh`, which are not here
     "docs/transports.md": {"text", "sh"},
     "docs/examples.md": {"text"},  # made from the sessions
+    "docs/transports.md": {"text", "sh"},  # test_http_life.py
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
     **{
         session.relative_to(ROOT).as_posix(): {"text"}  # test_examples.py

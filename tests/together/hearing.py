@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from typing import Any
 from typing import TypeVar
 
 import mcp_types as types
-from mcp import StdioServerParameters
 from mcp.client.subscriptions import Subscription
 from mcp.shared.subscriptions import ResourceUpdated
 
@@ -71,12 +71,15 @@ class Ear:
 
 @contextmanager
 def hearing(
-    parameters: StdioServerParameters, mode: str, *uris: str
+    server: Any,
+    mode: str,
+    *uris: str,
+    connect: Callable[..., AbstractContextManager[Agent]] = connected,
 ) -> Iterator[tuple[Agent, Ear]]:
-    """A client of a fresh server, that hears of these resources and of their list."""
+    """A client that hears of these resources and of their list; by default of a fresh server."""
     ear = Ear()
     options = {"message_handler": ear.handshake} if mode == "legacy" else {}
-    with connected(parameters, mode, **options) as agent:
+    with connect(server, mode, **options) as agent:
         if mode == "legacy":
             for uri in uris:
                 agent.portal.call(agent.client.subscribe_resource, uri)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -27,17 +29,22 @@ from tests.together.frontend import clean_environment
 from tests.together.frontend import front_end
 from tests.together.frontend import module_command
 from tests.together.frontend import wait_until
+from tests.together.transcript import blocks
+from tests.together.web import ACCEPT
 from tests.together.web import INITIALIZE
 from tests.together.web import INITIALIZED
 from tests.together.web import Place
 from tests.together.web import next_event
 from tests.together.web import over_http
 from tests.together.web import over_sse
+from tests.together.web import place_of
 from tests.together.web import stateless
 from tests.together.web import tool_call
 from tests.together.web import web_end
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+
+ROOT = Path(__file__).resolve().parents[2]
 
 GONE_S = 10.0
 """The aim is 2 s; this is for a machine under load."""
@@ -301,6 +308,9 @@ def test_the_end_waits_for_nobody(make_project: MakeProject, number: signal.Sign
         end.wait_until_nothing_is_left()
 
 
+STOPS = ("debugger/breakpointHit", "notifications/breakpoint/execution_paused")
+
+
 def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
     make_project: MakeProject,
 ) -> None:
@@ -313,14 +323,42 @@ def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
             assert place.post(INITIALIZED, headers=session).status == 202
             ran = place.post(tool_call("test_run"), headers=session)
             stop = json.loads(ran.message["result"]["content"][0]["text"])["stops"][0]
-            told = [next_event(events), next_event(events)]
-        assert [each["method"] for each in told] == [
-            "debugger/breakpointHit",
-            "notifications/breakpoint/execution_paused",
-        ]
+            told = [next_event(events, STOPS), next_event(events, STOPS)]
+        assert tuple(each["method"] for each in told) == STOPS
         continued = tool_call("breakpoint_continue", pause_id=stop["id"], wait=True)
         assert place.post(continued, headers=session).status == 200
         wait_until(lambda: place.can_listen(session), "its stream is gone")
         with place.stream(headers=session) as events:
             assert place.post(tool_call("test_run"), headers=session).status == 200
-            assert next_event(events)["params"]["pauseId"] == "r2.main.1"
+            assert next_event(events, STOPS)["params"]["pauseId"] == "r2.main.1"
+
+
+@pytest.mark.full
+def test_the_commands_on_the_page_do_what_it_says(make_project: MakeProject) -> None:
+    """`docs/transports.md`; the port, the token and the interpreter are those of this start."""
+    page = (ROOT / "docs" / "transports.md").read_text(encoding="utf-8")
+    ((start, line),) = (text.splitlines() for text in blocks(page, "text"))
+    connect, tell, tunnel = blocks(page, "sh")
+    _, url, _, token = line.split()
+    prompt, interpreter, *words, switch = shlex.split(start)
+    assert (prompt, interpreter) == ("$", ".venv/bin/python")
+    project = make_project(test_it=FAILING)
+    with front_end(project, command=[sys.executable, *words], switch=switch) as end:
+        place = place_of(end)
+        told = subprocess.run(
+            ["sh", "-c", tell],
+            env={"TMPDIR": str(end.directory), "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert told.stdout == f"{line}\n".replace(url, place.url).replace(token, place.token)
+        given = shlex.split(connect)
+        assert url in given
+        name, _, value = given[given.index("--header") + 1].partition(": ")
+        header = {name: value.replace(token, place.token)}
+        content = {"Accept": ACCEPT, "Content-Type": "application/json"}
+        body = json.dumps(INITIALIZE).encode()
+        assert place.request("POST", "/mcp", body, header | content).status == 200
+        assert end.leave_by(signal.SIGTERM) == 0
+    assert shlex.split(tunnel)[1:3] == ["-L", f"8080:{urlsplit(url).netloc}"]

@@ -6,6 +6,7 @@ HTTP interface of its own is here one of the transports.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,6 +18,8 @@ from tests.together.driver import DEADLINE_S
 from tests.together.driver import Agent
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import wait_until
+from tests.together.hearing import LIST
+from tests.together.hearing import hearing
 from tests.together.test_notifications import PAUSED
 from tests.together.test_notifications import RESUMED
 from tests.together.test_notifications import Watching
@@ -200,6 +203,22 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
 
     wait_until(lambda: len(over_stdio()) >= 2, "both are pushed over stdio")
     assert over_stdio() == watching["sse"].told == watching["session"].told
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.parametrize(
+    ("connect", "mode"), [(over_http, "legacy"), (over_http, "auto"), (over_sse, "legacy")]
+)
+def test_whoever_subscribed_hears_what_any_client_changed(
+    fresh: Desk, connect: Callable[..., Any], mode: str
+) -> None:
+    """Contract, section 7: the handshake's way, and `subscriptions/listen`."""
+    uris = ("breakpoint://breakpoints", "debugger://session")
+    with hearing(fresh.place, mode, *uris, connect=connect) as (_, ear):
+        added = {"function_name": "test_it.price"}
+        ear.by(lambda: fresh.end.call("breakpoint_add", **added), uris[0])
+        ear.by(lambda: fresh.end.call("test_run"), uris[1], LIST)
 
 
 # --- clients that go ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import http.client
 import json
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,13 +58,17 @@ def stateless(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     return {**message, "params": params}, headers
 
 
-def next_event(events: http.client.HTTPResponse) -> dict[str, Any]:
-    """The next message of a stream."""
-    while not (line := events.readline()).startswith(b"data: {"):
+def next_event(events: http.client.HTTPResponse, methods: Sequence[str] = ()) -> dict[str, Any]:
+    """The next message of a stream; the next one of these methods."""
+    while True:
+        line = events.readline()
         assert line, "the stream has ended"
-    message = json.loads(line.removeprefix(b"data: "))
-    assert isinstance(message, dict)
-    return message
+        if not line.startswith(b"data: {"):
+            continue
+        message = json.loads(line.removeprefix(b"data: "))
+        assert isinstance(message, dict)
+        if not methods or message.get("method") in methods:
+            return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +219,18 @@ def over_http(place: Place, mode: str = "auto", **options: Any) -> Iterator[Agen
     with start_blocking_portal() as portal:
         web = httpx2.AsyncClient(headers=place.headers, timeout=DEADLINE_S)
         client = Client(streamable_http_client(place.url, http_client=web), mode=mode, **options)
-        with portal.wrap_async_context_manager(client):
-            yield Agent(client, portal)
-        portal.call(web.aclose)
+        try:
+            with portal.wrap_async_context_manager(client):
+                yield Agent(client, portal)
+        finally:
+            portal.call(web.aclose)
 
 
 @contextlib.contextmanager
-def over_sse(place: Place, **options: Any) -> Iterator[Agent]:
+def over_sse(place: Place, mode: str = "legacy", **options: Any) -> Iterator[Agent]:
     """A client over SSE."""
     with start_blocking_portal() as portal:
         transport = sse_client(f"{place.url}/sse", headers=place.headers)
-        client = Client(transport, mode="legacy", **options)
+        client = Client(transport, mode=mode, **options)
         with portal.wrap_async_context_manager(client):
             yield Agent(client, portal)
