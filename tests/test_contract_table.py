@@ -122,6 +122,18 @@ def test_what_is_wrong_with_a_reply_is_found(
         checked(tool, arguments, json.dumps(body), is_error=is_error)
 
 
+def test_what_is_cut_to_very_little_keeps_its_own_keys() -> None:
+    """Section 1, rule 6: the last resort."""
+    body = {"paused": [{"id": "r1.main.1"}], "truncated": True}
+    assert list(problems("breakpoint_list_paused", {"max_chars": 500}, body, is_error=False)) == []
+    for arguments in ({}, {"max_chars": 8_000}):
+        assert list(problems("breakpoint_list_paused", arguments, body, is_error=False))
+    told = problems(
+        "breakpoint_list_paused", {"max_chars": 500}, {"truncated": True}, is_error=False
+    )
+    assert list(told) == ["reply has no paused; it has truncated"]
+
+
 def test_what_is_right_passes() -> None:
     body = {"behavior": "stop", "more": 1}
     assert checked("breakpoint_get_default_behavior", {}, json.dumps(body), is_error=False) == body

@@ -54,7 +54,8 @@ def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
 
     In this order: variables of callers, frames far out, the text of the traceback, parts of objects
     but the first ones, the start of what was printed, variables that the failing line does not use,
-    all parts of one object after the other; what is still too long is cut as any reply.
+    all parts of one object after the other, frames of callers; what is still too long is cut as any
+    reply.
     """
     if len(dumps(autopsy)) <= budget:
         return autopsy
@@ -75,6 +76,7 @@ def _cuts(autopsy: dict[str, Any]) -> Iterator[Callable[[], object]]:
         yield partial(_close, entry)
     for name in ("rightChildren", "leftChildren"):
         yield partial(autopsy.get("assertion", {}).pop, name, None)
+    yield partial(_frames_of_callers, autopsy)
 
 
 def _callers(autopsy: dict[str, Any]) -> None:
@@ -85,6 +87,10 @@ def _callers(autopsy: dict[str, Any]) -> None:
 def _outer_frames(autopsy: dict[str, Any]) -> None:
     most = max(FEW_FRAMES, autopsy["userFrameIndex"] + 1)
     del autopsy["frames"][most:]
+
+
+def _frames_of_callers(autopsy: dict[str, Any]) -> None:
+    del autopsy["frames"][autopsy["userFrameIndex"] + 1 :]
 
 
 def _trace(autopsy: dict[str, Any]) -> None:
