@@ -190,10 +190,8 @@ REPLAYED = {
     "README.md": {"sh", "json", "text", "ini", "python"},  # here
     "CONTRIBUTING.md": {"sh"},  # .ci/run does that
     "docs/architecture.md": {"text"},  # a drawing
-    # test_http_door.py; but for the commands of `claude` and `ssh`, which are not here
-    "docs/transports.md": {"text", "sh"},
     "docs/examples.md": {"text"},  # made from the sessions
-    "docs/transports.md": {"text", "sh"},  # test_http_life.py
+    "docs/transports.md": {"text", "sh"},  # test_http_life.py; no `claude`, no `ssh`
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
     **{
         session.relative_to(ROOT).as_posix(): {"text"}  # test_examples.py
