@@ -38,12 +38,15 @@ RECEIVERS = {
     "test_contract_table.py": "this one",
     "together/driver.py": "checks all that its client gets",
     "together/frontend.py": "checks all that is received",
+    "together/hostile.py": "makes requests and sends none",
     "together/test_eras.py": "by frontend.py",
     "together/test_handover.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
     "together/test_plan_session.py": "by frontend.py",
+    "together/test_robustness.py": "checks refusals; what was asked is not known",
     "together/test_spec_016_edges.py": "by frontend.py",
     "together/test_waits.py": "by frontend.py",
+    "together/web.py": "checks what comes by itself and for requests by hand",
 }
 
 

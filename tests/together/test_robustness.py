@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.contract_table import checked
 from tests.together.driver import Agent
 from tests.together.frontend import DEADLINE_S
 from tests.together.frontend import FrontEnd
@@ -204,6 +205,8 @@ def check(body: bytes, message: dict[str, Any]) -> None:
     assert b"Traceback (most recent call last)" not in body
     assert b"is a bug of pytest-cideldill" not in body, body
     assert message.get("error", {}).get("code") not in (0, -32603), message
+    if (result := message.get("result", {})).get("isError"):
+        checked("a tool", "of those", result["content"][0]["text"], is_error=True)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ from mcp_types import CLIENT_INFO_META_KEY
 from mcp_types import PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from tests.contract_table import check_answer
+from tests.contract_table import check_notification
 from tests.together.driver import DEADLINE_S
 from tests.together.driver import Agent
 from tests.together.frontend import HELLO
@@ -67,6 +69,8 @@ def next_event(events: http.client.HTTPResponse, methods: Sequence[str] = ()) ->
             continue
         message = json.loads(line.removeprefix(b"data: "))
         assert isinstance(message, dict)
+        if "method" in message:
+            check_notification(message["method"], message.get("params"))
         if not methods or message.get("method") in methods:
             return message
 
@@ -128,7 +132,10 @@ class Place:
     ) -> Answer:
         """A message as a client sends it, but for these headers."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return self.request("POST", path, body, self.usual(headers))
+        answer = self.request("POST", path, body, self.usual(headers))
+        if isinstance(message, dict) and answer.status == 200 and "result" in answer.message:
+            check_answer(message["method"], message.get("params"), answer.message["result"])
+        return answer
 
     @contextlib.contextmanager
     def stream(
