@@ -84,6 +84,7 @@ class Control:
         pauses.steps = self.steps
         # Thread → the pause that is asked for. Whoever takes it out has to see to it.
         self._wanted: dict[int, _Wanted] = {}
+        self._hear_no_more: Callable[[], None] = lambda: None
 
     def apply(self, command: Step | PauseNow | CancelPause) -> None:
         """Carry out a command.
@@ -174,7 +175,13 @@ class Control:
             if getsignal(_SIGURG) is handler:
                 setsignal(_SIGURG, before)
 
+        self._hear_no_more = restore
         return restore
+
+    def forget(self) -> None:
+        """In a forked child: nobody asks it to pause."""
+        self._wanted.clear()
+        self._hear_no_more()
 
     def _pause_now(self, ident: int | None) -> dict[str, Any]:
         ident = self._tests if ident is None else ident

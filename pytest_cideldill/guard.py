@@ -40,6 +40,14 @@ class EvaluationGuard:
         depths = self.depths
         return bool(depths) and get_ident() in depths
 
+    def forget(self) -> None:
+        """In a forked child: its one thread is quiet if it was, and nothing is watched any more."""
+        self._lock = threading.Lock()  # another thread of the parent may have held it
+        ident = get_ident()
+        for each in [each for each in self.depths if each != ident]:
+            del self.depths[each]
+        self.pin(False)
+
     def pin(self, pinned: bool) -> None:
         """Whether threads started by quiet ones are quiet from now on, `evaluating` or not."""
         self._pinned = pinned

@@ -329,6 +329,7 @@ class SocketLink:
 
     def _after_fork_in_child(self) -> None:
         self._dead = True
+        self._running = allocate_lock()  # if the thread did not stop in time nobody releases it
         self._queue.clear()
         self._flushed.clear()
         self._close_sockets()

@@ -335,9 +335,11 @@ class BreakpointManager:
     def _forget(self) -> None:
         """In a forked child: nobody would ever release a pause there."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
+        self._guard.forget()
         self.pauses.forget()
         self._keeping.forget()
-        self._probes.disarm()
+        self.control.forget()
+        self._probes.forget()
         self.lines.disarm()
         self.raises.disarm()
 

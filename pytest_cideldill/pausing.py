@@ -12,6 +12,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from os import getpid as _getpid  # tests patch `os`
 from types import FrameType
 from typing import Any
 from typing import Protocol
@@ -105,6 +106,7 @@ class Pauses:
         # Threads whose step has left the code of the user.
         self._outside: set[int] = set()
         self._tests = get_ident()
+        self._pid = _getpid()
         # Request → its evaluation; filled when the request arrives, so that an interrupt finds it.
         self._evaluations: dict[int, Interruptor] = {}
         # Requests that were interrupted, perhaps while they waited for their turn.
@@ -150,7 +152,8 @@ class Pauses:
             lines: The current line of each frame where it is not the frame's own (tracebacks).
             names: What evaluations see besides the names of the frame.
         """
-        if self._gate.is_open or self._guard.is_quiet():
+        # The last: in a child that C code forked, which nobody told of it.
+        if self._gate.is_open or self._guard.is_quiet() or _getpid() != self._pid:
             return Resolution(by="stop")
         ident = get_ident()
         stepped = self._stepped.pop(ident, None)
@@ -283,7 +286,7 @@ class Pauses:
 
     def forget(self) -> None:
         """In a forked child: let its only thread pass; an evaluation that forked goes on."""
-        self._gate.release_all("disconnect")
+        self._gate.forget()
 
     def reply(
         self,

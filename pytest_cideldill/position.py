@@ -38,6 +38,8 @@ class PositionFile:
         finally:
             os.close(descriptor)
         self.path = path
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def write(self, phase: str, nodeid: str) -> None:
         """Note that `phase` of `nodeid` is under way; both empty between tests."""
@@ -51,6 +53,12 @@ class PositionFile:
     def close(self) -> None:
         """Unmap the file; it stays on disk for the reader."""
         self._map.close()
+
+    def _forget(self) -> None:
+        """In a forked child: what it writes is told to nobody."""
+        if not self._map.closed:
+            self._map.close()
+            self._map = mmap.mmap(-1, _SIZE)
 
 
 def read_position(path: str) -> Position | None:

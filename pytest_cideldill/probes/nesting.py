@@ -103,6 +103,12 @@ class Nesting:
         if gone:
             restore(existing_functions(), gone)
 
+    def forget(self) -> None:
+        """Make no more such functions; those that were made stay as they are."""
+        for each in self._plantings.values():
+            each.undo()
+        self._plantings.clear()
+
 
 def roots(functions: Iterable[FunctionType]) -> Iterator[Root]:
     """The code of functions, and what runs: a module is no function while it is imported."""

@@ -38,6 +38,8 @@ class StackFile:
         # Python's own table of handlers stays as it is: who looks there finds the default.
         faulthandler.register(_SIGNAL, file=descriptor, all_threads=True, chain=False)
         self.path = path
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def yield_signal(self) -> None:
         """Withdraw when the program has come to handle the signal itself; for every phase."""
@@ -50,6 +52,13 @@ class StackFile:
         if self.path is not None and _SIGNAL is not None:
             faulthandler.unregister(_SIGNAL)
             self._withdraw(self.path)
+
+    def _forget(self) -> None:
+        """In a forked child: nobody asks it, and a SIGCONT is its own."""
+        if self.path is not None and _SIGNAL is not None:
+            self.path = None
+            faulthandler.unregister(_SIGNAL)
+            os.close(self._descriptor)
 
     def _withdraw(self, path: str) -> None:
         """The front end asks only while the file is there. Its descriptor stays open: a handler
