@@ -16,7 +16,8 @@ from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.loaded import is_loaded
-from pytest_cideldill.capture.threads import describe_tasks
+from pytest_cideldill.capture.tasks import describe_tasks
+from pytest_cideldill.capture.tasks import names_of_tasks
 from pytest_cideldill.capture.threads import describe_threads
 from pytest_cideldill.capture.threads import stack_of
 from pytest_cideldill.capture.variables import names_in
@@ -118,6 +119,7 @@ class Looking:
         thread_id: int,
     ) -> dict[str, Any]:
         end = command.start + command.most
+        names = names_of_tasks(frames)
         told = [
             describe_frame(
                 frame,
@@ -126,6 +128,7 @@ class Looking:
                 self._lens,
                 with_locals=False,
             )
+            | ({"task": self._lens.text(names[id(frame)])} if id(frame) in names else {})
             for index, frame in enumerate(frames[:end])
             if index >= command.start
         ]

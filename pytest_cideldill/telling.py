@@ -20,6 +20,8 @@ from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import user_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.namespace import forget_locals
+from pytest_cideldill.capture.tasks import logical_stack
+from pytest_cideldill.capture.tasks import task_of
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
 from pytest_cideldill.probes.position import Position
@@ -33,7 +35,7 @@ _enumerate = threading.enumerate  # tests patch these: bound at import
 
 def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
     """The stack of a stop as clients see it, innermost first."""
-    return user_side(frame, lens.project, is_trampoline)
+    return user_side(logical_stack(frame, lens.project), lens.project, is_trampoline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,17 @@ class Teller:
             "nodeid": self.position.nodeid,
             "run_id": self.identity.run_id,
             "worker": self.identity.worker,
-            "thread": {"id": ident, "name": _thread_name(ident)},
+            "thread": {"id": ident, "name": _thread_name(ident)} | self._task(frames),
             "location": location(frame, line, self.lens),
             "locals": shown,
         }
         if self.position.attempt is not None:
             report["attempt"] = self.position.attempt
         return report
+
+    def _task(self, frames: Sequence[FrameType]) -> dict[str, str]:
+        name = task_of(frames)
+        return {} if name is None else {"task": self.lens.text(name)}
 
     def see(self, pause: Pause, before: Pause | None) -> None:
         """Tell the stack, and of the locals which are new, other or gone since the stop before."""

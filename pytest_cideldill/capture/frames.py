@@ -57,20 +57,19 @@ def visible_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
 
 
 def user_side(
-    frame: FrameType | None,
+    frames: list[FrameType],
     project: Project,
     is_hidden: Callable[[CodeType], bool] = lambda _: False,
 ) -> list[FrameType]:
-    """The same without what runs the user's code: pytest and its like, and all that called them.
+    """A stack without what runs the user's code: pytest and its like, and all that called them.
 
     The innermost frame stays, whosever it is; without any of the user's all of them do.
 
     Args:
-        frame: The innermost one.
+        frames: Innermost first.
         project: Decides what is user code.
         is_hidden: Which code is left out further up although it looks like the user's.
     """
-    frames = visible_stack(frame, project)
     shown = frames[:1] + [
         each for each in frames[1:] if not is_of_tools(each) and not is_hidden(each.f_code)
     ]
@@ -116,6 +115,22 @@ def module_of(frame: FrameType) -> str:
     """The dotted module name of a frame, `?` when it has none."""
     name = frame.f_globals.get("__name__")
     return name if type(name) is str else "?"
+
+
+def place_of(frames: list[FrameType], lens: Lens) -> dict[str, Any]:
+    """`{file, line, function, module}` of the innermost frame of user code, else of any."""
+    frame = frames[top_user_frame(frames, lens.project)]
+    return {
+        **lens.place(frame, frame.f_lineno),
+        "function": frame.f_code.co_qualname,
+        "module": module_of(frame),
+    }
+
+
+def line_of(frame: FrameType, lens: Lens) -> str:
+    """`file:line function`."""
+    place = lens.place(frame, frame.f_lineno)
+    return f"{place['file']}:{place['line']} {frame.f_code.co_qualname}"
 
 
 def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:

@@ -325,6 +325,28 @@ def test_await_on_a_paused_event_loop_says_so() -> None:
     assert "event loop of this thread is paused" in done.output
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_is_ready_can_be_awaited_on_a_paused_event_loop() -> None:
+    """What is not ready after all is ended, whatever it does in its `finally`."""
+    left: list[str] = []
+
+    async def paused() -> list[str]:
+        async def stubborn() -> None:
+            try:
+                await asyncio.sleep(0)
+            finally:
+                left.append("ended")
+                await asyncio.sleep(0)
+
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(7)
+        frame, sources = sys._getframe(), ("await future", "await answer()", "await stubborn()")
+        return [ev(source, frame).output.partition(":")[0] for source in sources * 3]
+
+    assert asyncio.run(paused()) == ["7", "RuntimeError", "RuntimeError"] * 3
+    assert left == ["ended"] * 3
+
+
 # --- guard
 
 

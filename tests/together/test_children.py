@@ -394,7 +394,7 @@ def test_a_child_that_runs_on_through_the_tests_stops_nowhere(bench: Bench) -> N
     """As it would without us: it has its own verdict, and takes nothing away from the parent's."""
     arm(bench)
     reply = bench.test(RETURNS, timeout_s=60)
-    seen = []
+    stop, seen = only_stop(reply), []
     while reply["state"] == "paused":
         stop = only_stop(reply)
         seen.append((stop["nodeid"].partition("::")[2], stop["phase"]))

@@ -155,7 +155,7 @@ THREADS = """
 
 @pytest.mark.full
 def test_threads_and_tasks_of_a_test(bench: Bench) -> None:
-    """A thread that runs, one that is paused in a call, and a task that waits."""
+    """A thread that runs, one that is paused in a call, ours, and a task that waits."""
     agent = bench.agent
     bench.breakpoint("test_it.here")
     stop = bench.stop_of(THREADS)
@@ -169,10 +169,17 @@ def test_threads_and_tasks_of_a_test(bench: Bench) -> None:
     (other,) = [each for each in told["threads"] if each["name"] == "worker-7"]
     assert (other["state"], other["worker"]) == ("running", "main")
     assert other["location"]["function"] == "work"
-    assert len(told["threads"]) == 2, "none of ours"
+    (ours,) = [each for each in told["threads"] if each["is_ours"]]
+    assert (ours["name"], ours["state"]) == ("pytest-cideldill", "running")
+    assert (ours["paused"], ours["location"]) == (None, None)
+    assert len(told["threads"]) == 3
     tasks = {task["name"]: task for task in told["tasks"]}
     sleepy = tasks["sleepy"]
-    assert (sleepy["state"], sleepy["awaits"]) == ("waiting", "_asyncio.Future")
+    assert sleepy["state"] == "waiting"
+    place, *further = sleepy["awaits"]
+    assert place.startswith("test_it.py:")
+    assert place.endswith(" sleeper")
+    assert further == ["asyncio.locks.Event.wait", "_asyncio.Future"]
     assert sleepy["location"]["function"] == "sleeper"
     assert {task["state"] for task in tasks.values()} == {"waiting", "running"}
 

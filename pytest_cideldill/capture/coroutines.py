@@ -1,0 +1,89 @@
+"""Coroutines that stand still, and the tasks that drive them, read without running user code.
+
+What asyncio and trio have in common; on any thread. Must not know either of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from gc import get_referents
+from types import AsyncGeneratorType
+from types import CoroutineType
+from types import FrameType
+from types import GeneratorType
+from types import GetSetDescriptorType
+from types import MemberDescriptorType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture import layout
+
+DEEPEST: Final = 100
+"""Coroutines that one may wait for through others."""
+
+# Made by the interpreter around a coroutine or an asynchronous generator; they don't tell of which.
+_WRAPPERS: Final = frozenset(
+    {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A task of an event loop that is not done.
+
+    Attributes:
+        held: The object itself, for its identity.
+        name: What the program calls it.
+        coroutine: What it drives.
+        is_waiting: Whether it waits for something that has not come; else it runs or is about to.
+        awaits: What that is, where its coroutines don't tell: the type of a future.
+        waiters: The tasks, as they are, that wait for this one; nearest first.
+        thread_id: The thread of its loop, when that is known.
+    """
+
+    held: Any
+    name: str
+    coroutine: Any
+    is_waiting: bool
+    awaits: str | None
+    waiters: list[Any]
+    thread_id: int | None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread is inside its coroutine now."""
+        return type(self.coroutine) is CoroutineType and self.coroutine.cr_running
+
+
+def suspended(coroutine: Any) -> Iterator[FrameType]:
+    """The frames of a coroutine that stands still and of what it awaits, outermost first."""
+    for _ in range(DEEPEST):
+        kind = type(coroutine)
+        if kind is CoroutineType:
+            frame, coroutine = coroutine.cr_frame, coroutine.cr_await
+        elif kind is GeneratorType:
+            frame, coroutine = coroutine.gi_frame, coroutine.gi_yieldfrom
+        elif kind is AsyncGeneratorType:
+            frame, coroutine = coroutine.ag_frame, coroutine.ag_await
+        elif layout.type_name(coroutine) in _WRAPPERS:
+            frame, coroutine = None, next(iter(get_referents(coroutine)), None)
+        else:
+            return
+        if frame is not None:
+            yield frame
+
+
+def attribute(held: object, name: str) -> Any:
+    """An attribute as it is stored, in C, in a slot or in the instance's own dict; else None."""
+    cls = type(held)
+    found = layout.find_in_class(cls, name)
+    if type(found) in (GetSetDescriptorType, MemberDescriptorType):
+        try:
+            return found.__get__(held, cls)
+        except AttributeError:
+            return None  # never assigned
+    for key, value in layout.Layout.of(cls).held(held):
+        if type(key) is str and key == name:
+            return value
+    return None

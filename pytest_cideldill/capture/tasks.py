@@ -1,0 +1,197 @@
+"""Tasks of event loops to plain values, and the stacks that they make together.
+
+A stack of the interpreter ends in the event loop. Who awaits the task there, in other tasks, is put
+between the two: that is the stack as the program's author thinks of it. No user code runs; on any
+thread, of a moment unless the loop's thread stands still.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture import asynciotasks
+from pytest_cideldill.capture import triotasks
+from pytest_cideldill.capture.coroutines import Task
+from pytest_cideldill.capture.coroutines import suspended
+from pytest_cideldill.capture.frames import line_of
+from pytest_cideldill.capture.frames import module_of
+from pytest_cideldill.capture.frames import place_of
+from pytest_cideldill.capture.frames import visible_stack
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.project import Project
+
+MAX_TASKS: Final = 200
+MAX_CHAIN: Final = 20
+"""What is told of what a task awaits, from its outermost coroutine on."""
+
+_MOST_WAITERS: Final = 20
+"""Tasks whose frames are put into a stack."""
+
+_MOST_NAMES: Final = 5
+
+_frames = sys._current_frames  # tests patch it: bound at import
+
+
+# --- stacks ---------------------------------------------------------------------------------
+
+
+def logical_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
+    """`visible_stack`, with the frames of those who await a task behind the frames of the task."""
+    frames = visible_stack(frame, project)
+    for end, task, read in reversed(list(_running(frames))):
+        waiting = [each for waiter in _waiters(task, read) for each in _frames_of(waiter)]
+        frames[end:end] = waiting
+    return frames
+
+
+def names_of_tasks(frames: Sequence[FrameType]) -> dict[int, str]:
+    """The name of the task that a frame belongs to, by the frame's id; of a logical stack."""
+    names: dict[int, str] = {}
+    start = 0
+    for end, task, read in _running(frames):
+        names |= {id(frame): task.name for frame in frames[start:end]}
+        for waiter in _waiters(task, read):
+            names |= {id(frame): waiter.name for frame in _frames_of(waiter)}
+        start = end
+    return names
+
+
+def task_of(frames: Sequence[FrameType]) -> str | None:
+    """The name of the task that a stack is in; of the innermost one if there are several."""
+    return next((task.name for _, task, _ in _running(frames)), None)
+
+
+def is_in_loop() -> bool:
+    """Whether an event loop runs on the calling thread."""
+    return (asynciotasks.is_loaded() and asynciotasks.is_in_loop()) or (
+        triotasks.is_loaded() and triotasks.is_in_loop()
+    )
+
+
+_Read = Callable[[Any], Task]
+
+
+def _running(frames: Sequence[FrameType]) -> Iterator[tuple[int, Task, _Read]]:
+    """Each task whose coroutine is in a stack, innermost first, and where its frames end."""
+    found: list[tuple[Task, _Read]] = []
+    if asynciotasks.is_loaded():
+        read: _Read = asynciotasks.read
+        found += [(read(task), read) for task in asynciotasks.running()]
+    if triotasks.is_loaded():
+        read = triotasks.read
+        found += [(read(task), read) for task in triotasks.running(frames)]
+    if found:
+        outermost = {id(each[0].coroutine.cr_frame): each for each in found if each[0].is_running}
+        for index, frame in enumerate(frames):
+            if id(frame) in outermost:
+                yield index + 1, *outermost[id(frame)]
+
+
+def _waiters(task: Task, read: _Read) -> Iterator[Task]:
+    """Those who wait for a task, and for them; nearest first."""
+    seen, ways = {id(task.held)}, deque(task.waiters)
+    while ways and len(seen) <= _MOST_WAITERS:
+        held = ways.popleft()
+        if id(held) not in seen:
+            seen.add(id(held))
+            waiter = read(held)
+            ways.extend(waiter.waiters)
+            yield waiter
+
+
+def _frames_of(task: Task) -> list[FrameType]:
+    """Of a task that stands still, innermost first."""
+    return list(suspended(task.coroutine))[::-1]
+
+
+# --- all of them ----------------------------------------------------------------------------
+
+
+def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
+    """`[{name, state, location, awaits, thread_id}]` of the tasks that are not done.
+
+    `state`: `running`, `waiting`, or `scheduled`: it goes on when the loop comes to it. `awaits`:
+    the coroutines from the outermost one on, then what the innermost one waits for; where that is
+    another task, its coroutines, and so on.
+    """
+    stacks = {id: visible_stack(each, lens.project) for id, each in _frames().items()}
+    tasks = _all(stacks)[:MAX_TASKS]
+    frames = {id(each.held): _of_moment(each, stacks) for each in tasks}
+    awaited: dict[int, list[Task]] = {}
+    for each in tasks:
+        for waiter in each.waiters:
+            awaited.setdefault(id(waiter), []).append(each)
+    return [
+        {
+            "name": lens.text(each.name),
+            "state": _state(each),
+            "location": place_of(frames[id(each.held)], lens) if frames[id(each.held)] else None,
+            "awaits": _chain(each, frames, awaited, lens),
+            "thread_id": each.thread_id,
+        }
+        for each in sorted(tasks, key=lambda task: (not task.is_running, len(task.name), task.name))
+    ]
+
+
+def _all(stacks: dict[int, list[FrameType]]) -> list[Task]:
+    found = []
+    if asynciotasks.is_loaded():
+        found += [asynciotasks.read(each) for each in asynciotasks.find()]
+    if triotasks.is_loaded():
+        for ident, stack in stacks.items():
+            found += [triotasks.read(each, ident) for each in triotasks.find(stack)]
+    return found
+
+
+def _state(task: Task) -> str:
+    if task.is_running:
+        return "running"
+    return "waiting" if task.is_waiting else "scheduled"
+
+
+def _of_moment(task: Task, stacks: dict[int, list[FrameType]]) -> list[FrameType]:
+    """The frames of a task, innermost first; while it runs, those of its thread."""
+    if task.is_running:
+        for stack in stacks.values():
+            for index, frame in enumerate(stack):
+                if frame is task.coroutine.cr_frame:
+                    return stack[: index + 1]
+    return _frames_of(task)
+
+
+def _chain(
+    task: Task, frames: dict[int, list[FrameType]], awaited: dict[int, list[Task]], lens: Lens
+) -> list[str]:
+    chain: list[str] = []
+    seen: set[int] = set()
+    while id(task.held) not in seen:
+        seen.add(id(task.held))
+        chain += [_line(frame, lens) for frame in reversed(frames[id(task.held)])]
+        others = awaited.get(id(task.held), [])
+        if not others or task.is_running:
+            chain += [] if task.awaits is None or task.is_running else [task.awaits]
+            break
+        names = [lens.text(each.name) for each in others]
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        kind = "task" if len(names) == 1 else "tasks"
+        chain.append(f"{kind} {', '.join(names[:_MOST_NAMES])}{more}")
+        if len(others) > 1:
+            break
+        task = others[0]
+    left_out = len(chain) - MAX_CHAIN
+    half = MAX_CHAIN // 2
+    return chain if left_out <= 0 else [*chain[:half], f"… {left_out} more", *chain[-half:]]
+
+
+def _line(frame: FrameType, lens: Lens) -> str:
+    """`file:line function` of the user's code, the dotted name of other code."""
+    if not lens.project.is_user(frame.f_code.co_filename):
+        return f"{module_of(frame)}.{frame.f_code.co_qualname}"
+    return line_of(frame, lens)

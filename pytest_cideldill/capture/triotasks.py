@@ -1,0 +1,77 @@
+"""The tasks of trio: which there are, and who waits for whom.
+
+A thread that runs trio is known by a frame of its stack, so that this can be asked on any thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture.coroutines import Task
+from pytest_cideldill.capture.coroutines import attribute
+from pytest_cideldill.capture.namespace import forget_locals
+
+_RUN: Final = "trio._core._run"
+_LOOP: Final = "unrolled_run"
+
+
+def is_loaded() -> bool:
+    """Whether there can be any tasks."""
+    return _RUN in sys.modules
+
+
+def find(frames: Iterable[FrameType]) -> list[Any]:
+    """All tasks of the loop that a stack is in."""
+    found: list[Any] = []
+    for runner in _locals_of_loops(frames, "runner"):
+        waiting = [attribute(runner, "main_task")]
+        while waiting:
+            task = waiting.pop()
+            if task is None:
+                continue
+            found.append(task)
+            for nursery in list(attribute(task, "_child_nurseries") or ()):
+                waiting += list(attribute(nursery, "_children") or ())
+    return found
+
+
+def running(frames: Iterable[FrameType]) -> list[Any]:
+    """The task that a stack is in, if it is in one."""
+    return [each for each in _locals_of_loops(frames, "task") if each is not None]
+
+
+def is_in_loop() -> bool:
+    """Whether the calling thread runs a loop."""
+    return hasattr(getattr(sys.modules[_RUN], "GLOBAL_RUN_CONTEXT", None), "runner")
+
+
+def read(task: Any, thread_id: int | None = None) -> Task:
+    """What is to be told of a task."""
+    parent, name = _parent(task), attribute(task, "name")
+    return Task(
+        task,
+        name if type(name) is str else "?",
+        attribute(task, "coro"),
+        attribute(task, "_next_send_fn") is None,
+        None,
+        [] if parent is None or _parent(parent) is None else [parent],  # not trio's own
+        thread_id,
+    )
+
+
+def _parent(task: Any) -> Any:
+    nursery = attribute(task, "_parent_nursery")
+    return None if nursery is None else attribute(nursery, "_parent_task")
+
+
+def _locals_of_loops(frames: Iterable[FrameType], name: str) -> list[Any]:
+    found = []
+    for frame in frames:
+        if frame.f_code.co_name == _LOOP and frame.f_globals.get("__name__") == _RUN:
+            found.append(frame.f_locals.get(name))
+            forget_locals(frame)
+    return found
