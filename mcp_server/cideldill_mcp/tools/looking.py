@@ -64,7 +64,7 @@ async def variables(request: Request) -> Reply:
 
 
 async def threads(request: Request) -> Reply:
-    """All threads and asyncio tasks of all processes of the newest run."""
+    """All threads and tasks of all processes of the newest run."""
     run = request.runs.newest
     if run is None:
         raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
@@ -133,8 +133,8 @@ TOOLS = (
     Tool(
         "stacktrace_get",
         "Stack of a pause or a thread",
-        "Where a paused test is, call by call, with source lines; or where any thread is now. An "
-        "autopsy has it already.",
+        "Where a paused test is, call by call, and through the tasks that await it; or where any "
+        "thread is now. An autopsy has it already.",
         stack,
         (
             Param("pause_id", "string", "Default: the newest pause"),
@@ -170,8 +170,8 @@ TOOLS = (
     Tool(
         "threads_list",
         "Threads and tasks",
-        "Every thread and asyncio task of the tests, and where it is: what a test that hangs "
-        "waits for.",
+        "Every thread of the tests, and every task (asyncio, anyio, trio): where it is and what it "
+        "awaits. Shows what a test that hangs waits for.",
         threads,
         reads_only=True,
         is_list=True,
