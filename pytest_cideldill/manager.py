@@ -335,11 +335,8 @@ class BreakpointManager:
     def _forget(self) -> None:
         """In a forked child: nobody would ever release a pause there."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
-        self._guard.forget()
-        self.pauses.forget()
-        self._keeping.forget()
-        self.control.forget()
-        self._probes.forget()
+        for part in (self._guard, self.pauses, self._keeping, self.control, self._probes):
+            part.forget()
         self.lines.disarm()
         self.raises.disarm()
 

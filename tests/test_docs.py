@@ -190,6 +190,7 @@ REPLAYED = {
     "README.md": {"sh", "json", "text", "ini", "python"},  # here
     "CONTRIBUTING.md": {"sh"},  # .ci/run does that
     "docs/architecture.md": {"text"},  # a drawing
+    "docs/concurrency.md": {"text"},  # a stack as test_tasks.py has it
     "docs/examples.md": {"text"},  # made from the sessions
     "docs/transports.md": {"text", "sh"},  # test_http_life.py; no `claude`, no `ssh`
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py

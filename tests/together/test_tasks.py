@@ -1,6 +1,6 @@
 """Tasks of asyncio, anyio and trio: who awaits whom, at a pause and while others wait.
 
-Issue 8, item 4. A pause in a coroutine stops the thread of its loop (docs/concurrency.md).
+A pause in a coroutine stops the thread of its loop (docs/concurrency.md).
 """
 
 from __future__ import annotations
