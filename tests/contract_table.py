@@ -402,7 +402,7 @@ TABLE: dict[str, Shape] = {
     "variables_get": {},
     "threads_list": {
         "threads": [THREAD],
-        "tasks": [{"name": str, "state": str, "location": maybe(LOCATION), "awaits": maybe(str)}],
+        "tasks": [{"name": str, "state": str, "location": maybe(LOCATION), "awaits": [str]}],
         "stale": bool,
         "capturedAt": NUMBER,
     },

@@ -102,6 +102,7 @@ def test_a_checkout_inside_of_an_environment_is_a_project(tmp_path: Path, write:
     assert found(tmp_path) == {"shop/cart.py"}
 
 
+@pytest.mark.full
 def test_this_package_is_nobodys_project() -> None:
     """As in `Project`: who works on it debugs it by its tests."""
     root = Path(catalog.__file__).resolve().parent.parent.parent
@@ -194,6 +195,7 @@ REPORT = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_package", [False, True])
 def test_the_names_of_test_modules_are_those_that_pytest_gives(
     tmp_path: Path, write: Write, is_package: bool

@@ -344,6 +344,7 @@ def test_a_program_recurses_as_deep_as_without_us(process: Debuggee) -> None:
     assert sys.getrecursionlimit() == limit
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("age", [lambda: None, gc.collect], ids=["young", "old"])
 def test_where_nothing_can_be_planted_a_nested_function_is_bound_when_it_starts(
     process: Debuggee, age: Callable[[], object], monkeypatch: pytest.MonkeyPatch

@@ -245,6 +245,7 @@ def test_the_bytes_are_those_of_dill(plain: bool) -> None:
         assert is_plain or not plain
 
 
+@pytest.mark.full
 def test_the_bytes_of_large_values_are_those_of_dill() -> None:
     for value in (
         [str(n) for n in range(30_000)],

@@ -30,6 +30,7 @@ def innermost(tree: ast.Module, line: int) -> ast.stmt:
     return max(spanning, key=lambda node: (node.lineno, -(node.end_lineno or 0), node.col_offset))
 
 
+@pytest.mark.full
 def test_a_function_s_own_lines_tell_the_same_as_the_whole_file() -> None:
     """Issue 5, "must hold": autopsies are quick; so long files are not parsed for a frame each."""
     path = inspect.getfile(textwrap)

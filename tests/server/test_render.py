@@ -106,6 +106,7 @@ def test_a_reply_that_fits_is_left_alone() -> None:
     assert render.fit(exact, len(render.dumps(exact))) == render.dumps(exact)
 
 
+@pytest.mark.full
 def test_any_random_reply_fits_any_size_and_keeps_its_keys() -> None:
     for rng, reply in random_replies(120):
         max_chars = rng.choice((200, 201, 350, 1_000, 8_000))

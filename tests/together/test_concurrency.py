@@ -74,6 +74,7 @@ ACTIONS: tuple[tuple[dict[str, Any], Any], ...] = (
 """How one call `price(2)` goes on, and what the test receives then."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "pairs",
     [

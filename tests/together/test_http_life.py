@@ -165,6 +165,7 @@ def test_stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only(
         assert all(json.loads(line)["jsonrpc"] == "2.0" for line in end.read_to_the_end())
 
 
+@pytest.mark.full
 def test_with_http_server_and_run_outlive_the_client_over_stdio(make_project: MakeProject) -> None:
     """Plan, test 119; contract, section 9: until SIGTERM, which leaves nothing."""
     with web_end(make_project(test_it=FAILING), "--cideldill-mcp") as (end, place):
@@ -311,6 +312,7 @@ def test_the_end_waits_for_nobody(make_project: MakeProject, number: signal.Sign
 STOPS = ("debugger/breakpointHit", "notifications/breakpoint/execution_paused")
 
 
+@pytest.mark.full
 def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
     make_project: MakeProject,
 ) -> None:

@@ -68,6 +68,7 @@ class Stepper:
         return reply["location"]["function"], reply["location"]["line"]
 
 
+@pytest.mark.full
 def test_steps_tell_the_place_and_what_changed_and_the_pause_stays(till: Bench) -> None:
     """In, over, out, count, until_line; the session of the REPL goes on."""
     agent = till.agent

@@ -121,6 +121,7 @@ def test_the_stack_goes_on_in_the_task_that_awaits(bench: Bench) -> None:
     assert bench.go_on(stop)["outcomes"] == {"passed": 1, "failed": 0}
 
 
+@pytest.mark.full
 def test_await_works_for_what_is_ready_and_says_why_not(bench: Bench) -> None:
     """Contract, section 2, REPL; a task that is made at the pause runs when the test goes on."""
     break_at(bench, CHAIN)

@@ -140,6 +140,7 @@ SIDE_BY_SIDE = """
 """
 
 
+@pytest.mark.full
 def test_two_paused_threads_are_stepped_and_changed_each_by_its_own(bench: Bench) -> None:
     """Both steps are under way at the same time; a third thread runs all the while."""
     bench.breakpoint("test_it.begin")

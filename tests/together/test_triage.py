@@ -32,6 +32,7 @@ def called(bench: Bench, text: str, tool: str, **more: Any) -> dict[str, Any]:
     return bench.agent.call(tool, **json.loads(found[1]) | more)
 
 
+@pytest.mark.full
 def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
     bench.write(shop=PRICES.format(half=50), test_it=TEST)
     assert bench.run()["outcomes"] == {"passed": 2, "failed": 0}

@@ -27,6 +27,7 @@ ASKING = """
 """
 
 
+@pytest.mark.full
 def test_they_pause_at_the_line_that_asks(bench: Bench) -> None:
     """Phase `line`, reason `breakpoint`; all of them, and steps go on from there."""
     stop = bench.stop_of(ASKING)
