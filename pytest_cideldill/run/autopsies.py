@@ -6,6 +6,8 @@ test is over; a pause at the failure tells the same.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 from typing import Final
 
@@ -38,19 +40,20 @@ class Autopsies:
     def __init__(self, lens: Lens, assertions: Assertions) -> None:
         self._lens = lens
         self._assertions = assertions
-        # The latest, and whose it is: `id` of a `CallInfo` that is alive until it is paused.
-        self._latest: tuple[int, dict[str, Any]] = (0, {})
+        # The latest, and whose it is, which must not live longer for that. Not its `id`: the next
+        # subtest may get the same one.
+        self._latest: tuple[Callable[[], object], dict[str, Any]] = (_nobody, {})
 
     def of_report(
         self, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
     ) -> dict[str, Any]:
         """The autopsy of a failed phase: what `exception_get_context` tells (contract, 5)."""
         assert call.excinfo is not None
-        if self._latest[0] != id(call):
+        if self._latest[0]() is not call:
             notice_secrets_behind(call.excinfo.value, self._lens)
             told = describe_exception(call.excinfo.value, crash_message(report), self._lens)
             output = (report.capstdout, report.capstderr, report.caplog)
-            self._latest = (id(call), self._made(item, call.excinfo, told, output))
+            self._latest = (weakref.ref(call), self._made(item, call.excinfo, told, output))
         return self._latest[1]
 
     def of_running(
@@ -94,8 +97,12 @@ class Autopsies:
 
     def forget(self) -> None:
         """A test begins."""
-        self._latest = (0, {})
+        self._latest = (_nobody, {})
         self._assertions.forget()
+
+
+def _nobody() -> None:
+    return None
 
 
 def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
