@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
+import pytest
+
 from pytest_cideldill.capture.operands import statement_at
 
 

@@ -112,7 +112,7 @@ def started(project: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
 @pytest.mark.parametrize(
     "command",
     [
-        module_command("-W", "error"),
+        pytest.param(module_command("-W", "error"), marks=pytest.mark.full),
         pytest.param([sys.executable, "-m", "cideldill_mcp", "--"], marks=pytest.mark.full),
     ],
     ids=["pytest", "console script"],

@@ -133,8 +133,8 @@ TOOLS = (
     Tool(
         "stacktrace_get",
         "Stack of a pause or a thread",
-        "Where a paused test is, with the tasks that await it; or any thread now. An autopsy has it "
-        "already.",
+        "Where a paused test is, with the tasks that await it; or any thread now. An autopsy has "
+        "it already.",
         stack,
         (
             Param("pause_id", "string", "Default: the newest pause"),
