@@ -55,7 +55,8 @@ def running() -> list[Any]:
 
 def is_in_loop() -> bool:
     """Whether the calling thread runs a loop."""
-    return sys.modules["asyncio.events"]._get_running_loop() is not None
+    get = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    return get is not None and get() is not None
 
 
 def read(task: Any) -> Task:
