@@ -245,10 +245,10 @@ async def _threads(run: Run) -> dict[str, Any]:
 
 
 def _shown_threads(run: Run, looks: list[Look]) -> Iterator[dict[str, Any]]:
-    """Current is the one of the newest pause, without a pause the main one of pytest itself."""
+    """Those of the tests. Current is the one of the newest pause, else the main one of pytest."""
     pauses = list(run.pauses.values())
     current = pauses[-1]["worker"] if pauses else MAIN
-    for each in (thread for look in looks for thread in look.threads):
+    for each in (thread for look in looks for thread in look.threads if not thread["is_ours"]):
         yield {
             "id": each["id"],
             "name": each["name"],

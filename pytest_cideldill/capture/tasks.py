@@ -86,12 +86,21 @@ def _running(frames: Sequence[FrameType]) -> Iterator[tuple[int, Task, _Read]]:
         found += [(read(task), read) for task in asynciotasks.running()]
     if triotasks.is_loaded():
         read = triotasks.read
-        found += [(read(task), read) for task in triotasks.running(frames)]
+        found += [(read(task), read) for task in triotasks.running(_all_frames())]
     if found:
         outermost = {id(each[0].coroutine.cr_frame): each for each in found if each[0].is_running}
         for index, frame in enumerate(frames):
             if id(frame) in outermost:
                 yield index + 1, *outermost[id(frame)]
+
+
+def _all_frames() -> Iterator[FrameType]:
+    """Of all threads: a stack that is shown may end before the loop that it is in."""
+    for innermost in _frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
 
 
 def _waiters(task: Task, read: _Read) -> Iterator[Task]:

@@ -40,7 +40,7 @@ def find(frames: Iterable[FrameType]) -> list[Any]:
 
 
 def running(frames: Iterable[FrameType]) -> list[Any]:
-    """The task that a stack is in, if it is in one."""
+    """The tasks that the loops of some stacks are in."""
     return [each for each in _locals_of_loops(frames, "task") if each is not None]
 
 
