@@ -248,7 +248,7 @@ def _shown_threads(run: Run, looks: list[Look]) -> Iterator[dict[str, Any]]:
     """Those of the tests. Current is the one of the newest pause, else the main one of pytest."""
     pauses = list(run.pauses.values())
     current = pauses[-1]["worker"] if pauses else MAIN
-    for each in (thread for look in looks for thread in look.threads if not thread["is_ours"]):
+    for each in (thread for look in looks for thread in look.threads if not thread.get("is_ours")):
         yield {
             "id": each["id"],
             "name": each["name"],
