@@ -20,20 +20,21 @@ class Project:
     Args:
         rootdir: As pytest found it.
         user_paths: Files and folders whose code is the user's too, relative to the rootdir.
+
+    Attributes:
+        rootdir: Its real path.
+        roots: The real paths of all trees, the rootdir first.
     """
 
     def __init__(self, rootdir: str, user_paths: Sequence[str] = ()) -> None:
         self.rootdir = os.path.realpath(rootdir)
         self._prefix = self.rootdir.rstrip(os.sep) + os.sep
         self._ours = os.path.dirname(os.path.realpath(__file__)) + os.sep
-        self._trees = tuple(_Tree(each) for each in (self.rootdir, *self.further(user_paths)))
+        further = (os.path.join(self.rootdir, os.path.expanduser(each)) for each in user_paths)
+        self.roots = (self.rootdir, *map(os.path.realpath, further))
+        self._trees = tuple(map(_Tree, self.roots))
         self._real: dict[str, str] = {}
         self._user: dict[str, bool] = {}
-
-    def further(self, user_paths: Sequence[str]) -> list[str]:
-        """The real paths that these mean."""
-        expanded = (os.path.expanduser(each) for each in user_paths)
-        return [os.path.realpath(os.path.join(self.rootdir, each)) for each in expanded]
 
     def real(self, filename: str) -> str:
         """The absolute real path of a `co_filename`; one `realpath` per distinct name."""

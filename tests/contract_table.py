@@ -218,6 +218,8 @@ PROCESS = {
     "activeThreadId": maybe(int),
     "commandLineArgs": maybe([str]),
     "workingDirectory": maybe(str),
+    "runId": maybe(RUN_ID),
+    "rootdir": maybe(str),
 }
 """In `debugger://session`."""
 
@@ -474,13 +476,7 @@ RESOURCES: dict[str, Shape] = {
     "breakpoint://paused": TABLE["breakpoint_list_paused"],
     "breakpoint://call-history": TABLE["breakpoint_get_call_records"],
     "breakpoint://functions": TABLE["breakpoint_list_functions"],
-    "debugger://session": PROCESS
-    | {
-        "runId": maybe(RUN_ID),
-        "rootdir": maybe(str),
-        "processes": [PROCESS | {"worker": str}],
-        "stale": bool,
-    },
+    "debugger://session": PROCESS | {"processes": [PROCESS | {"worker": str}], "stale": bool},
     "debugger://breakpoints": {
         "breakpoints": [
             {

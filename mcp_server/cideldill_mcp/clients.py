@@ -145,7 +145,7 @@ class _Bus:
 
     async def publish(self, event: ServerEvent) -> None:
         """Not for others: they would not reach clients of a handshake."""
-        raise NotImplementedError
+        raise NotImplementedError("the notifier tells of changes, in each era")
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Tell a listener from now on; returns the undo."""

@@ -155,7 +155,7 @@ class DebugResources:
         root = _rootdir(run, recipe.rootdir) or os.getcwd()
         project = Project(root, recipe.user_paths)
         path = sourcefiles.real_path(project, name)
-        if not sourcefiles.is_of_project(project, path, recipe.user_paths):
+        if not sourcefiles.is_of_project(project, path):
             await _check_loaded(run, project, path, name)
         text = sourcefiles.text_of(path, name, run.redactor.redact_source)
         meta = {"stale": True} if run.is_over else None
@@ -169,7 +169,6 @@ def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
     body = {
         **_process(run, run.greeting, list(run.pauses.values())),
         "state": run.state,
-        "runId": run.id,
         "rootdir": _rootdir(run, rootdir),
         "processes": [
             _process(run, target, [each for each in run.pauses.values() if each["worker"] == name])
@@ -201,6 +200,8 @@ def _process(run: Run, target: Target | None, pauses: list[dict[str, Any]]) -> d
         "pauseId": pause.get("id"),
         "commandLineArgs": hello and list(_shown(run, hello.argv)),
         "workingDirectory": hello and hello.cwd,
+        "runId": run.id,
+        "rootdir": hello and hello.rootdir,
     }
 
 
@@ -248,7 +249,7 @@ def _shown_threads(run: Run, looks: list[Look]) -> Iterator[dict[str, Any]]:
     """Those of the tests. Current is the one of the newest pause, else the main one of pytest."""
     pauses = list(run.pauses.values())
     current = pauses[-1]["worker"] if pauses else MAIN
-    for each in (thread for look in looks for thread in look.threads if not thread.get("is_ours")):
+    for each in (thread for look in looks for thread in look.threads if not thread["is_ours"]):
         yield {
             "id": each["id"],
             "name": each["name"],

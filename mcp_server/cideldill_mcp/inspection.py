@@ -199,7 +199,7 @@ class Sources:
         self, interpreter: Sequence[str], root: str, user_paths: Sequence[str] = ()
     ) -> None:
         self.root = Path(root).resolve()
-        self._further = Project(root, user_paths).further(user_paths)
+        self._further = Project(root, user_paths).roots[1:]
         self._interpreter = interpreter
         # File → its contents as the helper tells them; replaced whole.
         self._contents: dict[str, dict[str, Any]] = {}

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from collections.abc import Sequence
 from io import BytesIO
 from io import TextIOWrapper
 from tokenize import detect_encoding
@@ -65,12 +64,12 @@ def real_path(project: Project, name: str) -> str:
     return os.path.realpath(os.path.join(project.rootdir, name))
 
 
-def is_of_project(project: Project, path: str, user_paths: Sequence[str] = ()) -> bool:
-    """Whether a real path is one of the user's own sources. `user_paths`: as `Project` got them."""
+def is_of_project(project: Project, path: str) -> bool:
+    """Whether a real path is one of the user's own sources."""
     if not project.is_user(path):
         return False
-    trees = [project.rootdir, *project.further(user_paths)]
-    below = min((os.path.relpath(path, each) for each in trees if _is_in(each, path)), key=len)
+    around = [each for each in project.roots if _is_in(each, path)]
+    below = min((os.path.relpath(path, each) for each in around), key=len)
     return not any(part[:1] == "." != part for part in below.split(os.sep))
 
 

@@ -22,9 +22,9 @@ from typing import TypeVar
 
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.lens import LONGEST_KEPT
-from pytest_cideldill.capture.lens import NUMBERS
 from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.plain import NUMBERS
 
 _args_of = BaseException.__dict__["args"].__get__
 

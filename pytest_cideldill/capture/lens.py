@@ -9,6 +9,7 @@ import linecache
 from types import FrameType
 from typing import Final
 
+from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.limits import DEFAULTS
@@ -30,9 +31,6 @@ MAX_SOURCE = 200
 Kept = str | int | float | None | tuple[str]
 """A value that is told later: a number or a string, which nobody can change meanwhile; what others
 are told by is made at once, and comes in a tuple."""
-
-NUMBERS: Final = frozenset(map(id, (int, bool, float, type(None))))
-"""By identity: equality and hashes of a class may run a metaclass's code."""
 
 LONGEST_KEPT: Final = 2_000
 """Characters of a string that is kept as it is."""

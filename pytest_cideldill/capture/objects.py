@@ -34,6 +34,7 @@ from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.capture.pickles import dilled
 from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.capture.pickles import fast_digest
+from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.limits import DEFAULTS
@@ -58,8 +59,7 @@ _NAME: Final = re.compile(r"[\w.-]+")
 _LONGEST_NAME: Final = 200
 _SOME_SECRET: Final = "q7Zk93x1"  # any value: what counts is the name before it
 
-_NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
-_ATOMS: Final = _NUMBERS | {id(str)}
+_ATOMS: Final = NUMBERS | {id(str)}
 _LARGE: Final = 10**18
 
 _NOTHING: Final = '{"type":"unknown","repr":"<unrenderable>","attributes":{}}'
@@ -331,6 +331,6 @@ def _key_of(data: bytes) -> bytes:
 def _of_number(value: object) -> str | None:
     """The snapshot of a number: nothing in it can be secret or too long; None for others."""
     kind = type(value)
-    if id(kind) not in _NUMBERS or (kind is int and not -_LARGE < value < _LARGE):  # type: ignore[operator]
+    if id(kind) not in NUMBERS or (kind is int and not -_LARGE < value < _LARGE):  # type: ignore[operator]
         return None
     return f'{{"type":"{kind.__name__}","repr":"{value!r}","attributes":{{}}}}'

@@ -19,8 +19,10 @@ PLAIN: Final = (
 )
 """What is harmless with values of `PLAIN_TYPES`, and over at once."""
 
-PLAIN_TYPES: Final = frozenset(map(id, (int, float, bool, str, bytes, type(None))))
-"""By id: a metaclass may define how its classes are hashed."""
+NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
+"""Types by id: a metaclass may define how its classes are hashed and compared."""
+
+PLAIN_TYPES: Final = NUMBERS | {id(str), id(bytes)}
 
 UNSHARED: Final = 3
 """References to a frame's copy of its locals: the frame's, ours, `getrefcount`'s argument."""

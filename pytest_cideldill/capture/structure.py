@@ -26,6 +26,7 @@ from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.capture.parts import length_of
 from pytest_cideldill.capture.paths import Found
 from pytest_cideldill.capture.paths import navigate
+from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.limits import DEFAULTS
@@ -63,7 +64,6 @@ _TEXT: Final = 2_100
 _PART: Final = 200
 
 
-_NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
 _LARGE: Final = 10**18
 """Integers below it are shown as they are."""
 
@@ -158,7 +158,7 @@ class _Describing:
         """The description of `x`, opening at most `depth` levels."""
         cls = type(x)
         self._nodes -= 1
-        is_number = id(cls) in _NUMBERS and (cls is not int or -_LARGE < x < _LARGE)
+        is_number = id(cls) in NUMBERS and (cls is not int or -_LARGE < x < _LARGE)
         if is_number and not (self._redactor and self._redactor.name_is_sensitive(name)):
             self._left -= 40
             return {"type": cls.__name__, "repr": repr(x), "attributes": {}}

@@ -43,6 +43,7 @@ MAIN_THREAD = {
     "name": "MainThread",
     "state": "running",
     "is_current": True,
+    "is_ours": False,
     "paused": None,
     "location": PLACE,
 }

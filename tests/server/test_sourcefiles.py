@@ -120,14 +120,13 @@ def test_code_beside_the_rootdir_may_be_the_users_too(root: Path) -> None:
     (root.parent / ".libs" / ".git").mkdir(parents=True)
     for name in (".libs/x.py", ".libs/.git/config"):
         (root.parent / name).write_text("there", encoding="utf-8")
-    paths = ("../.libs", "../outside.py")
-    project = Project(str(root), paths)
+    project = Project(str(root), ("../.libs", "../outside.py"))
     told = {
-        name: sourcefiles.is_of_project(project, str(root.parent / name), paths)
+        name: sourcefiles.is_of_project(project, str(root.parent / name))
         for name in (".libs/x.py", ".libs/.git/config", "outside.py", "project/shop/cart.py")
     }
     assert list(told.values()) == [True, False, True, True]
-    assert not sourcefiles.is_of_project(project, str(root / ".env"), paths)
+    assert not sourcefiles.is_of_project(project, str(root / ".env"))
 
 
 def test_a_project_behind_a_link_is_told(root: Path) -> None:
