@@ -29,6 +29,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
+from pytest_cideldill.running import current_frames
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
@@ -43,7 +44,7 @@ _STANDS = frozenset({"breakpoint", "condition_error", "step"})
 
 # Tests patch these: bound at import.
 _kill = getattr(signal, "pthread_kill", None)
-_getframe, _frames = sys._getframe, sys._current_frames
+_getframe = sys._getframe
 _SIGURG = getattr(signal, "SIGURG", None)
 
 
@@ -188,7 +189,7 @@ class Control:
         pause_id = self._pauses.parked.get(ident)
         if pause_id is not None:
             return {"status": "already_paused", "pause_id": pause_id}
-        if ident not in _frames():
+        if ident not in current_frames():
             raise Refusal(
                 ErrorCode.THREAD_NOT_FOUND,
                 f"no thread {ident} in this process; threads_list shows them",

@@ -22,6 +22,8 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
+from pytest_cideldill.running import current_frames
+
 _A = TypeVar("_A")
 _T = TypeVar("_T")
 
@@ -261,7 +263,7 @@ def _is_at_a_break(ident: int) -> bool:
     """
     if sys.version_info >= (3, 12):
         return True
-    frame = sys._current_frames().get(ident)
+    frame = current_frames().get(ident)
     return frame is not None and frame.f_code.co_code[frame.f_lasti] in _BREAKS
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
-from types import FrameType
 from types import ModuleType
 from typing import Any
 
 from pytest_cideldill.capture import layout
 from pytest_cideldill.project import Project
+from pytest_cideldill.running import running_frames
 
 # A module's class may define its own attributes, and tests patch these: bound at import.
 _namespace_of: Callable[[ModuleType], dict[str, Any] | None]
 _namespace_of = ModuleType.__dict__["__dict__"].__get__  # type: ignore[index]
-_frames = sys._current_frames
 
 
 def is_loaded(path: str, project: Project) -> bool:
@@ -29,8 +28,5 @@ def _files() -> Iterator[str]:
         file = names.get("__file__") if names else None
         if type(file) is str:
             yield file
-    for innermost in _frames().values():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            yield frame.f_code.co_filename
-            frame = frame.f_back
+    for frame in running_frames():
+        yield frame.f_code.co_filename

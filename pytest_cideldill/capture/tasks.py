@@ -7,7 +7,6 @@ thread, of a moment unless the loop's thread stands still.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ from pytest_cideldill.capture.frames import place_of
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.project import Project
+from pytest_cideldill.running import current_frames
+from pytest_cideldill.running import running_frames
 
 MAX_TASKS: Final = 200
 MAX_CHAIN: Final = 20
@@ -35,8 +36,6 @@ _MOST_WAITERS: Final = 20
 """Tasks whose frames are put into a stack."""
 
 _MOST_NAMES: Final = 5
-
-_frames = sys._current_frames  # tests patch it: bound at import
 
 
 # --- stacks ---------------------------------------------------------------------------------
@@ -86,21 +85,12 @@ def _running(frames: Sequence[FrameType]) -> Iterator[tuple[int, Task, _Read]]:
         found += [(read(task), read) for task in asynciotasks.running()]
     if triotasks.is_loaded():
         read = triotasks.read
-        found += [(read(task), read) for task in triotasks.running(_all_frames())]
+        found += [(read(task), read) for task in triotasks.running(running_frames())]
     if found:
         outermost = {id(each[0].coroutine.cr_frame): each for each in found if each[0].is_running}
         for index, frame in enumerate(frames):
             if id(frame) in outermost:
                 yield index + 1, *outermost[id(frame)]
-
-
-def _all_frames() -> Iterator[FrameType]:
-    """Of all threads: a stack that is shown may end before the loop that it is in."""
-    for innermost in _frames().values():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            yield frame
-            frame = frame.f_back
 
 
 def _waiters(task: Task, read: _Read) -> Iterator[Task]:
@@ -130,7 +120,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
     the coroutines from the outermost one on, then what the innermost one waits for; where that is
     another task, its coroutines, and so on.
     """
-    stacks = {id: visible_stack(each, lens.project) for id, each in _frames().items()}
+    stacks = {id: visible_stack(each, lens.project) for id, each in current_frames().items()}
     tasks = _all(stacks)[:MAX_TASKS]
     frames = {id(each.held): _of_moment(each, stacks) for each in tasks}
     awaited: dict[int, list[Task]] = {}

@@ -5,7 +5,6 @@ On any thread: what others do meanwhile goes on, so places are those of a moment
 
 from __future__ import annotations
 
-import sys
 import threading
 from _thread import get_ident
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import logical_stack
+from pytest_cideldill.running import current_frames
 
 MAX_STACK = 20
 """Frames of each stack among others."""
@@ -26,14 +26,13 @@ OWN_NAME = "pytest-cideldill"
 """Of threads of ours."""
 
 # Tests patch these: bound at import.
-_frames = sys._current_frames
 _enumerate = threading.enumerate
 _main_ident = threading.main_thread().ident
 
 
 def stack_of(thread_id: int, lens: Lens) -> list[FrameType] | None:
     """The user's side of a thread's stack, innermost first; None: there is no such thread."""
-    frame = _frames().get(thread_id)
+    frame = current_frames().get(thread_id)
     if frame is None:
         return None
     return user_side(logical_stack(frame, lens.project), lens.project) or None
@@ -56,7 +55,7 @@ def describe_threads(
     names = {each.ident: each.name for each in _enumerate()}
     current = next(reversed(paused), _main_ident)
     told = []
-    for ident, top in sorted(_frames().items(), key=lambda each: each[0] != _main_ident):
+    for ident, top in sorted(current_frames().items(), key=lambda each: each[0] != _main_ident):
         frames = user_side(visible_stack(top, lens.project), lens.project)
         is_ours = not frames or (ident == get_ident() and ident not in names)
         if is_ours and stacks:

@@ -15,8 +15,8 @@ from types import FunctionType
 
 from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.events import existing_functions
-from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.layout import IS_KNOWN

@@ -14,6 +14,7 @@ from types import FrameType
 from types import TracebackType
 from typing import Final
 
+from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.calls import Calls
@@ -27,7 +28,6 @@ from pytest_cideldill.sources.events import Seen
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import engine
-from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.locals import keeps_snapshot
 from pytest_cideldill.sources.passes import repeats

@@ -12,7 +12,6 @@ import sys
 import weakref
 from collections.abc import Callable
 from collections.abc import Collection
-from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
@@ -301,16 +300,6 @@ def _code_of(each: Any) -> tuple[object, Any]:
     elif kind is AsyncGeneratorType:
         code, frame = each.ag_code, each.ag_frame
     return code, {} if frame is None else frame.f_globals
-
-
-def running_frames() -> Iterator[FrameType]:
-    """The frames of all threads, each thread from the inside out."""
-    for innermost in sys._current_frames().values():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            yield frame
-            frame = frame.f_back
-    del innermost  # it may be the frame of this call: a cycle, which keeps alive what callers hold
 
 
 def actual_file(frame: FrameType) -> str | None:

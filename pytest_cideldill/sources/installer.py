@@ -16,11 +16,12 @@ from types import FrameType
 from types import MethodType
 from typing import Any
 
+from pytest_cideldill.running import current_frames
+from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.chain import Chain
 from pytest_cideldill.sources.chain import FrameChain
 from pytest_cideldill.sources.chain import Trace
 from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.threadstates import LayoutUnknown
 from pytest_cideldill.sources.threadstates import ThreadStates
 from pytest_cideldill.sources.threadstates import Tracing
@@ -218,8 +219,8 @@ class Installer:
             self._shares_main |= ident == _MAIN
             chain = Chain(tracer, _own_function(states, tracing), self)
             states.trace(state, states.trampoline, chain)
-            chain.take_over(_outwards(sys._current_frames().get(ident)))
-        return not is_own and _runs_program(sys._current_frames().get(ident))
+            chain.take_over(_outwards(current_frames().get(ident)))
+        return not is_own and _runs_program(current_frames().get(ident))
 
     def _give_back(self, states: ThreadStates, state: int) -> None:
         tracing = states.tracing(state)

@@ -14,11 +14,12 @@ from types import FrameType
 from types import TracebackType
 from typing import Any
 
+from pytest_cideldill.running import current_frames
+from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.base import BESIDE
 from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Raises
-from pytest_cideldill.sources.events import running_frames
 from pytest_cideldill.sources.installer import Installer
 from pytest_cideldill.sources.locals import refresh
 from pytest_cideldill.sources.shapes import RETURN
@@ -119,7 +120,7 @@ class TracingSource(BaseSource):
         if now is not None and now.frame is not None:
             self._installer.trace_frame(now.frame)
         if now is not None and now.anywhere:
-            frame = sys._current_frames().get(ident)
+            frame = current_frames().get(ident)
             while frame is not None:
                 self._installer.trace_frame(frame)
                 frame = frame.f_back

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+from anyio import BrokenResourceError
 from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.sse import sse_client
@@ -239,5 +240,8 @@ def over_sse(place: Place, mode: str = "legacy", **options: Any) -> Iterator[Age
     with start_blocking_portal() as portal:
         transport = sse_client(f"{place.url}/sse", headers=place.headers)
         client = Client(transport, mode=mode, **options)
-        with portal.wrap_async_context_manager(client):
-            yield Agent(client, portal)
+        try:
+            with portal.wrap_async_context_manager(client):
+                yield Agent(client, portal)
+        except* BrokenResourceError:
+            pass  # the SDK's client fails at its end when a notification arrives just then
