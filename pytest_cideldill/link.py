@@ -1,13 +1,13 @@
-"""The test process's end of the wire: one raw background thread, or none (`DirectLink`, for tests).
+"""Takes events away: one raw background thread (`ThreadedLink`), or none (`DirectLink`, for tests).
 
-The thread is the only one that touches the socket. It is invisible to `threading` (raw `_thread`,
+The thread is the only one that touches the outlets: the front end's socket, the file of a recorded
+run. It is invisible to `threading` (raw `_thread`,
 no logging, all signals blocked), runs no user code, and is gone while the process forks. Everything
 it needs is bound at import, since tests patch modules.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import socket
@@ -17,22 +17,19 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from select import select
 from typing import Protocol
 
 from pytest_cideldill import clock
-from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
-from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import kind_of
-from pytest_cideldill.wire import to_plain
 
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others, so that a wake-up serves many."""
@@ -81,18 +78,17 @@ class DirectLink:
         """See `Link`."""
 
 
-class SocketLink:
-    """A link over a connected socket.
+class ThreadedLink:
+    """A link to outlets.
 
     Guarantees: events leave in the order of `send`; `on_command` and `on_lost` are called on the
-    I/O thread only; `on_lost` is called once, and not after `close`; an event that can't be encoded
-    is replaced by a warning; after a fork the child's link is dead.
+    I/O thread only; `on_lost` is called once, and not after `close`; after a fork the child's link
+    is dead. What an outlet takes slowly the others get slowly, too.
 
     Args:
-        connected: The socket; this link closes it.
+        outlets: This link closes them. One that is lost is left out; with the last one it is dead.
         on_command: Takes the commands; unknown ones are refused here.
-        on_lost: Told that the peer is gone or sends garbage.
-        decoder: Holds what was received after the handshake already.
+        on_lost: Told that whoever sends commands is gone or sends garbage.
         is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
             that the I/O thread comes back right after a fork.
         mark: Notes beside what the hot path leaves that the item it is given belongs there.
@@ -103,33 +99,28 @@ class SocketLink:
 
     def __init__(
         self,
-        connected: socket.socket,
+        outlets: Sequence[Outlet],
         on_command: Callable[[Command], None],
         on_lost: Callable[[], None],
-        decoder: FrameDecoder | None = None,
         is_awaited: Callable[[], bool] = lambda: False,
         mark: Callable[[object], object] = lambda _item: None,
         collect: Callable[[object], Iterable[Event]] = lambda _until: (),
         collects_every_s: Callable[[], float | None] = lambda: None,
     ) -> None:
-        self._socket = connected
-        self._socket.setblocking(False)
+        self._outlets = list(outlets)
         self._on_command = on_command
         self._on_lost = on_lost
-        self._decoder = decoder or FrameDecoder()
         self._is_awaited = is_awaited
         self._mark = mark
         self._collect = collect
         self._collects_every_s = collects_every_s
-        self._next_number = itertools.count(1).__next__
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Stamped | Callable[[], object]] = deque()
-        self._unsent = bytearray()
-        self._sent = 0  # bytes
         self._has_more = False  # rows, perhaps, that were left where they are
-        self._flushed: deque[tuple[int, Callable[[], object]]] = deque()  # called at so many sent
+        # Called when each outlet has taken so many bytes.
+        self._flushed: deque[tuple[dict[Outlet, int], Callable[[], object]]] = deque()
         self._signalled = False
         self._stopping = False
         self._dead = False
@@ -195,99 +186,110 @@ class SocketLink:
     # --- the I/O thread ---------------------------------------------------------------------
 
     def _run(self) -> None:
-        lost = False
         try:
             self._native_id = get_native_id()
             if hasattr(signal, "pthread_sigmask"):
                 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            while not self._stopping and not lost:
-                lost = not self._turn()
-            lost = lost or not self._push(may_send=True)
+            while not self._stopping and self._outlets:
+                self._turn()
+            self._push(self._outlets)
         except Exception:  # noqa: BLE001 - a border: without this thread nobody could resume a pause
-            lost = True
+            self._lose(self._outlets)
         finally:
-            try:
-                if lost and not self._dead:
-                    self._dead = True
-                    self._release_flushers()
-                    self._on_lost()
-            finally:
-                self._running.release()  # at last: there is one I/O thread, and close waits for it
+            self._running.release()  # at last: there is one I/O thread, and close waits for it
 
-    def _turn(self) -> bool:
-        """Wait for something to do and do it; False when the peer is gone."""
+    def _turn(self) -> None:
+        """Wait for something to do and do it."""
+        talking = {each.socket: each for each in self._outlets if each.socket is not None}
         readable, writable, _ = select(
-            (self._socket, self._wake_read),
-            (self._socket,) if self._unsent or self._has_more else (),
+            (*talking, self._wake_read),
+            [each for each, outlet in talking.items() if outlet.unsent or self._has_more],
             (),
             self._collects_every_s(),
         )
         if self._wake_read in readable:
             self._collect_batch()
-        if not self._push(may_send=bool(writable) or not self._unsent):
-            return False
-        return self._socket not in readable or self._receive()
+        self._push([each for each in self._outlets if not each.unsent or each.socket in writable])
+        for each in readable:
+            if each is not self._wake_read and talking[each] in self._outlets:
+                self._receive(talking[each])
 
     def _collect_batch(self) -> None:
         if b"u" not in self._wake_read.recv(4096):
-            select((self._wake_read, self._socket), (), (), BATCH_S)
+            sockets = [each.socket for each in self._outlets if each.socket is not None]
+            select((self._wake_read, *sockets), (), (), BATCH_S)
         # Before the queue is read: an event that comes later signals again.
         self._signalled = False
 
-    def _push(self, *, may_send: bool) -> bool:
-        """Encode and send what is queued as far as the socket takes it; False: no peer."""
-        while may_send:
-            while self._queue and len(self._unsent) < HIGH_WATER:
+    def _push(self, ready: Sequence[Outlet]) -> None:
+        """Encode and send what is queued as far as the outlets take it; those not ready wait."""
+        while ready:
+            while self._queue and self._has_room:
                 item = self._queue[0]  # senders append meanwhile, only this thread removes
                 self._encode_collected(item)
                 if callable(item):
-                    self._flushed.append((self._sent + len(self._unsent), item))
+                    ends = {each: each.taken + len(each.unsent) for each in self._outlets}
+                    self._flushed.append((ends, item))
                 else:
-                    self._unsent += _frame(self._next_number(), *item)
+                    self._encode(*item)
                 self._queue.popleft()
             self._has_more = True
-            while self._has_more and len(self._unsent) < HIGH_WATER:
+            while self._has_more and self._has_room:
                 self._has_more = self._encode_collected(None)
-            if not self._send_some():
-                return False
-            if self._unsent or not self._queue:
+            self._lose([each for each in ready if not each.send()])
+            self._tell_flushed()
+            if not self._queue or any(each.unsent for each in self._outlets):
                 break
-        return True
+
+    @property
+    def _has_room(self) -> bool:
+        return all(len(each.unsent) < HIGH_WATER for each in self._outlets)
 
     def _encode_collected(self, until: object) -> bool:
-        had = len(self._unsent)
+        are_any = False
         for event in self._collect(until):
-            self._unsent += _frame(self._next_number(), clock.wall(), event)
-        return len(self._unsent) > had
+            self._encode(clock.wall(), event)
+            are_any = True
+        return are_any
 
-    def _send_some(self) -> bool:
-        try:
-            sent = self._socket.send(self._unsent) if self._unsent else 0
-        except (BlockingIOError, InterruptedError):
-            return True
-        except OSError:
-            return False
-        del self._unsent[:sent]
-        self._sent += sent
-        while self._flushed and self._flushed[0][0] <= self._sent:
-            self._flushed.popleft()[1]()
-        return True
+    def _encode(self, ts: float, event: Event) -> None:
+        for each in self._outlets:
+            each.encode(ts, event)
 
-    def _receive(self) -> bool:
+    def _tell_flushed(self) -> None:
+        while self._flushed:
+            ends, tell = self._flushed[0]
+            if any(each.taken < ends[each] for each in self._outlets):
+                break
+            self._flushed.popleft()
+            tell()
+
+    def _receive(self, outlet: Outlet) -> None:
         try:
-            data = self._socket.recv(65536)
-        except (BlockingIOError, InterruptedError):
-            return True
-        if not data:
-            return False
-        for plain in self._decoder.feed(data):
+            received = outlet.receive()
+        except (OSError, FrameError):
+            received = None
+        if received is None:
+            self._lose([outlet])
+        for plain in received or ():
             try:
                 command = from_plain(plain)
             except MalformedMessage as error:
                 self.send(Refused(error.kind, str(error)), urgent=True)
             else:
                 self._on_command(command)  # type: ignore[arg-type]  # the manager refuses events
-        return True
+
+    def _lose(self, lost: Sequence[Outlet]) -> None:
+        """Go on without these."""
+        lost, was_dead = list(lost), self._dead
+        self._outlets = [each for each in self._outlets if each not in lost]
+        if not self._outlets:
+            self._dead = True
+            self._release_flushers()
+        if not was_dead and any(each.socket is not None for each in lost):
+            self._on_lost()
+        for each in lost:
+            each.close()
 
     def _release_flushers(self) -> None:
         for item in (*(each for _, each in self._flushed), *self._queue):
@@ -324,7 +326,8 @@ class SocketLink:
             return
         self._stopping = False  # if it did not stop in time it goes on
         # What was queued meanwhile, and parked threads, must not wait for the next event.
-        if self._queue or self._unsent or self._has_more or self._is_awaited():
+        unsent = any(each.unsent for each in self._outlets)
+        if self._queue or unsent or self._has_more or self._is_awaited():
             self.start()
 
     def _after_fork_in_child(self) -> None:
@@ -335,16 +338,7 @@ class SocketLink:
         self._close_sockets()
 
     def _close_sockets(self) -> None:
-        for each in (self._socket, self._wake_read, self._wake_write):
-            each.close()
-
-
-def _frame(number: int, ts: float, event: Event) -> bytes:
-    """The frame of an event, or of a warning that it could not be encoded (a bug of ours)."""
-    stamp = {"n": number, "ts": ts}
-    try:
-        return encode_frame(stamp | to_plain(event))
-    except (FrameError, TypeError, ValueError, RecursionError) as error:
-        return encode_frame(
-            stamp | to_plain(Warned(f"{kind_of(event)} could not be sent: {error}"))
-        )
+        for outlet in self._outlets:
+            outlet.close()
+        self._wake_read.close()
+        self._wake_write.close()

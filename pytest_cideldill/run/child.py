@@ -28,12 +28,13 @@ from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
-from pytest_cideldill.link import SocketLink
+from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers
 from pytest_cideldill.options import NOT_IN_RUNS
 from pytest_cideldill.options import conflict
+from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.probes.position import Position
@@ -193,7 +194,7 @@ class _Engine:
     """The parts that plugins need."""
 
     manager: BreakpointManager
-    link: SocketLink
+    link: ThreadedLink
     keeping: Keeping
     watchdogs: Watchdogs
     redactor: Redactor
@@ -214,11 +215,10 @@ def _engine(
     settings = read_settings(config)
     redactor = make_redactor(settings, configure)
     lens = Lens(Project(str(config.rootpath), settings.user_paths), redactor, settings.limits)
-    link = SocketLink(
-        connected,
+    link = ThreadedLink(
+        [SocketOutlet(connected, decoder)],
         on_command=lambda command: manager.apply(command),
         on_lost=lambda: manager.release("disconnect"),
-        decoder=decoder,
         is_awaited=lambda: pauses.are_waiting,
         mark=lambda item: rows.mark(item),
         collect=lambda until: _collect(rows, observers, manager, until),
@@ -263,7 +263,7 @@ def _collect(
     yield from manager.look_around()
 
 
-def _flush(link: SocketLink) -> None:
+def _flush(link: ThreadedLink) -> None:
     link.flush(RESUME_S)
 
 

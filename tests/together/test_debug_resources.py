@@ -121,8 +121,13 @@ def test_each_worker_of_xdist_is_told_apart(bench: Bench) -> None:
     assert session["processId"] == processes["main"]["processId"]
     for key in ("currentLocation", "pauseReason", "activeThreadId", "pauseId"):
         assert session[key] == paused[key] is not None
-    threads = bench.agent.read("debugger://threads")["threads"]
-    assert {each["worker"] for each in threads} == processes.keys()
+
+    def threads_of_all() -> list[dict[str, Any]]:
+        threads: list[dict[str, Any]] = bench.agent.read("debugger://threads")["threads"]
+        return threads if {each["worker"] for each in threads} == processes.keys() else []
+
+    wait_until(lambda: bool(threads_of_all()), "no worker is too busy to tell its threads")
+    threads = threads_of_all()
     (current,) = (each for each in threads if each["isCurrent"])
     assert (current["worker"], current["id"]) == (paused["worker"], session["activeThreadId"])
 

@@ -1,4 +1,4 @@
-"""A `SocketLink` and the front end's end of its socket in one process, for tests and scripts."""
+"""A `ThreadedLink` and the front end's end of its socket in one process, for tests and scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.link import SocketLink
+from pytest_cideldill.link import ThreadedLink
+from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import from_plain
@@ -22,15 +23,16 @@ DEADLINE_S = 10.0
 class Linked:
     """A started link: `commands` and `losses` hold what it called back, `socket` is the peer's."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, decoder: FrameDecoder | None = None, **options: Any) -> None:
         mine, self.socket = socket.socketpair()
         self.socket.settimeout(DEADLINE_S)
         self.commands: SimpleQueue[Command] = SimpleQueue()
         self.losses: SimpleQueue[None] = SimpleQueue()
         self._decoder = FrameDecoder()
         self._received: list[Message] = []
-        self.link = SocketLink(
-            mine, self.commands.put, lambda: self.losses.put(None), **options
+        self.outlet = SocketOutlet(mine, decoder)
+        self.link = ThreadedLink(
+            [self.outlet], self.commands.put, lambda: self.losses.put(None), **options
         )  # fmt: skip
         self.link.start()
 

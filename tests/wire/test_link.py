@@ -1,6 +1,6 @@
 """The test process's end of the wire: order, flushing, hanging up, losing the peer.
 
-One contract suite runs over every kind of `Link`; the rest is about the I/O thread of `SocketLink`.
+One contract suite runs over every kind of `Link`; the rest is about the thread of `ThreadedLink`.
 Expectations: `pytest_cideldill.link`, issue 2 (items 4 and 7), pytest facts, section 7.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import struct
 import threading
 import time
@@ -23,7 +22,6 @@ from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import DirectLink
 from pytest_cideldill.link import Link
-from pytest_cideldill.link import SocketLink
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
@@ -254,7 +252,7 @@ def lost_once(linked: Linked) -> None:
 
 
 def test_a_peer_that_hangs_up_is_told_once(linked: Linked) -> None:
-    """Guarantee of `SocketLink`: `on_lost` is called once."""
+    """Guarantee of `ThreadedLink`: `on_lost` is called once."""
     linked.socket.close()
     lost_once(linked)
 
@@ -293,7 +291,7 @@ def test_a_flush_that_waits_ends_when_the_peer_is_lost(linked: Linked) -> None:
 
 
 def test_closing_is_not_losing(linked: Linked) -> None:
-    """Guarantee of `SocketLink`: not after `close`; the peer sees the end of the stream."""
+    """Guarantee of `ThreadedLink`: not after `close`; the peer sees the end of the stream."""
     linked.link.close(DEADLINE_S)
     with pytest.raises(EOFError):
         linked.receive(1)
@@ -362,8 +360,7 @@ def test_the_thread_is_gone_after_close_and_after_a_loss() -> None:
 def test_a_link_reports_a_closed_socket_as_lost() -> None:
     """A test that closes all file descriptors it does not know takes ours along."""
     with Linked() as linked:
-        mine: socket.socket = linked.link._socket
-        assert isinstance(linked.link, SocketLink)
-        mine.close()
+        assert linked.outlet.socket is not None
+        linked.outlet.socket.close()
         linked.link.send(Warned("up"), urgent=True)
         linked.losses.get(timeout=DEADLINE_S)

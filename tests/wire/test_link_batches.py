@@ -227,12 +227,12 @@ def test_a_peer_that_does_not_read_costs_bounded_memory(monkeypatch: pytest.Monk
     monkeypatch.setattr(log_module, "MAX_BATCH", 100)
     monkeypatch.setattr(link_module, "HIGH_WATER", 10_000)
     with Recording() as recording:
-        link = recording.linked.link
+        outlet = recording.linked.outlet
         added, most = 0, 0
         while not dropped_since(recording.log):
             recording.add(100)
             added += 100
-            most = max(most, len(link._unsent))
+            most = max(most, len(outlet.unsent))
         assert most < 10_000 + 100 * 200
         recording.add(1, "last")
         frames = recording.frames(lambda got: any(c["function"] == "last" for c in calls_in(got)))

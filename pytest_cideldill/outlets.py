@@ -1,0 +1,132 @@
+"""What the link's I/O thread writes to: the front end's socket, the file of a recorded run.
+
+Called on that thread only, but for `close`. Everything is bound at import, since tests patch
+modules.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from typing import Any
+from typing import Protocol
+
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Warned
+from pytest_cideldill.wire import kind_of
+from pytest_cideldill.wire import to_plain
+
+
+class Outlet(Protocol):
+    """See the module.
+
+    Attributes:
+        socket: What is waited for; None: nothing need be, it takes all at once.
+        unsent: Bytes that wait.
+        taken: How many bytes it has taken.
+    """
+
+    socket: socket.socket | None
+    unsent: bytearray
+    taken: int
+
+    def encode(self, ts: float, event: Event) -> None:
+        """Make an event, of these epoch seconds, bytes that wait; never raises."""
+
+    def send(self) -> bool:
+        """Write as much as is taken now. False: it takes nothing any more."""
+
+    def receive(self) -> list[dict[str, Any]] | None:
+        """The messages that have come; None: nobody is there any more.
+
+        Raises:
+            FrameError: What came is no message.
+        """
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class SocketOutlet:
+    """A connected socket; frames in both directions.
+
+    Args:
+        connected: This outlet closes it.
+        decoder: Holds what was received after the handshake already.
+    """
+
+    def __init__(self, connected: socket.socket, decoder: FrameDecoder | None = None) -> None:
+        connected.setblocking(False)
+        self.socket: socket.socket | None = connected
+        self.unsent = bytearray()
+        self.taken = 0
+        self._connected = connected
+        self._decoder = decoder or FrameDecoder()
+        self._next_number = itertools.count(1).__next__
+
+    def encode(self, ts: float, event: Event) -> None:
+        """See `Outlet`; an event that can't be encoded (a bug of ours) is replaced by a warning."""
+        stamp = {"n": self._next_number(), "ts": ts}
+        try:
+            self.unsent += encode_frame(stamp | to_plain(event))
+        except (FrameError, TypeError, ValueError, RecursionError) as error:
+            told = Warned(f"{kind_of(event)} could not be sent: {error}")
+            self.unsent += encode_frame(stamp | to_plain(told))
+
+    def send(self) -> bool:
+        """See `Outlet`."""
+        try:
+            sent = self._connected.send(self.unsent) if self.unsent else 0
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        del self.unsent[:sent]
+        self.taken += sent
+        return True
+
+    def receive(self) -> list[dict[str, Any]] | None:
+        """See `Outlet`."""
+        try:
+            data = self._connected.recv(65536)
+        except (BlockingIOError, InterruptedError):
+            return []
+        return self._decoder.feed(data) if data else None
+
+    def close(self) -> None:
+        """See `Outlet`."""
+        self._connected.close()
+
+
+class FileOutlet:
+    """A file of a recorded run, which takes everything at once."""
+
+    socket: socket.socket | None = None
+
+    def __init__(self, writer: PartWriter) -> None:
+        self.unsent = bytearray()
+        self.taken = 0
+        self._writer = writer
+
+    def encode(self, ts: float, event: Event) -> None:
+        """See `Outlet`."""
+        self.unsent += self._writer.lines(ts, event)
+
+    def send(self) -> bool:
+        """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""
+        self._writer.write(bytes(self.unsent))
+        self.taken += len(self.unsent)
+        self.unsent.clear()
+        return True
+
+    def receive(self) -> list[dict[str, Any]] | None:
+        """See `Outlet`; a file says nothing."""
+        return []
+
+    def close(self) -> None:
+        """See `Outlet`."""
+        self._writer.close()

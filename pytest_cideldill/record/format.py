@@ -1,0 +1,127 @@
+"""What a recorded run is on disk; `docs/record_format.md` tells it to readers of other programs.
+
+A record is a folder. Each run in it has a folder of its own, `run-TIME-ID`, with one file of events
+per process while it goes on, and one of all of them, `events.jsonl`, when it is over. Whoever opens
+a record looks at the folders; `manifest.json` is for people and other programs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from json import JSONDecoder
+from json import JSONEncoder
+from pathlib import Path
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import to_plain
+
+FORMAT: Final = 1
+"""The version that is written. Newer ones are refused; of older ones there are none."""
+
+MANIFEST: Final = "manifest.json"
+REPORT: Final = "report.html"
+EVENTS: Final = "events.jsonl"
+OBJECTS: Final = "objects.sqlite"
+PART: Final = ".part.jsonl"
+PART_OBJECTS: Final = ".part.sqlite"
+RUN: Final = "run-"
+
+ROWS: Final = frozenset({"hit", "call"})
+"""Types of lines that are many; they may be dropped."""
+
+DROPPED: Final = "dropped"
+"""Type of a line that tells how many of them were."""
+
+_NAMES: Final = {
+    "hello": "worker_up",
+    "departed": "worker_down",
+    "node_started": "test_started",
+    "phase_reported": "test_phase",
+    "node_finished": "test_outcome",
+    "stopped": "stop",
+    "warned": "warning",
+    "finished": "run_finished",
+}
+"""Kind of a message → type of its line, as the timeline calls it; else it is the kind."""
+
+_KINDS: Final = {name: kind for kind, name in _NAMES.items()}
+_OF_A_LINE: Final = ("n", "ts", "type", "worker")
+_ABOUT: Final = "about"
+"""Key of a message's own `worker`, where it is not the one that tells."""
+
+# Bound here: tests patch `json`. ensure_ascii keeps lone surrogates as escapes.
+_encode: Final = JSONEncoder(separators=(",", ":"), default=str).encode
+_decode: Final = JSONDecoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file of events.
+
+    Attributes:
+        n: Number within its process, from 1 on; what is missing between two was not written.
+        ts: Epoch seconds.
+        type: What happened; see the module's tables.
+        worker: The process: `main`, `gw0`, …
+        values: The rest.
+    """
+
+    n: int
+    ts: float
+    type: str
+    worker: str
+    values: dict[str, Any]
+
+    def encoded(self) -> bytes:
+        """With the line feed."""
+        head = {"n": self.n, "ts": self.ts, "type": self.type, "worker": self.worker}
+        return (_encode(head | self.values) + "\n").encode("ascii")
+
+    @classmethod
+    def decoded(cls, text: bytes) -> Line:
+        """The inverse.
+
+        Raises:
+            ValueError: It is no line of this format.
+        """
+        values = _decode(text.decode("ascii"))
+        try:
+            n, ts, type, worker = (values.pop(key) for key in _OF_A_LINE)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"no line of events: {text[:80]!r}") from error
+        return cls(n, float(ts), type, worker, values)
+
+    @property
+    def message(self) -> Message:
+        """What the process said; of lines that are no rows.
+
+        Raises:
+            MalformedMessage: This version has no such message.
+        """
+        values = dict(self.values)
+        kind = _KINDS.get(self.type, self.type)
+        if _ABOUT in values:
+            values["worker"] = values.pop(_ABOUT)
+        elif kind == "hello":
+            values["worker"] = self.worker
+        return from_plain(values | {"kind": kind, "ts": self.ts})
+
+
+def line_of(n: int, ts: float, worker: str, message: Message) -> Line:
+    """The line of a message; what is None is left out."""
+    values = {key: value for key, value in to_plain(message).items() if value is not None}
+    kind = values.pop("kind")
+    about = values.pop("worker", None)
+    if about is not None and kind != "hello":
+        values[_ABOUT] = about
+    return Line(n, values.pop("ts", ts), _NAMES.get(kind, kind), worker, values)
+
+
+def part(run: Path, worker: str, pid: int, ending: str = PART) -> Path:
+    """The file of one process."""
+    name = re.sub(r"[^\w.-]", "_", worker)
+    return run / f"{name}-{pid}{ending}"
