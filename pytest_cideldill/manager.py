@@ -52,6 +52,7 @@ from pytest_cideldill.wire import Interrupt
 from pytest_cideldill.wire import PauseNow
 from pytest_cideldill.wire import PauseOn
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Relay
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import RemoveBreakpoint
 from pytest_cideldill.wire import Resume
@@ -122,14 +123,11 @@ class BreakpointManager:
             self._send,
         )
         self._looking = Looking(lens, pauses, keeping)
-        self._is_stale, self._modules = False, 0
-        self._from_start = True
-        self.control = Control(
-            lens, guard, pauses, stops.at_place, lambda: self._discovery.needed()
-        )
-        # Breakpoint id → what was told last of it.
-        self._told: dict[str, Bound] = {}
+        self._is_stale, self._modules, self._from_start = False, 0, True
+        self.control = Control(lens, guard, pauses, stops.at_place, self._discovery.needed)
+        self._told: dict[str, Bound] = {}  # breakpoint id → what was told last of it
         self._warned: set[str] = set()
+        self.relay: Callable[[str], object] = lambda _worker: None  # set by xdist's controller
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
@@ -172,6 +170,8 @@ class BreakpointManager:
                 self.pauses.interrupt(command.request)
             case ReleaseAll():
                 self.release(command.by)
+            case Relay():
+                self.relay(command.worker)
             case Refused():
                 self.warn(f"the front end refused {command.refused_kind!r}: {command.reason}")
             case _:
@@ -206,7 +206,7 @@ class BreakpointManager:
     def _add_line(self, command: AddLine) -> dict[str, Any]:
         if self._passive:
             return _plain(Bound(command.id, [], verified=False))
-        asked = line_breakpoint(command)
+        asked = line_breakpoint(command, self.lens.project)
         with self._lock:
             try:
                 self.lines.want(asked, from_start=self._from_start)

@@ -123,6 +123,14 @@ OPTIONS = (
         "float",
     ),
     Option(
+        "bind",
+        "bind",
+        parsing.address,
+        "HOST[:PORT]",
+        "With --cideldill-mcp: the address of this machine where xdist workers of other machines "
+        "connect (default: they run undebugged)",
+    ),
+    Option(
         "record-calls",
         "record_calls",
         parsing.glob,

@@ -111,3 +111,25 @@ def loopback(text: str) -> str:
             "reach that one through a tunnel: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE"
         )
     return f"[{address}]:{int(port)}" if ":" in str(address) else f"{address}:{int(port)}"
+
+
+def address(text: str) -> str:
+    """An address of this machine, with a port or without: as `HOST:PORT`, where 0 means any."""
+    import ipaddress
+    import re
+
+    host, port = text, "0"
+    if (match := re.fullmatch(r"\[(.+)\](?::(.+))?|([^:]+):(.+)", text)) is not None:
+        host, port = match[1] or match[3], match[2] or match[4] or "0"
+    if not (port.isascii() and port.isdecimal()) or int(port[:6]) > 65_535:
+        raise ValueError(f"{port!r} is not a port")
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", host):
+            raise ValueError(f"{text!r} is not HOST or HOST:PORT, as 192.0.2.7:7007") from None
+    else:
+        if number.is_unspecified:  # nobody could be told where to dial in
+            raise ValueError(f"{text!r} is no address that other machines know this one by")
+        host = f"[{number}]" if number.version == 6 else str(number)
+    return f"{host}:{int(port)}"

@@ -18,9 +18,17 @@ from pytest_cideldill import settings
 
 VARIABLE = "CIDELDILL_CHILD"
 
-# Taken out of the environment at import, before conftests and tests: their subprocesses and nested
-# pytest runs must not connect. Emptied by the first configuration, for in-process nested runs.
-_invitations = [text for text in (os.environ.pop(VARIABLE, None),) if text]
+_invitations: list[str] = []
+"""Emptied by the first configuration, for in-process nested runs."""
+
+
+def _take_invitation() -> None:
+    """Out of the environment: subprocesses of the tests and nested runs must not connect."""
+    if text := os.environ.pop(VARIABLE, None):
+        _invitations[:] = [text]
+
+
+_take_invitation()  # at import: before conftests and tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +47,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
     A wrapper, since capture starts in one too: ours is the first.
     """
+    _take_invitation()  # a server of execnet is one process for worker after worker
     if _invitations:
         from pytest_cideldill.run.child import activate
 

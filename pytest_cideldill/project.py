@@ -20,15 +20,25 @@ class Project:
     Args:
         rootdir: As pytest found it.
         user_paths: Files and folders whose code is the user's too, relative to the rootdir.
+        elsewhere: The rootdir on the machine that commands come from; None: the same.
+        foreign: Folders inside whose code is not the user's.
 
     Attributes:
         rootdir: Its real path.
         roots: The real paths of all trees, the rootdir first.
     """
 
-    def __init__(self, rootdir: str, user_paths: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        rootdir: str,
+        user_paths: Sequence[str] = (),
+        elsewhere: str | None = None,
+        foreign: Sequence[str] = (),
+    ) -> None:
         self.rootdir = os.path.realpath(rootdir)
         self._prefix = self.rootdir.rstrip(os.sep) + os.sep
+        self._elsewhere = (elsewhere or self.rootdir).rstrip("/\\")
+        self._foreign = tuple(each + os.sep for each in foreign)
         self._ours = os.path.dirname(os.path.realpath(__file__)) + os.sep
         further = (os.path.join(self.rootdir, os.path.expanduser(each)) for each in user_paths)
         self.roots = (self.rootdir, *map(os.path.realpath, further))
@@ -42,6 +52,13 @@ class Project:
         if path is None:
             path = self._real[filename] = _realpath(filename)
         return path
+
+    def here(self, path: str) -> str:
+        """A path of the machine that commands come from, inside its rootdir: that of this one."""
+        end = len(self._elsewhere)
+        if not path.startswith(self._elsewhere) or path[end : end + 1] not in ("/", "\\"):
+            return path
+        return _realpath(self._prefix + path[end + 1 :])
 
     def relative(self, filename: str) -> str:
         """Relative to the rootdir with forward slashes when inside it, else absolute."""
@@ -67,6 +84,8 @@ class Project:
         if filename.startswith("<") or self.is_ours(filename):
             return False
         path = self.real(filename)
+        if path.startswith(self._foreign):
+            return False
         return any(tree.holds(path) for tree in self._trees)
 
 

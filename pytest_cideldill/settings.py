@@ -42,6 +42,8 @@ class Settings:
         stdio: A client is served on stdin and stdout.
         http: Clients are served over HTTP.
         http_address: Where, as `parsing.loopback` gives it.
+        bind: Where processes of other machines dial in, as `parsing.address` gives it; None: they
+            can't.
     """
 
     start: str = "manual"
@@ -56,6 +58,7 @@ class Settings:
     stdio: bool = False
     http: bool = False
     http_address: str = DEFAULT_ADDRESS
+    bind: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""

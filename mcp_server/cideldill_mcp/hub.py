@@ -1,5 +1,8 @@
 """Where test processes dial in: listens, checks the token, turns bytes into events of a `Target`.
 
+Processes of this machine come over a Unix socket, else loopback TCP; those of others through the
+door, a TCP address that is only there when asked for. Nothing is encrypted (docs/remote.md).
+
 Lives on the event loop. Knows connections, not runs: the owner of runs is given as callables.
 """
 
@@ -13,9 +16,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cideldill_mcp.targets import Target
+from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import TOKEN_BYTES
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
@@ -56,37 +62,51 @@ class Owner:
 
 
 class Hub:
-    """The listening side of the wire. `directory` is private (0700); the reaper removes it."""
+    """The listening side of the wire. `directory` is private (0700); the reaper removes it.
 
-    def __init__(self, owner: Owner) -> None:
+    Args:
+        owner: Told what happens.
+        bind: Where the door is, as `HOST:PORT`; None: there is none.
+    """
+
+    def __init__(self, owner: Owner, bind: str | None = None) -> None:
         self.directory = tempfile.mkdtemp(prefix="cideldill-")
         self._owner = owner
+        self._bind = bind
         self._token = new_token()
         self._server: asyncio.Server | None = None
+        self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Begin to listen; later calls do nothing."""
+        """Begin to listen; later calls do nothing, or try again what failed.
+
+        Raises:
+            OSError: There can be no door at that address.
+        """
         if self._server is None:
             self._server = await self._listen()
+        if self._door is None and self._bind is not None:
+            host, _, port = self._bind.rpartition(":")
+            accept = partial(self._accept, is_remote=True)
+            self._door = await asyncio.start_server(accept, host.strip("[]"), int(port))
 
     def invitation(self, run_id: str) -> dict[str, Any]:
         """What a process of this run needs to dial in; `listen` comes first."""
         assert self._server is not None
-        address: Any = self._server.sockets[0].getsockname()
-        if not isinstance(address, str):
-            address = list(address[:2])
         return {
-            "address": address,
+            "address": _address_of(self._server),
             "token": self._token.hex(),
             "run_id": run_id,
             "directory": self.directory,
+            "door": None if self._door is None else _address_of(self._door),
         }
 
     async def close(self) -> None:
         """Stop listening and hang up on everybody."""
-        if self._server is not None:
-            self._server.close()
+        for server in (self._server, self._door):
+            if server is not None:
+                server.close()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -97,12 +117,16 @@ class Hub:
             return await asyncio.start_unix_server(self._accept, path)
         return await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_remote: bool = False
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            await self._serve(reader, writer)
+            if is_remote:
+                look_after(writer.get_extra_info("socket"))
+            await self._serve(reader, writer, is_remote=is_remote)
         except ConnectionError:
             # A killed process resets it. asyncio keeps the error in a second place, and would
             # complain on stderr that nobody looked.
@@ -116,13 +140,15 @@ class Hub:
             self._connections.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_remote: bool
+    ) -> None:
         async with asyncio.timeout(GREETING_S):
             if not token_matches(await reader.readexactly(TOKEN_BYTES), self._token):
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
-        target = self._admit(connection, hello)
+        target = self._admit(connection, hello, is_remote=is_remote)
         if target is None:
             await writer.drain()
             return
@@ -139,7 +165,7 @@ class Hub:
             target.lost()
             self._owner.lost(target)
 
-    def _admit(self, connection: Connection, hello: Message) -> Target | None:
+    def _admit(self, connection: Connection, hello: Message, *, is_remote: bool) -> Target | None:
         if not isinstance(hello, Hello):
             connection.write(Refused("hello", "the first message must be hello"))
             return None
@@ -150,13 +176,21 @@ class Hub:
             )
             connection.write(Refused("hello", reason))
             return None
-        target = Target(hello, connection.write)
+        if is_remote:  # what it says of files means its own machine
+            hello = replace(hello, position_file=None, stacks_file=None)
+        target = Target(hello, connection.write, is_remote=is_remote)
         try:
             self._owner.admit(target)
         except ValueError as error:
             connection.write(Refused("hello", str(error)))
             return None
         return target
+
+
+def _address_of(server: asyncio.Server) -> str | list[Any]:
+    """A path, or host and port."""
+    address: Any = server.sockets[0].getsockname()
+    return address if isinstance(address, str) else list(address[:2])
 
 
 class Connection:

@@ -56,16 +56,17 @@ class Recipe:
             end += 2 if flag in ("-W", "-X", "--check-hash-based-pycs") else 1
         return self.command[:end]
 
+    @property
+    def pinned(self) -> list[str]:
+        """pytest's first arguments in every run: what the user's arguments found stays found."""
+        found = [] if self.rootdir is None else [f"--rootdir={self.rootdir}"]
+        return found if self.inipath is None else [*found, "-c", self.inipath]
+
     def command_line(self, further: Sequence[str]) -> list[str]:
-        """The whole command of a run. What the user's arguments found stays found."""
-        found = []
-        if self.rootdir is not None:
-            found.append(f"--rootdir={self.rootdir}")
-        if self.inipath is not None:
-            found += ["-c", self.inipath]
+        """The whole command of a run."""
         given = list(self.arguments)
         cut = given.index("--") if "--" in given else len(given)  # no options behind it
-        return [*self.command, *found, *given[:cut], *further, *given[cut:]]
+        return [*self.command, *self.pinned, *given[:cut], *further, *given[cut:]]
 
 
 class Tail:

@@ -9,9 +9,14 @@ from typing import Any
 
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
+from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
+
+Logged = tuple[str, dict[str, Any]]
+"""What the event log gets: a type and values."""
 
 _Cause = tuple[str | None, ...]
 
@@ -34,6 +39,9 @@ class TestResult:
     started_at: float | None = None
     # Attempts that failed and were made again, by pytest-rerunfailures.
     reruns: list[PhaseReported] = field(default_factory=list)
+    # What is not to be counted again when xdist's controller tells the test as well.
+    phases: set[tuple[str, int | None]] = field(default_factory=set)
+    has_ended: bool = False
 
     def to_plain(self) -> dict[str, Any]:
         """An item of `test_results` (contract, section 5)."""
@@ -65,6 +73,7 @@ class Results:
         total: How many tests were selected; None before collection ended.
         done: How many have ended.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
+        workers: The processes that had tests.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -76,9 +85,46 @@ class Results:
     total: int | None = None
     done: int = 0
     changes: dict[str | None, list[str]] = field(default_factory=dict)
+    workers: set[str] = field(default_factory=set)
     # What makes failures one group → its number, in the order they came; and how many have it.
     _groups: dict[_Cause, int] = field(default_factory=dict)
     _group_sizes: Counter[_Cause] = field(default_factory=Counter)
+
+    def apply(self, worker: str, event: Event) -> Logged | None:
+        """Take in what a process told of its tests; other events mean nothing here."""
+        match event:
+            case Collected():
+                self.collected(event)
+                return "collected", {"total": event.total}
+            case CollectionFailed():
+                self.collection_failed(event)
+                return "failure", {"nodeid": event.nodeid, "phase": "collect"}
+            case NodeStarted():
+                self.started(worker, event)
+                return "test_started", {"nodeid": event.nodeid}
+            case PhaseReported():
+                self.reported(worker, event)
+                told = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
+                attempt = {} if event.attempt is None else {"attempt": event.attempt}
+                return ("test_phase", "failure")[event.category in FAILED], {**told, **attempt}
+            case NodeFinished():
+                self.finished(event)
+                return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
+        return None
+
+    def relayed(self, event: NodeRelayed) -> list[Logged]:
+        """Take in a test that xdist's controller told, but for what its worker told as well."""
+        nodeid, worker = event.nodeid, event.worker
+        test = self.tests.get(nodeid)
+        is_known = test is not None and test.worker == worker
+        phases = [PhaseReported(**each) for each in event.phases]
+        events: list[Event] = [] if is_known else [NodeStarted(nodeid, event.ts)]
+        told = test.phases if test is not None and is_known else set()
+        events += [each for each in phases if (each.phase, each.attempt) not in told]
+        if event.has_ended and not (test is not None and is_known and test.has_ended):
+            events.append(NodeFinished(nodeid, event.duration_s, event.plain))
+        logged = [self.apply(worker, each) for each in events]
+        return [each for each in logged if each is not None]
 
     def collected(self, event: Collected) -> None:
         """Collection ended in one process; xdist workers all collect the same."""
@@ -94,6 +140,7 @@ class Results:
 
     def started(self, worker: str, event: NodeStarted) -> None:
         """A test begins (or begins again)."""
+        self.workers.add(worker)
         test = TestResult(event.nodeid, worker, started_at=event.ts)
         before = self.tests.get(event.nodeid)
         if before is not None and before.outcome is None:
@@ -105,6 +152,7 @@ class Results:
         if event.category:
             self.outcomes[event.category] += 1
         test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
+        test.phases.add((event.phase, event.attempt))
         if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
@@ -146,6 +194,7 @@ class Results:
         if test is not None:
             test.duration_s = event.duration_s
             test.started_at = None
+            test.has_ended = True
             test.outcome = test.outcome or "passed"
 
     def change(self, nodeid: str | None, what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -13,15 +14,13 @@ from typing import Any
 from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
 from cideldill_mcp.launch import Child
-from cideldill_mcp.results import FAILED
+from cideldill_mcp.results import Logged
 from cideldill_mcp.results import Results
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.position import read_position
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import EngineChosen
@@ -29,10 +28,10 @@ from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Finished
 from pytest_cideldill.wire import InternalErrorRaised
 from pytest_cideldill.wire import Interrupted
-from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import RedactionChosen
+from pytest_cideldill.wire import Relay
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import StepEnded
@@ -40,11 +39,14 @@ from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import Watched
 from pytest_cideldill.wire import WorkerLost
-
-Logged = tuple[str, dict[str, Any]] | None
-"""What the event log gets: a type and values; None: nothing."""
+from pytest_cideldill.wire import WorkerReady
 
 MAX_WARNINGS = 20
+
+_ALONE = (
+    "not connected, its tests run undebugged: pytest-cideldill is missing there or is another "
+    "version, or it can't reach this server"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Run:
         watched: What became of the breakpoints, by worker; none of those that crashed.
         unwatched: The processes that ended their watch before their tests: a client stopped them.
         stopped_at: Ids of the breakpoints that paused something.
+        held: Worker → its tests that xdist's controller told; they wait for its end.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Run:
         self.watched: dict[str, Watched] = {}
         self.unwatched: set[str] = set()
         self._finished: set[str] = set()
+        self.held: dict[str, list[NodeRelayed]] = {}
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
         self.has_departed = False
@@ -174,6 +178,7 @@ class Run:
             list(self._settings.record_calls),
             self._tag_key.hex(),
             self._settings.no_redact,
+            os.path.realpath(self._main.hello.rootdir) if self._main else None,
         )
 
     # --- what happens -----------------------------------------------------------------------
@@ -199,29 +204,11 @@ class Run:
             self._end_step(id)
         return gone
 
-    def apply(self, target: Target, event: Event) -> Logged:
+    def apply(self, target: Target, event: Event) -> Logged | None:
         """Take in an event of one of the processes."""
-        results = self.results
         if not isinstance(event, Replied):  # who answers may be stuck
             target.heard_at = time.monotonic()
         match event:
-            case Collected():
-                results.collected(event)
-                return "collected", {"total": event.total}
-            case CollectionFailed():
-                results.collection_failed(event)
-                return "failure", {"nodeid": event.nodeid, "phase": "collect"}
-            case NodeStarted():
-                results.started(target.worker, event)
-                return "test_started", {"nodeid": event.nodeid}
-            case PhaseReported():
-                results.reported(target.worker, event)
-                told = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
-                attempt = {} if event.attempt is None else {"attempt": event.attempt}
-                return ("test_phase", "failure")[event.category in FAILED], {**told, **attempt}
-            case NodeFinished():
-                results.finished(event)
-                return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
             case Stopped():
                 self._stop(event.pause)
                 told = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
@@ -243,13 +230,26 @@ class Run:
             case EngineChosen():
                 self.engines[target.worker] = event.engine
             case Warned():
-                self._warn(event.message)
-                return "warning", {"message": event.message}
+                return self._warn(event.message)
             case WorkerLost():
-                self._warn(f"xdist worker {event.worker}: {event.error}")
-                return "warning", {"message": f"{event.worker}: {event.error}"}
+                return self._warn(f"xdist worker {event.worker}: {event.error}")
+            case WorkerReady() if event.worker not in self.workers:
+                target.tell(Relay(event.worker))
+                return self._warn(f"xdist worker {event.worker}: {_ALONE}")
+            case NodeStarted() if target.is_remote:  # clocks differ
+                event = replace(event, ts=time.time())
         self._note_end(target, event)
-        return None
+        return self.results.apply(target.worker, event)
+
+    def take_held(self, worker: str, *, at_once: bool = False) -> list[Logged]:
+        """Take in what was told for a worker; not while it is connected, unless `at_once`.
+
+        What it told itself counts, and as long as it is connected that may be unread.
+        """
+        if worker in self.targets and not at_once:
+            return []
+        held = self.held.pop(worker, ())
+        return [logged for event in held for logged in self.results.relayed(event)]
 
     def logged(self, type: str, values: dict[str, Any], seq: int) -> None:
         """The log gave an event of this run its number."""
@@ -342,6 +342,7 @@ class Run:
         else:
             self.closed_sessions.update(pause["repl_sessions"])
 
-    def _warn(self, message: str) -> None:
+    def _warn(self, message: str) -> Logged:
         if message not in self.warnings and len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(message)
+        return "warning", {"message": message}

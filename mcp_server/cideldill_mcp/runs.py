@@ -7,11 +7,10 @@ Lives on the event loop. The tools ask here; the hub reports here.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.hub import Hub
@@ -20,6 +19,7 @@ from cideldill_mcp.launch import Child
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.launch import launch
 from cideldill_mcp.objectfiles import ObjectFiles
+from cideldill_mcp.publishing import due
 from cideldill_mcp.reaper import Reaper
 from cideldill_mcp.records import Records
 from cideldill_mcp.run import Order
@@ -34,6 +34,7 @@ from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import LinesPassed
+from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Replied
@@ -70,7 +71,8 @@ class Runs:
         self.desired = desired
         self.log = log
         self._settings = settings
-        self._hub = Hub(Owner(self._admit, self._handle, self._lost))
+        bind = settings.bind if settings is not None else None
+        self._hub = Hub(Owner(self._admit, self._handle, self._lost), bind)
         self.directory = Path(self._hub.directory)  # private; gone when this process is
         log.keep_in(self.directory)
         self.records = Records(self.directory)
@@ -157,7 +159,15 @@ class Runs:
         Raises:
             Refusal: `run_active` (listings aside), or the interpreter can't be started.
         """
-        await self._hub.listen()
+        try:
+            await self._hub.listen()
+        except OSError as error:
+            bind = self._settings.bind if self._settings else None
+            raise Refusal(
+                ErrorCode.INTERNAL_ERROR,
+                f"nothing can listen at --cideldill-bind={bind}: {error}; start the server with "
+                "an address of this machine and a free port, or without the option",
+            ) from error
         # No await from here on: of two clients that start a run at once, one is refused.
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
@@ -165,8 +175,9 @@ class Runs:
         run = Run(f"{kind}{len(known) + 1}", order, self._settings)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
+        invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
         try:
-            run.child = launch(command, self._hub.invitation(run.id), self._reaper)
+            run.child = launch(command, invitation, self._reaper)
         except OSError as error:
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"
@@ -238,6 +249,7 @@ class Runs:
         loop.call_later(0.0 if not run.is_connected else 0.5, self._settle, run)
 
     def _settle(self, run: Run) -> None:
+        self._take_held(run, list(run.held), at_once=True)
         if run.settle():
             run.never_hit = never_hit(self.desired, run)
             self.log.append("run_finished", run_id=run.id, end=run.end)
@@ -251,6 +263,8 @@ class Runs:
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")
         if target.worker == MAIN:
+            if target.is_remote:
+                raise ValueError("a run's main process is on this machine")
             self._remember_root(target)
         run.connected(target)
         target.tell(run.configure())
@@ -281,7 +295,12 @@ class Runs:
         if isinstance(event, Recorded):
             if not run.order.listing:
                 self.records.add(run.id, target.worker, event.rows)
-            self.log.extend(self._due(run, event.rows), run_id=run.id, worker=target.worker)
+            rows = due(event.rows, run, self.desired, self.log.dropped)
+            self.log.extend(rows, run_id=run.id, worker=target.worker)
+            return
+        if isinstance(event, NodeRelayed):
+            run.held.setdefault(event.worker, []).append(event)
+            self._take_held(run, [event.worker])
             return
         logged = run.apply(target, event)
         if logged is None:
@@ -293,37 +312,19 @@ class Runs:
         if run.has_departed and run.child is not None:
             self._bury_later(run.child)
 
-    def _due(self, run: Run, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """What is logged of what a process told."""
-        for row in rows:
-            for of_the_records in ("defined_in", "lost"):
-                row.pop(of_the_records, None)
-            if row["type"] != "hit" or self._publishes(run, row):
-                yield row
-            else:
-                self.log.dropped[run.id] += row.get("dropped", 0)
-
-    def _publishes(self, run: Run, hit: dict[str, Any]) -> bool:
-        """Whether clients are told; each process sends as many hits as the run may have."""
-        known = self.desired.get(hit["breakpoint_id"])
-        if not isinstance(known, LineBreakpoint) or "condition_error" in hit:
-            return True
-        if not known.max_notifications:
-            known.published += 1
-            return True
-        if not known.is_on:
-            return False
-        known.published += 1
-        if not known.is_on:  # it was the last one
-            for target in run.targets.values():
-                target.tell(known.command(0))
-        return True
+    def _take_held(self, run: Run, workers: Iterable[str], *, at_once: bool = False) -> None:
+        """What xdist's controller told for workers, as soon as it is their turn."""
+        for worker in workers:
+            for type, values in run.take_held(worker, at_once=at_once):
+                self.log.append(type, run_id=run.id, worker=worker, **values)
+        self.log.wake()
 
     def _lost(self, target: Target) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         for pause_id in run.disconnected(target):
             self.log.append("resumed", run_id=run.id, pause_id=pause_id, by="disconnect")
         self.log.append("worker_down", run_id=run.id, worker=target.worker)
+        self._take_held(run, [target.worker])
         if run.is_connected or run.child is None:
             return
         if run.child.returncode is not None:

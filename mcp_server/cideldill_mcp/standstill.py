@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from typing import Any
 
+from cideldill_mcp.cpu import Usage
 from cideldill_mcp.cpu import usage
 from cideldill_mcp.cpu import verdict
 from cideldill_mcp.dumps import dumped_threads
+from cideldill_mcp.results import TestResult
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
@@ -50,32 +53,47 @@ _DUMB = f"{_DEAF}. Its stacks can't be told: the program handles SIGCONT, or thi
 
 def position_of(run: Run, worker: str) -> Position | None:
     """The test and the phase that a process is in, whether it answers or not."""
-    target = run.targets.get(worker)
-    path = None if target is None else target.hello.position_file
-    return None if path is None else read_position(path)
+    return _positions(run, [worker]).get(worker)
+
+
+def _positions(run: Run, workers: Iterable[str]) -> dict[str, Position]:
+    """Of processes that are in a test; one that has no file is taken at its word: no phase."""
+    told = {test.worker: test for test in run.results.running()}
+    found: dict[str, Position] = {}
+    for worker in workers:
+        if (target := run.targets.get(worker)) is None:
+            continue
+        if (path := target.hello.position_file) is not None:
+            position = read_position(path)
+        elif (test := told.get(worker)) is not None:
+            position = Position("", test.nodeid, time.monotonic() - _seconds_of(test))
+        else:
+            position = None
+        if position is not None:
+            found[worker] = position
+    return found
+
+
+def _seconds_of(test: TestResult) -> float:
+    return max(0.0, time.time() - (test.started_at or 0.0))
 
 
 def under_way(run: Run) -> list[dict[str, Any]]:
     """The tests that run: `{nodeid, phase, worker, seconds}`.
 
     As the position file of a process tells, which is ahead of its events: they wait while C code
-    keeps the interpreter. One that has no such file is taken at its word, which has no phase.
+    keeps the interpreter.
     """
-    shown: list[tuple[str, str | None, str, float]] = []
     told = {test.worker: test for test in run.results.running()}
-    for worker, target in run.targets.items():
-        test, position = told.get(worker), position_of(run, worker)
-        if position is not None:
-            is_told = test is not None and test.nodeid == position.nodeid
-            began = test.started_at if test is not None and is_told else None
-            seconds = time.monotonic() - position.since if began is None else time.time() - began
-            shown.append((position.nodeid, position.phase, worker, seconds))
-        elif test is not None and target.hello.position_file is None:
-            shown.append((test.nodeid, None, worker, time.time() - (test.started_at or 0)))
-    return [
-        {"nodeid": nodeid, "phase": phase, "worker": worker, "seconds": round(seconds, 3)}
-        for nodeid, phase, worker, seconds in shown
-    ]
+    shown: list[dict[str, Any]] = []
+    for worker, position in _positions(run, run.targets).items():
+        test = told.get(worker)
+        is_told = test is not None and test.nodeid == position.nodeid and test.started_at
+        seconds = _seconds_of(test) if test and is_told else time.monotonic() - position.since
+        phase = position.phase or None
+        times = {"worker": worker, "seconds": round(seconds, 3)}
+        shown.append({"nodeid": position.nodeid, "phase": phase, **times})
+    return shown
 
 
 def state_of(run: Run) -> str:
@@ -96,11 +114,7 @@ async def standstill(run: Run, waited_s: float) -> list[dict[str, Any]]:
         return [await _starting(run)] if run.duration_s >= OUTSIDE_S else []
     paused = {pause["worker"] for pause in run.pauses.values()}
     now = time.monotonic()
-    in_tests = {
-        worker: position
-        for worker in run.targets
-        if (position := position_of(run, worker)) is not None
-    }
+    in_tests = _positions(run, run.targets)
     least = min(IDLE_S, max(LEAST_S if in_tests else OUTSIDE_S, waited_s / 2))
     # A process without a test waits for the others: a worker that is done, the controller.
     asked = [
@@ -136,8 +150,8 @@ async def _starting(run: Run) -> dict[str, Any]:
 
 async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
     """None: it has ended meanwhile."""
-    position, pid = position_of(run, target.worker), target.hello.pid
-    before, began = usage(pid), time.monotonic()
+    position = position_of(run, target.worker)
+    before, began = _usage(target), time.monotonic()
     threads, tasks, message = await _look(target)
     if not target.is_alive:
         return None
@@ -147,9 +161,9 @@ async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
     told = {
         "worker": target.worker,
         "nodeid": None if position is None else position.nodeid,
-        "phase": _phase(run) if position is None else position.phase,
+        "phase": _phase(run) if position is None else position.phase or None,
         "seconds": round(min(run.duration_s, max(0.0, now - since)), 1),
-        "cpu": verdict(before, usage(pid), now - began),
+        "cpu": verdict(before, _usage(target), now - began),
         "threads": [_short(each) for each in threads[:MAX_THREADS]],
         "tasks": tasks[:MAX_TASKS],
     }
@@ -164,6 +178,10 @@ async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
     if more:
         message = f"threads_list tells all {' and '.join(more)}"
     return told if message is None else told | {"message": message}
+
+
+def _usage(target: Target) -> Usage | None:
+    return None if target.is_remote else usage(target.hello.pid)
 
 
 async def _look(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str | None]:

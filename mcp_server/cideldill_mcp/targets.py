@@ -49,6 +49,7 @@ class Target:
     Args:
         hello: What the process said of itself.
         write: Queues a command for it; never blocks.
+        is_remote: It is on another machine: its process and its files are not to be found here.
 
     Attributes:
         heard_at: When it told something of its tests, on the monotonic clock.
@@ -57,8 +58,11 @@ class Target:
         loaded: Files (real paths) that it said it has loaded code of.
     """
 
-    def __init__(self, hello: Hello, write: Callable[[Command], None]) -> None:
+    def __init__(
+        self, hello: Hello, write: Callable[[Command], None], *, is_remote: bool = False
+    ) -> None:
         self.hello = hello
+        self.is_remote = is_remote
         self.tell = write
         self.is_alive = True
         self.heard_at = time.monotonic()

@@ -52,6 +52,10 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
     }
     silent = [worker for worker in run.workers if worker not in run.watched]
     silent += [worker for worker, watched in run.watched.items() if watched.blind]
+    alone = run.results.workers - run.workers.keys()
+    if alone and not told:
+        return _text("other_worker", [f"{_listed(alone)} ran undebugged"])
+    silent += alone
     if not told or any(fact["why"] is None for fact in told.values()):
         return None
     if any(_was_hit_in(worker, known) for worker in silent):
@@ -127,7 +131,7 @@ def _bounds(facts: Iterable[Fact], run: Run) -> list[str]:
     return bounds
 
 
-def _listed(workers: list[str]) -> str:
+def _listed(workers: Iterable[str]) -> str:
     return ", ".join(sorted(workers))
 
 

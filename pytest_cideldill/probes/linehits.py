@@ -28,6 +28,7 @@ from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.reached import Reach
+from pytest_cideldill.project import Project
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.template import parse_template
@@ -65,10 +66,11 @@ class LineBreakpoint:
     enabled: bool = True
 
 
-def line_breakpoint(command: AddLine) -> LineBreakpoint:
+def line_breakpoint(command: AddLine, project: Project) -> LineBreakpoint:
     """What a command asks for."""
     fields = {each: getattr(command, each) for each in LineBreakpoint.__slots__}
-    return LineBreakpoint(**fields | {"key": CodeKey.from_plain(command.key)})
+    file, key = project.here(command.file), CodeKey.from_plain(command.key)
+    return LineBreakpoint(**fields | {"file": file, "key": key})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+import _pytest
 import pytest
 
 from pytest_cideldill.capture.lens import Lens
@@ -25,7 +27,6 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
-from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link import ThreadedLink
@@ -44,33 +45,30 @@ from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
+from pytest_cideldill.run.invitation import Invitation
+from pytest_cideldill.run.invitation import connect
+from pytest_cideldill.run.invitation import shake_hands
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.redaction import Redaction
 from pytest_cideldill.run.redaction import make_redactor
 from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
+from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.run.workers import Controller
+from pytest_cideldill.run.workers import Worker
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import PROTOCOL
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import MalformedMessage
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import to_plain
-
-HANDSHAKE_S = 10.0
-"""How long a process waits for the front end before it runs as without it."""
 
 GOODBYE_S = 20.0
 """How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
@@ -81,23 +79,6 @@ RESUME_S = 0.2
 
 MAIN = "main"
 """Name of the process that is no xdist worker."""
-
-
-@dataclass(frozen=True, slots=True)
-class Invitation:
-    """Where the front end listens: the value of the environment variable, parsed.
-
-    Attributes:
-        address: A socket path, or `[host, port]`.
-        token: Hex text of the 32 bytes that open the connection.
-        run_id: Which run this process belongs to.
-        directory: Private folder of the front end, for the files that survive a process.
-    """
-
-    address: str | list[Any]
-    token: str
-    run_id: str
-    directory: str
 
 
 def activate(config: pytest.Config, text: str, variable: str) -> None:
@@ -111,27 +92,14 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
         raise pytest.UsageError(reason)
     plain = json.loads(text)
     try:
-        connected = _connect(Invitation(**plain))
-        _switch_on(config, connected, Invitation(**plain), variable)
+        invitation = Invitation(**plain)
+        if invitation.address is not None:
+            _switch_on(config, connect(invitation), invitation, variable)
+            return
     except (OSError, FrameError, MalformedMessage, EOFError, TypeError) as error:
         sys.stderr.write(f"pytest-cideldill: not connected, tests run undebugged: {error}\n")
-
-
-def _connect(invitation: Invitation) -> socket.socket:
-    if isinstance(invitation.address, str):
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        address: Any = invitation.address
-    else:
-        connected = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        address = tuple(invitation.address)
-    connected.settimeout(HANDSHAKE_S)
-    try:
-        connected.connect(address)
-        connected.sendall(bytes.fromhex(invitation.token))
-    except OSError:
-        connected.close()
-        raise
-    return connected
+    if (wanted := plain.get("wanted")) is not None:  # all workers must choose the same tests
+        config.pluginmanager.register(Wanted(wanted), "cideldill-wanted")
 
 
 def _switch_on(
@@ -139,11 +107,10 @@ def _switch_on(
 ) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
     position = _position_file(invitation, worker)
-    stacks = StackFile(_private(invitation, worker, "stacks"))
+    stacks = StackFile(invitation.file(worker, "stacks"))
     hello = _hello(config, invitation, worker, position, stacks)
-    connected.sendall(encode_frame(to_plain(hello)))
     decoder = FrameDecoder()
-    commands = _handshake(connected, decoder)
+    commands = shake_hands(connected, hello, decoder)
     configure = commands[0]
     if not isinstance(configure, Configure):
         raise EOFError(f"the front end refused this process: {configure}")
@@ -151,15 +118,9 @@ def _switch_on(
     listing = configure.list_nodeids
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     identity = Identity(invitation.run_id, worker)
-    engine = _engine(
-        config,
-        connected,
-        decoder,
-        configure,
-        identity,
-        invitation.directory,
-        passive=controls or listing,
-    )
+    directory = invitation.directory or _own_directory(config)
+    passive = controls or listing
+    engine = _engine(config, connected, decoder, configure, identity, directory, passive=passive)
     manager, link = engine.manager, engine.link
     for command in commands[1:]:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
@@ -171,9 +132,10 @@ def _switch_on(
         Verdict(manager, link),
     ]
     if controls:
-        plugins.append(Controller(manager, link, variable, _reinvite(invitation)))
+        plugins.append(Controller(manager, link, variable, invitation, configure.wanted))
     else:
-        plugins.append(Selection(manager, link, configure.wanted, list_nodeids=listing))
+        wanted = Wanted(configure.wanted)
+        plugins += [wanted, Selection(manager, link, wanted, list_nodeids=listing)]
         assertions = Assertions(manager.lens)
         autopsies = Autopsies(manager.lens, assertions)
         plugins.append(assertions)
@@ -181,6 +143,8 @@ def _switch_on(
         plugins.append(Reporting(manager, link, pauses, position, stacks, autopsies))
         plugins.append(PostMortem(manager, autopsies))
         plugins.append(engine.watchdogs)
+    if worker != MAIN:
+        plugins.append(Worker(manager, link, GOODBYE_S))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
     asked = UserBreakpoints(manager, passes=listing)
@@ -214,7 +178,10 @@ def _engine(
     """Everything that debugs, put together."""
     settings = read_settings(config)
     redactor = make_redactor(settings, configure)
-    lens = Lens(Project(str(config.rootpath), settings.user_paths), redactor, settings.limits)
+    project = Project(
+        str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
+    )
+    lens = Lens(project, redactor, settings.limits)
     link = ThreadedLink(
         [SocketOutlet(connected, decoder)],
         on_command=lambda command: manager.apply(command),
@@ -308,43 +275,35 @@ def _hello(
     )
 
 
-def _handshake(connected: socket.socket, decoder: FrameDecoder) -> list[Command | Event]:
-    """Every command up to `Begin`, that one left out."""
-    commands: list[Command | Event] = []
-    while True:
-        data = connected.recv(65536)
-        if not data:
-            raise EOFError("the front end hung up")
-        for plain in decoder.feed(data):
-            message = from_plain(plain)
-            if isinstance(message, Begin):
-                return commands
-            commands.append(message)
-            if isinstance(message, Refused):
-                return commands
-
-
 def _uses_xdist(config: pytest.Config) -> bool:
+    """As xdist will decide."""
     known = config.known_args_namespace
-    return bool(getattr(known, "numprocesses", None) or getattr(known, "tx", None))
+    if (number := getattr(known, "numprocesses", None)) is not None:
+        return bool(number)
+    is_on = getattr(known, "distload", False) or getattr(known, "dist", "no") != "no"
+    return is_on and bool(getattr(known, "tx", None))
+
+
+def _copied_by_xdist() -> list[str]:
+    """Where xdist has put a copy of pytest, for a worker that has its own folder; not user code."""
+    files = [os.path.realpath(str(each.__file__)) for each in (pytest, _pytest)]
+    folders = [os.path.dirname(file) for file in files]
+    return [each for each in folders if os.path.dirname(each) == os.path.realpath(os.getcwd())]
+
+
+def _own_directory(config: pytest.Config) -> str:
+    """For objects of a process on another machine, which are found only as long as it lives."""
+    try:
+        directory = tempfile.mkdtemp(prefix="cideldill-")
+    except OSError:
+        return os.devnull  # nothing can be stored there
+    config.add_cleanup(partial(shutil.rmtree, directory, ignore_errors=True))
+    return directory
 
 
 def _position_file(invitation: Invitation, worker: str) -> PositionFile | None:
+    path = invitation.file(worker, "position")
     try:
-        return PositionFile(_private(invitation, worker, "position"))
+        return None if path is None else PositionFile(path)
     except (OSError, ValueError):
-        return None  # another machine, or a full disk: only the place of a crash is lost
-
-
-def _private(invitation: Invitation, worker: str, kind: str) -> str:
-    name = f"{invitation.run_id}-{worker}-{os.getpid()}.{kind}"
-    return os.path.join(invitation.directory, name)
-
-
-def _reinvite(invitation: Invitation) -> dict[str, Any]:
-    return {
-        "address": invitation.address,
-        "token": invitation.token,
-        "run_id": invitation.run_id,
-        "directory": invitation.directory,
-    }
+        return None  # a full disk: only the place of a crash is lost

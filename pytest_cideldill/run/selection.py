@@ -7,12 +7,14 @@ the unknown ones are told.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.capture.frames import notice_secrets_behind
+from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
@@ -23,39 +25,28 @@ MAX_LONGREPR = 5_000
 """Characters kept of a collection error."""
 
 
-class Selection:
-    """Hooks around collection.
+class Wanted:
+    """Chooses; needs no front end, so that a worker that could not connect has the same tests.
 
     Args:
-        manager: Told when everything is imported, to bind breakpoints.
-        link: Told the outcome of the collection.
-        wanted: Node ids, classes, files or folders relative to the rootdir (`.`); None: everything.
-        list_nodeids: Whether the collected ids are told, not only their number.
+        names: Node ids, classes, files or folders relative to the rootdir (`.`); None: everything.
+
+    Attributes:
+        missing: Names that no test has; known after collection.
     """
 
-    def __init__(
-        self,
-        manager: BreakpointManager,
-        link: Link,
-        wanted: list[str] | None,
-        *,
-        list_nodeids: bool,
-    ) -> None:
-        self.manager = manager
-        self._link = link
-        self._wanted = wanted
-        self._list_nodeids = list_nodeids
-        self._missing: list[str] = []
+    def __init__(self, names: list[str] | None) -> None:
+        self._names = names
+        self.missing: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
         """Collect only the files of the wanted ids."""
-        self.manager.bind()
-        if self._wanted is None:
+        if self._names is None:
             return
         root = str(session.config.rootpath)
         start = str(session.config.invocation_params.dir)
-        paths = [each.partition("::")[0] for each in self._wanted]
+        paths = [each.partition("::")[0] for each in self._names]
         files = [os.path.join(root, path) for path in paths if path]
         found = [_collectable(file, start) for file in files if os.path.exists(file)]
         session.config.args = list(dict.fromkeys(found))
@@ -63,25 +54,53 @@ class Selection:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the wanted items, in the order in which they were asked for."""
-        if self._wanted is None:
+        if self._names is None:
             return
-        order = {name: number for number, name in enumerate(self._wanted)}
-        found: set[str] = set()
+        order = {name: number for number, name in enumerate(self._names)}
         kept: list[tuple[int, pytest.Item]] = []
         for item in items:
             match = _first_match(item.nodeid, order)
             if match is not None:
-                found.add(match)
                 kept.append((order[match], item))
         items[:] = [item for _, item in sorted(kept, key=lambda pair: pair[0])]
-        self._missing = [name for name in order if name not in found]
+        self.note_missing(item.nodeid for item in items)
+
+    def note_missing(self, nodeids: Iterable[str]) -> None:
+        """Find the names that none of these has."""
+        order = dict.fromkeys(self._names or (), 0)
+        found = {_first_match(nodeid, order) for nodeid in nodeids}
+        self.missing = [name for name in order if name not in found]
+
+
+class Selection:
+    """Hooks around collection.
+
+    Args:
+        manager: Told when everything is imported, to bind breakpoints.
+        link: Told the outcome of the collection.
+        wanted: Which tests are chosen.
+        list_nodeids: Whether the collected ids are told, not only their number.
+    """
+
+    def __init__(
+        self, manager: BreakpointManager, link: Link, wanted: Wanted, *, list_nodeids: bool
+    ) -> None:
+        self.manager = manager
+        self._link = link
+        self._wanted = wanted
+        self._list_nodeids = list_nodeids
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Plugins and conftests are there."""
+        self.manager.bind()
 
     @guest
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Everything that tests import at module level is there now."""
         self.manager.bind()
         nodeids = [item.nodeid for item in session.items] if self._list_nodeids else None
-        self._link.send(Collected(len(session.items), self._missing, nodeids))
+        self._link.send(Collected(len(session.items), self._wanted.missing, nodeids))
 
     @guest
     def pytest_exception_interact(
@@ -97,11 +116,12 @@ class Selection:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Tell collection errors one by one."""
         if report.failed:
-            self._link.send(
-                CollectionFailed(
-                    report.nodeid, self.manager.lens.end_of(report.longreprtext, 5_000)
-                )
-            )
+            self._link.send(collection_failed(report, self.manager.lens))
+
+
+def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFailed:
+    """The event of a report."""
+    return CollectionFailed(report.nodeid, lens.end_of(report.longreprtext, MAX_LONGREPR))
 
 
 def _collectable(path: str, start: str) -> str:

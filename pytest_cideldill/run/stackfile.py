@@ -24,9 +24,9 @@ class StackFile:
         path: None: this process can't be asked.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None) -> None:
         self.path: str | None = None
-        if _SIGNAL is None or not hasattr(faulthandler, "register"):
+        if path is None or _SIGNAL is None or not hasattr(faulthandler, "register"):
             return
         if not is_free(getsignal(_SIGNAL)):
             return

@@ -1,20 +1,40 @@
 """xdist's controller: hands the address to its workers and tells what only it sees.
 
-The controller runs no test and arms nothing; each worker dials out by itself.
+The controller runs no test and arms nothing; each worker dials out by itself and tells its own
+tests. Those of a worker that can't, as it died, lost its connection or never had one, the
+controller tells by the reports that it got from xdist.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections import defaultdict
+from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pytest_cideldill import clock
 from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.invitation import Invitation
+from pytest_cideldill.run.reporting import category_of
 from pytest_cideldill.run.reporting import phase_reported
+from pytest_cideldill.run.selection import Wanted
+from pytest_cideldill.run.selection import collection_failed
+from pytest_cideldill.wire import Collected
+from pytest_cideldill.wire import NodeRelayed
+from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import WorkerLost
+from pytest_cideldill.wire import WorkerReady
+
+_HAS_TOLD = "cideldill_has_told"
+"""In `workeroutput`: all that a worker had to tell has left it."""
+
+_UNTOLD = "its connection to the server was lost; its tests ran on undebugged"
 
 
 class Controller:
@@ -24,34 +44,177 @@ class Controller:
         manager: For warnings.
         link: Where events go.
         variable: Environment variable through which a worker finds the front end.
-        invitation: Its value, plain data.
+        invitation: Its value in this process.
+        wanted: What the workers choose of the tests.
     """
 
     def __init__(
-        self, manager: BreakpointManager, link: Link, variable: str, invitation: dict[str, Any]
+        self,
+        manager: BreakpointManager,
+        link: Link,
+        variable: str,
+        invitation: Invitation,
+        wanted: list[str] | None,
     ) -> None:
         self.manager = manager
         self._link = link
         self._variable = variable
         self._invitation = invitation
+        self._wanted = wanted
+        self._relayed: set[str] = set()  # added to by the I/O thread as well
+        # Worker → the reports of its tests that are not relayed.
+        self._reports: defaultdict[str, list[pytest.TestReport]] = defaultdict(list)
+        manager.relay = self._relayed.add
+
+    @guest
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Remember whose hooks tell the category of a report."""
+        self.config = config
+        self._params = config.invocation_params
+        self._bare = replace(self._params, args=self._params.args[self._invitation.pinned :])
+
+    # --- workers come -----------------------------------------------------------------------
 
     @pytest.hookimpl(optionalhook=True)
     @guest
     def pytest_xdist_setupnodes(self, specs: list[Any]) -> None:
-        """Workers on this machine connect at plugin import, before their conftests."""
+        """Workers connect at plugin import, before their conftests, wherever they are."""
+        alone = []
         for spec in specs:
-            if spec.popen:
-                spec.env[self._variable] = json.dumps(self._invitation)
+            mine = self._invitation.for_worker(self._wanted, is_here=_is_here(spec))
+            spec.env[self._variable] = json.dumps(asdict(mine))
+            if mine.address is None:
+                alone.append(spec.id)
+        if alone:
+            self._relayed.update(alone)
+            self.manager.warn(
+                f"{', '.join(alone)} on other machines run undebugged: --cideldill-bind=HOST, an "
+                "address of this machine that they can reach, lets them connect (docs/remote.md)"
+            )
+
+    @pytest.hookimpl(optionalhook=True)
+    @guest
+    def pytest_xdist_newgateway(self, gateway: Any) -> None:
+        """The arguments of a worker are made next: where it is, our rootdir need not be."""
+        is_elsewhere = not gateway.spec.popen or gateway.spec.chdir
+        self.config.invocation_params = self._bare if is_elsewhere else self._params
+
+    @pytest.hookimpl(optionalhook=True)
+    @guest
+    def pytest_configure_node(self) -> None:
+        """They were made."""
+        self.config.invocation_params = self._params
+
+    @pytest.hookimpl(optionalhook=True)
+    @guest
+    def pytest_testnodeready(self, node: Any) -> None:
+        """The front end knows whether it is connected, and asks to relay its tests if not."""
+        if node.gateway.id not in self._relayed:
+            self._link.send(WorkerReady(node.gateway.id))
+
+    @pytest.hookimpl(optionalhook=True)
+    @guest
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """All workers have the same tests; perhaps no other one tells."""
+        if node.gateway.id in self._relayed:
+            wanted = Wanted(self._wanted)
+            wanted.note_missing(ids)
+            self._link.send(Collected(len(ids), wanted.missing))
+
+    @guest
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """xdist hands on those that did not pass, each once, whichever worker told it."""
+        if report.failed and self._relayed:
+            self._link.send(collection_failed(report, self.manager.lens))
+
+    # --- workers go -------------------------------------------------------------------------
 
     @pytest.hookimpl(optionalhook=True)
     @guest
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """A worker ended; without an error that is how it should be."""
+        worker = node.gateway.id
         if error is not None:
-            self._link.send(WorkerLost(node.gateway.id, self.manager.lens.text(str(error))))
+            self._link.send(WorkerLost(worker, self.manager.lens.text(str(error))))
+            self._relay(worker)
+        elif worker not in self._relayed and _HAS_TOLD not in node.workeroutput:
+            self._link.send(WorkerLost(worker, _UNTOLD))
+            self._relay(worker)
+        self._reports.pop(worker, None)
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Workers tell their own reports; a dead one can't tell that it crashed."""
         if report.when not in ("setup", "call", "teardown"):  # xdist says "???"
             self._link.send(phase_reported(report, "failed", self.manager.lens))
+            return
+        worker = report.node.gateway.id  # xdist's
+        self._reports[worker].append(report)
+        if report.when == "teardown" and worker in self._relayed:
+            self._relay(worker)
+
+    def _relay(self, worker: str) -> None:
+        """Tell the tests of a worker; the front end leaves out what it knows."""
+        test: list[pytest.TestReport] = []
+        for report in self._reports.pop(worker, ()):
+            test.append(report)
+            if report.when == "teardown":
+                self._link.send(self._relayed_node(worker, test))
+                test = []
+        if test:
+            self._link.send(self._relayed_node(worker, test))
+
+    def _relayed_node(self, worker: str, reports: list[pytest.TestReport]) -> NodeRelayed:
+        plain: Counter[str] = Counter()
+        phases, duration_s, began = [], 0.0, clock.wall()
+        for report in reports:
+            duration_s += report.duration
+            began = min(began, getattr(report, "start", began))
+            category = category_of(report, self.config)
+            if report.passed and category in ("", "passed", "subtests passed"):
+                plain.update([category] if category else ())
+            else:
+                phases.append(asdict(self._phase(report, category)))
+        last = reports[-1]
+        return NodeRelayed(
+            worker,
+            last.nodeid,
+            began,
+            phases,
+            dict(plain),
+            duration_s,
+            has_ended=last.when == "teardown",
+        )
+
+    def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:
+        lens = self.manager.lens
+        crash = getattr(report.longrepr, "reprcrash", None)
+        exception = None if crash is None else {"type": None, "message": lens.text(crash.message)}
+        return phase_reported(report, category, lens, exception)
+
+
+class Worker:
+    """Hooks of a worker only.
+
+    Args:
+        manager: For warnings.
+        link: Where events go.
+        deadline_s: How long they may take to leave.
+    """
+
+    def __init__(self, manager: BreakpointManager, link: Link, deadline_s: float) -> None:
+        self.manager = manager
+        self._link = link
+        self._deadline_s = deadline_s
+
+    @pytest.hookimpl(trylast=True)
+    @guest
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Inside xdist's own, which then tells the controller that this worker is done."""
+        if self._link.flush(self._deadline_s):
+            vars(session.config)["workeroutput"][_HAS_TOLD] = True
+
+
+def _is_here(spec: Any) -> bool:
+    """Whether a worker is on this machine, for certain."""
+    return bool(spec.popen) and not spec.via

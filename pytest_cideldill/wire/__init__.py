@@ -28,6 +28,7 @@ from pytest_cideldill.wire.commands import ReadContext
 from pytest_cideldill.wire.commands import ReadStack
 from pytest_cideldill.wire.commands import ReadThreads
 from pytest_cideldill.wire.commands import ReadVariables
+from pytest_cideldill.wire.commands import Relay
 from pytest_cideldill.wire.commands import ReleaseAll
 from pytest_cideldill.wire.commands import RemoveBreakpoint
 from pytest_cideldill.wire.commands import Resume
@@ -45,6 +46,7 @@ from pytest_cideldill.wire.events import InternalErrorRaised
 from pytest_cideldill.wire.events import Interrupted
 from pytest_cideldill.wire.events import LinesPassed
 from pytest_cideldill.wire.events import NodeFinished
+from pytest_cideldill.wire.events import NodeRelayed
 from pytest_cideldill.wire.events import NodeStarted
 from pytest_cideldill.wire.events import PhaseReported
 from pytest_cideldill.wire.events import Recorded
@@ -57,6 +59,7 @@ from pytest_cideldill.wire.events import Stopped
 from pytest_cideldill.wire.events import Warned
 from pytest_cideldill.wire.events import Watched
 from pytest_cideldill.wire.events import WorkerLost
+from pytest_cideldill.wire.events import WorkerReady
 
 __all__ = [
     "KINDS",
@@ -86,6 +89,7 @@ __all__ = [
     "MalformedMessage",
     "Message",
     "NodeFinished",
+    "NodeRelayed",
     "NodeStarted",
     "PauseNow",
     "PauseOn",
@@ -97,6 +101,7 @@ __all__ = [
     "Recorded",
     "RedactionChosen",
     "Refused",
+    "Relay",
     "ReleaseAll",
     "RemoveBreakpoint",
     "Replied",
@@ -109,6 +114,7 @@ __all__ = [
     "Warned",
     "Watched",
     "WorkerLost",
+    "WorkerReady",
     "from_plain",
     "kind_of",
     "to_plain",

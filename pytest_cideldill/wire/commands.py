@@ -20,6 +20,9 @@ class Configure:
 
     `tag_key`: hex text of the run's key for tags of secrets; itself a secret. `no_redact`: nothing
     is hidden.
+
+    `rootdir`: the real path of the main process, which paths in other commands begin with; None: it
+    is not known there.
     """
 
     pause_on: str
@@ -29,6 +32,7 @@ class Configure:
     record_calls: list[str] = field(default_factory=list)
     tag_key: str = field(default="", repr=False)
     no_redact: bool = False
+    rootdir: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +253,13 @@ class ReleaseAll:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """xdist's controller shall tell the tests of a worker that is not connected."""
+
+    worker: str
+
+
 Command = (
     Configure
     | Begin
@@ -271,5 +282,6 @@ Command = (
     | FindCode
     | Interrupt
     | ReleaseAll
+    | Relay
     | Refused
 )

@@ -177,6 +177,30 @@ class WorkerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """A worker begins to collect; when it is connected, it was before that."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRelayed:
+    """xdist's controller tells a test of a worker that could not, or perhaps could not.
+
+    `phases`: the fields of `PhaseReported`. `has_ended`: the worker did not die in it. The others
+    are those of `NodeStarted` and `NodeFinished`.
+    """
+
+    worker: str
+    nodeid: str
+    ts: float
+    phases: list[dict[str, Any]]
+    plain: dict[str, int]
+    duration_s: float
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RedactionChosen:
     """What else is a secret, by the ini file or a hook. `off`: nothing is."""
 
@@ -262,6 +286,8 @@ Event = (
     | Resumed
     | StepEnded
     | WorkerLost
+    | WorkerReady
+    | NodeRelayed
     | RedactionChosen
     | EngineChosen
     | Warned

@@ -163,3 +163,24 @@ def test_further_paths_are_user_code_wherever_they_lie(
     below = root.parent / "env/lib/site-packages/shop/.venv"
     file(below, "pyvenv.cfg")
     assert not project.is_user(file(below, "lib/tool.py"))
+
+
+@pytest.mark.parametrize("elsewhere", ["/srv/checkout", "/srv/checkout/", "C:\\checkout"])
+def test_paths_of_another_machine_are_found_from_the_rootdir_here(
+    root: Path, elsewhere: str
+) -> None:
+    """Issue 8, deliverable 2: a worker may have another rootdir."""
+    ours = Project(str(root), elsewhere=elsewhere)
+    separator = "\\" if "\\" in elsewhere else "/"
+    told = elsewhere.rstrip("/") + separator + "shop.py"
+    assert ours.here(told) == file(root, "shop.py")
+    for other in ("/srv/checkout2/shop.py", "/elsewhere/shop.py", "shop.py"):
+        assert ours.here(other) == other
+    assert Project(str(root)).here(file(root, "shop.py")) == file(root, "shop.py")
+
+
+def test_the_copy_of_pytest_that_xdist_brings_along_is_not_user_code(root: Path) -> None:
+    """xdist copies it into the folder of a worker that has its own."""
+    ours = Project(str(root), foreign=[str(root / "_pytest")])
+    assert not ours.is_user(file(root, "_pytest/python.py"))
+    assert ours.is_user(file(root, "_pytest_helper.py"))

@@ -43,6 +43,31 @@ def test_a_lease_is_a_positive_number_of_seconds(pytester: pytest.Pytester, leas
         settings.read(pytester.parseconfig(f"--cideldill-lease={lease}"))
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("192.0.2.7", "192.0.2.7:0"),
+        ("192.0.2.7:7007", "192.0.2.7:7007"),
+        ("build-7.example", "build-7.example:0"),
+        ("localhost:7007", "localhost:7007"),
+        ("::1", "[::1]:0"),
+        ("[2001:db8::7]:7007", "[2001:db8::7]:7007"),
+    ],
+)
+def test_an_address_for_other_machines_has_a_port_or_gets_any(given: str, told: str) -> None:
+    """Contract, section 9: `--cideldill-bind=HOST`; a tunnel needs to know the port."""
+    assert settings.split([f"--cideldill-bind={given}"])[0].bind == told
+
+
+@pytest.mark.parametrize(
+    "given", ["", "*", "0.0.0.0", "::", "[::]:7", "a b", "h:", "h:x", "h:65536", ":7", "[h", "a/b"]
+)
+def test_what_is_no_address_that_could_be_told_to_others_is_refused(given: str) -> None:
+    """A worker must know where to dial in: "all addresses" is none."""
+    with pytest.raises(ValueError, match=r"^--cideldill-bind: "):
+        settings.split([f"--cideldill-bind={given}"])
+
+
 def test_our_options_are_taken_out_of_pytests_arguments() -> None:
     """The runs get the other arguments, in their order, whatever they look like."""
     given = ["-k", "a b", "--cideldill-mcp", "--cideldill-lease", "60", "x.py", "--tb=no"]
@@ -101,9 +126,8 @@ def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() 
     fields = [field.name for kind in (Settings, Limits) for field in dataclasses.fields(kind)]
     given = [option.field for option in options.OPTIONS]
     assert sorted([*given, "limits"]) == sorted(fields)
-    chosen = Settings(
-        "run", "plan", 12.5, ("a.*",), ("b",), ("c",), True, ("../libs",), Limits(max_items=7)
-    )
+    lists = ("a.*",), ("b",), ("c",)
+    chosen = Settings("run", "plan", 12.5, *lists, True, ("../l",), Limits(max_items=7), bind="h:1")
     assert Settings.from_plain(json.loads(json.dumps(chosen.to_plain()))) == chosen
 
 

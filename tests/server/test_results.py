@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from cideldill_mcp.results import Results
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
 
@@ -116,6 +118,49 @@ def test_a_test_whose_worker_crashed_is_over() -> None:
     results.reported("main", phase("???", "failed", longrepr="worker 'gw0' crashed"))
     assert (results.running(), results.done) == ([], 1)
     assert results.failed_nodeids() == [TEST]
+
+
+def relayed(*phases: PhaseReported, has_ended: bool = True) -> NodeRelayed:
+    passed = {} if phases else {"passed": 1}
+    told = [dataclasses.asdict(each) for each in phases]
+    return NodeRelayed("gw0", TEST, 1.0, told, passed, 0.5, has_ended)
+
+
+@pytest.mark.parametrize("known", ["nothing", "start", "phase", "all"])
+def test_a_test_that_is_told_twice_counts_once(known: str) -> None:
+    """A worker that died told some of it; xdist's controller has all that was reported."""
+    results = Results()
+    failed = phase("call", "failed")
+    if known != "nothing":
+        results.started("gw0", NodeStarted(TEST, 1.0))
+    if known in ("phase", "all"):
+        results.reported("gw0", failed)
+    if known == "all":
+        results.finished(NodeFinished(TEST, 0.5, {}))
+    logged = results.relayed(relayed(failed, phase("teardown", "error")))
+    assert (dict(results.outcomes), results.done) == ({"failed": 1, "error": 1}, 1)
+    assert [event.phase for event in results.failures] == ["call", "teardown"]
+    assert (results.running(), results.tests[TEST].outcome) == ([], "failed")
+    assert "failure" in [type for type, _ in logged]
+    assert results.relayed(relayed(failed)) == []
+
+
+def test_a_test_in_which_the_worker_died_is_over_when_xdist_says_so() -> None:
+    """Its crash is reported beside the phases that were."""
+    results = Results()
+    results.started("gw0", NodeStarted(TEST, 1.0))
+    results.relayed(relayed(phase("call", "failed"), has_ended=False))
+    assert results.done == 0
+    results.reported("main", phase("???", "failed", longrepr="worker 'gw0' crashed"))
+    assert (results.done, dict(results.outcomes)) == (1, {"failed": 2})
+
+
+def test_of_a_worker_that_tells_nothing_passed_tests_are_known() -> None:
+    """It never connected."""
+    results = Results()
+    assert [type for type, _ in results.relayed(relayed())] == ["test_started", "test_outcome"]
+    assert (results.tests[TEST].outcome, results.tests[TEST].worker) == ("passed", "gw0")
+    assert (dict(results.outcomes), results.done) == ({"passed": 1}, 1)
 
 
 def test_collection_errors_are_counted_once_however_many_workers_tell_them() -> None:

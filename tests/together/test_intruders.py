@@ -1,6 +1,7 @@
 """Who dials in without the token, or talks nonsense on either side, disturbs nobody.
 
-The expectations come from issue 2, deliverable 4. A test of the user stays paused all the while.
+The expectations come from issue 2, deliverable 4, and for the door of other machines from issue 8,
+deliverable 2. A test of the user stays paused all the while.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pytest_cideldill.framing import encode_frame
 from tests.together.frontend import DEADLINE_S
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import front_end
+from tests.together.machines import HERE
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 
@@ -44,10 +46,18 @@ HELLO = {
 def paused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     """A front end with a paused run."""
     project = write_failing(tmp_path_factory.mktemp("project"))
-    with front_end(project, "-p", "no:cacheprovider") as server:
+    bind = f"--cideldill-bind={HERE}"
+    with front_end(project, "-p", "no:cacheprovider", bind) as server:
         server.initialize()
         assert server.call("test_run")["state"] == "paused"
         yield server
+
+
+@pytest.fixture(params=["address", "door"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Where a process of this machine dials in, and one of another machine."""
+    name: str = request.param
+    return name
 
 
 def write_failing(folder: Path) -> Path:
@@ -56,13 +66,13 @@ def write_failing(folder: Path) -> Path:
     return folder
 
 
-def dial(server: FrontEnd, token: bytes | None = None) -> socket.socket:
+def dial(server: FrontEnd, token: bytes | None = None, way: str = "address") -> socket.socket:
     """A connection that has sent a token, by default the right one."""
     invitation = server.invitation()
-    is_path = isinstance(invitation["address"], str)
+    is_path = isinstance(invitation[way], str)
     connected = socket.socket(socket.AF_UNIX if is_path else socket.AF_INET)
     connected.settimeout(DEADLINE_S)
-    connected.connect(invitation["address"] if is_path else tuple(invitation["address"]))
+    connected.connect(invitation[way] if is_path else tuple(invitation[way]))
     connected.sendall(bytes.fromhex(invitation["token"]) if token is None else token)
     return connected
 
@@ -94,11 +104,11 @@ def assert_undisturbed(server: FrontEnd) -> None:
     "token", [b"x" * 32, b"\0" * 32, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"]
 )
 def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
-    paused: FrontEnd, token: bytes
+    paused: FrontEnd, token: bytes, way: str
 ) -> None:
     """Issue 2, deliverable 4: the token is the first 32 raw bytes."""
-    assert is_hung_up_on(dial(paused, token))
-    with dial(paused, b"only a part of it"):
+    assert is_hung_up_on(dial(paused, token, way))
+    with dial(paused, b"only a part of it", way):
         assert_undisturbed(paused)
 
 
@@ -112,9 +122,11 @@ def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
     ],
     ids=["too large", "no JSON", "no object", "too deep"],
 )
-def test_a_connection_that_sends_no_frames_of_ours_is_closed(paused: FrontEnd, sent: bytes) -> None:
+def test_a_connection_that_sends_no_frames_of_ours_is_closed(
+    paused: FrontEnd, sent: bytes, way: str
+) -> None:
     """Issue 2, deliverable 4: the size cap; and a peer that can't be trusted any more."""
-    connected = dial(paused)
+    connected = dial(paused, way=way)
     connected.sendall(sent)
     assert is_hung_up_on(connected)
     assert_undisturbed(paused)
@@ -132,15 +144,32 @@ def test_a_connection_that_sends_no_frames_of_ours_is_closed(paused: FrontEnd, s
     ids=["unknown run", "other protocol", "no hello", "unknown kind", "malformed"],
 )
 def test_a_greeting_that_does_not_fit_is_refused_by_name(
-    paused: FrontEnd, message: dict[str, Any], why: str
+    paused: FrontEnd, message: dict[str, Any], why: str, way: str
 ) -> None:
     """Issue 2, deliverable 4: unknown kinds are refused by name."""
-    with dial(paused) as connected:
+    with dial(paused, way=way) as connected:
         connected.sendall(encode_frame(message))
         refused = answer(connected)
     assert refused["kind"] == "refused"
     assert why in refused["reason"] + refused["refused_kind"]
     assert_undisturbed(paused)
+
+
+def test_no_other_machine_takes_the_place_of_the_main_process(
+    paused: FrontEnd, tmp_path: Path
+) -> None:
+    """Nor does it say which files here tell of it."""
+    bystander = tmp_path / "bystander"
+    bystander.touch()
+    lie = HELLO | {"position_file": str(bystander)}
+    with dial(paused, way="door") as connected:
+        connected.sendall(encode_frame(lie))
+        assert "on this machine" in answer(connected)["reason"]
+    with dial(paused, way="door") as connected:
+        connected.sendall(encode_frame(lie | {"worker": "gw7"}))
+        assert answer(connected)["kind"] == "configure"
+        assert_undisturbed(paused)
+    assert bystander.exists()
 
 
 @pytest.mark.parametrize("line", [b'{"jsonrpc": "2.0", "id": 1, "method"', b"\xff\xfe", b"Hello"])

@@ -108,13 +108,13 @@ def test_kinds_are_named_after_their_classes() -> None:
     assert list(KINDS) == [
         "hello", "collected", "collection_failed", "node_started", "phase_reported",
         "node_finished", "bound", "recorded", "lines_passed", "watched", "stopped",
-        "resumed", "step_ended", "worker_lost", "redaction_chosen", "engine_chosen", "warned",
-        "interrupted",
+        "resumed", "step_ended", "worker_lost", "worker_ready", "node_relayed",
+        "redaction_chosen", "engine_chosen", "warned", "interrupted",
         "internal_error_raised", "finished", "departed", "replied", "refused", "configure", "begin",
         "add_breakpoint", "set_default_behavior", "add_line", "add_exception", "remove_breakpoint",
         "resume", "step", "pause_now", "cancel_pause", "pause_on", "evaluate", "inspect",
         "read_context", "read_stack", "read_variables", "read_threads", "find_code", "interrupt",
-        "release_all",
+        "release_all", "relay",
     ]  # fmt: skip
 
 

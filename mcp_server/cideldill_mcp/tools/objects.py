@@ -28,12 +28,9 @@ async def inspect(request: Request) -> Reply:
     cid, path, depth = request["cid"].strip(), request["path"] or "", request["depth"]
     found = await anyio.to_thread.run_sync(request.runs.objects.find, cid)
     if found is None:
-        raise Refusal(
-            ErrorCode.CID_NOT_FOUND,
-            f"no object {cid[:20]!r}; cids are in breakpoint_get_call_records and in result_cid of "
-            "breakpoint_repl_eval",
-            cid=cid,
-        )
+        if (live := await _look_elsewhere(request, cid, path, depth)) is not None:
+            return Reply({"cid": cid, **live})
+        raise _unknown(request, cid)
     prefix, description = found
     told: dict[str, Any] = {}
     try:
@@ -65,6 +62,19 @@ async def inspect(request: Request) -> Reply:
     return Reply({"cid": cid, **_pruned(part, depth), **told})
 
 
+def _unknown(request: Request, cid: str) -> Refusal:
+    message = (
+        f"no object {cid[:20]!r}; cids are in breakpoint_get_call_records and in result_cid of "
+        "breakpoint_repl_eval"
+    )
+    if any(target.is_remote for run in request.runs for target in run.targets.values()):
+        message += (
+            ". Workers on other machines keep their objects, without the snapshots of calls; they "
+            "are found while a thread of theirs is paused"
+        )
+    return Refusal(ErrorCode.CID_NOT_FOUND, message, cid=cid)
+
+
 async def _look_deeper(
     request: Request, prefix: str, cid: str, path: str, depth: int
 ) -> dict[str, Any] | None:
@@ -72,17 +82,34 @@ async def _look_deeper(
     for run in request.runs:
         for pause_id in run.pauses:
             if pause_id.rpartition(".")[0] == prefix:
-                _, target = request.runs.owner_of(pause_id)
-                try:
-                    return await target.ask(
-                        lambda number, id=pause_id: Inspect(number, id, cid, path, depth),  # type: ignore[misc]
-                        LIVE_S,
-                    )
-                except Refusal as refusal:
-                    if refusal.code is ErrorCode.INVALID_PATH:
-                        raise
-                    return None
+                return await _ask(request, pause_id, cid, path, depth)
     return None
+
+
+async def _look_elsewhere(
+    request: Request, cid: str, path: str, depth: int
+) -> dict[str, Any] | None:
+    """What a paused thread on another machine tells; None: there is none, or none has a copy."""
+    pauses = {pause["worker"]: id for run in request.runs for id, pause in run.pauses.items()}
+    for pause_id in pauses.values():
+        told = await _ask(request, pause_id, cid, path, depth, only_remote=True)
+        if told is not None:
+            return told
+    return None
+
+
+async def _ask(
+    request: Request, pause_id: str, cid: str, path: str, depth: int, *, only_remote: bool = False
+) -> dict[str, Any] | None:
+    try:
+        _, target = request.runs.owner_of(pause_id)
+        if only_remote and not target.is_remote:
+            return None
+        return await target.ask(lambda number: Inspect(number, pause_id, cid, path, depth), LIVE_S)
+    except Refusal as refusal:
+        if refusal.code is ErrorCode.INVALID_PATH:
+            raise
+        return None
 
 
 def _is_cut(part: dict[str, Any]) -> bool:

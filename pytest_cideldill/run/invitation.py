@@ -1,0 +1,114 @@
+"""Where the front end listens, and the handshake with it; what a worker is told of that.
+
+The invitation is the value of an environment variable. xdist's controller makes one for each worker
+out of its own: one for this machine, and one for others, which have none of its files.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
+
+from pytest_cideldill.distance import look_after
+from pytest_cideldill.framing import FrameDecoder
+from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.wire import Begin
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Hello
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import to_plain
+
+HANDSHAKE_S = 10.0
+"""How long a process waits for the front end before it runs as without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """The value of the environment variable, parsed.
+
+    Attributes:
+        address: A socket path, or `[host, port]`. None: this process is not to connect.
+        token: Hex text of the 32 bytes that open the connection.
+        run_id: Which run this process belongs to.
+        directory: Private folder of the front end, for the files that survive a process. None: on
+            another machine.
+        door: Where processes of other machines dial in, if they may.
+        pinned: How many of pytest's first arguments the front end added; they mean this machine.
+        wanted: What a worker chooses of the tests when it is not connected; None: all of them.
+    """
+
+    address: str | list[Any] | None
+    token: str
+    run_id: str
+    directory: str | None
+    door: list[Any] | None = None
+    pinned: int = 0
+    wanted: list[str] | None = None
+
+    def for_worker(self, wanted: list[str] | None, *, is_here: bool) -> Invitation:
+        """What xdist's controller hands to a worker of this machine, or of another one."""
+        here = replace(self, door=None, pinned=0, wanted=wanted)
+        if is_here:
+            return here
+        token = "" if self.door is None else self.token
+        return replace(here, address=self.door, token=token, directory=None)
+
+    def file(self, worker: str, kind: str) -> str | None:
+        """The path of a file that the front end reads when this process can't tell any more."""
+        if self.directory is None:
+            return None
+        return os.path.join(self.directory, f"{self.run_id}-{worker}-{os.getpid()}.{kind}")
+
+
+def connect(invitation: Invitation) -> socket.socket:
+    """A connection on which the token was sent.
+
+    Raises:
+        OSError: Nobody listens there, or it can't be reached.
+    """
+    if isinstance(invitation.address, str):
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connected.settimeout(HANDSHAKE_S)
+        address: Any = invitation.address
+    else:
+        assert invitation.address is not None
+        host, port = invitation.address
+        connected = socket.create_connection((host, port), HANDSHAKE_S)
+        address = None
+        look_after(connected)
+    try:
+        if address is not None:
+            connected.connect(address)
+        connected.sendall(bytes.fromhex(invitation.token))
+    except OSError:
+        connected.close()
+        raise
+    return connected
+
+
+def shake_hands(
+    connected: socket.socket, hello: Hello, decoder: FrameDecoder
+) -> list[Command | Event]:
+    """Say hello; every command up to `Begin`, that one left out.
+
+    Raises:
+        EOFError: The front end hung up.
+    """
+    connected.sendall(encode_frame(to_plain(hello)))
+    commands: list[Command | Event] = []
+    while True:
+        data = connected.recv(65536)
+        if not data:
+            raise EOFError("the front end hung up")
+        for plain in decoder.feed(data):
+            message = from_plain(plain)
+            if isinstance(message, Begin):
+                return commands
+            commands.append(message)
+            if isinstance(message, Refused):
+                return commands
