@@ -33,6 +33,7 @@ FAILING = "tests/test_cart.py::test_total[bulk]"
 LEFT_OUT = ("cacheprovider", "asyncio", "hypothesispytest", "rerunfailures")
 """Plugins that write files or take long to import."""
 QUIET = ("-q", *(part for name in LEFT_OUT for part in ("-p", f"no:{name}")))
+SERVER = (sys.executable, "-m", "pytest", *QUIET, "--cideldill-mcp")
 COLUMNS = 100
 IDLE = "aim 1.01 ×"
 
@@ -47,13 +48,14 @@ class RawClient:
     """A server started in `folder` at the time `started`, and JSON-RPC over its pipes.
 
     Attributes:
+        pid: The server's.
         on_notification: Called with each one that is read while a reply is waited for.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: Sequence[str] = SERVER) -> None:
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *QUIET, "--cideldill-mcp"],
+            command,
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -63,6 +65,7 @@ class RawClient:
         self._stdin = self._process.stdin
         self._stdout = self._process.stdout
         self._requests = 0
+        self.pid = self._process.pid
         self.on_notification: Callable[[dict[str, Any]], object] = lambda _told: None
 
     def __enter__(self) -> Self:

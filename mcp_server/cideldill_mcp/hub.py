@@ -13,7 +13,9 @@ import os
 import socket
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace
@@ -42,8 +44,17 @@ from pytest_cideldill.wire import to_plain
 GREETING_S = 10.0
 """How long a connection may take for its token and hello."""
 
+BACKLOG = 4096
+"""Processes that may dial in at once; the system may allow fewer. One too many on a Unix socket is
+sent away, and runs undebugged."""
+
+CHUNK = 32 * 1024
+"""Bytes of one connection that are taken in before the event loop comes round; milliseconds."""
+
 MAX_SOCKET_PATH = 100
 """Bytes; the system's limit is 107 (less on macOS). A longer path means loopback TCP."""
+
+_LIMITS: dict[str, Any] = {"backlog": BACKLOG, "limit": CHUNK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,9 @@ class Hub:
         self._server: asyncio.Server | None = None
         self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        # One connection at a time, and a little of it: a thousand that all have much to tell would
+        # keep the loop for a minute.
+        self._turn = asyncio.Lock()
 
     async def listen(self) -> None:
         """Begin to listen; later calls do nothing, or try again what failed.
@@ -89,7 +103,8 @@ class Hub:
         if self._door is None and self._bind is not None:
             host, _, port = self._bind.rpartition(":")
             accept = partial(self._accept, is_remote=True)
-            self._door = await asyncio.start_server(accept, host.strip("[]"), int(port))
+            at = host.strip("[]"), int(port)
+            self._door = await asyncio.start_server(accept, *at, **_LIMITS)
 
     def invitation(self, run_id: str) -> dict[str, Any]:
         """What a process of this run needs to dial in; `listen` comes first."""
@@ -114,8 +129,8 @@ class Hub:
     async def _listen(self) -> asyncio.Server:
         path = os.path.join(self.directory, "hub")
         if hasattr(socket, "AF_UNIX") and len(os.fsencode(path)) <= MAX_SOCKET_PATH:
-            return await asyncio.start_unix_server(self._accept, path)
-        return await asyncio.start_server(self._accept, "127.0.0.1", 0)
+            return await asyncio.start_unix_server(self._accept, path, **_LIMITS)
+        return await asyncio.start_server(self._accept, "127.0.0.1", 0, **_LIMITS)
 
     async def _accept(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_remote: bool = False
@@ -154,16 +169,23 @@ class Hub:
             return
         try:
             while True:
-                message = await connection.receive()
-                if isinstance(message, Refused):
-                    continue  # ours was unknown there: an older plugin; requests time out by name
-                if isinstance(message, Event):
-                    self._owner.handle(target, message, connection.ts)
-                else:
-                    connection.write(Refused(kind_of(message), "a command, and not for the server"))
+                async with self._turn:
+                    self._handle(target, connection)
+                    await asyncio.sleep(0)  # who else waits for the loop comes first
+                await connection.read()
         finally:
             target.lost()
             self._owner.lost(target)
+
+    def _handle(self, target: Target, connection: Connection) -> None:
+        """All that was read."""
+        for message in connection.messages():
+            if isinstance(message, Refused):
+                continue  # ours was unknown there: an older plugin; requests time out by name
+            if isinstance(message, Event):
+                self._owner.handle(target, message, connection.ts)
+            else:
+                connection.write(Refused(kind_of(message), "a command, and not for the server"))
 
     def _admit(self, connection: Connection, hello: Message, *, is_remote: bool) -> Target | None:
         if not isinstance(hello, Hello):
@@ -200,7 +222,7 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._decoder = FrameDecoder()
-        self._received: list[dict[str, Any]] = []
+        self._received: deque[dict[str, Any]] = deque()
         self.ts = time.time()
 
     def write(self, command: Command) -> None:
@@ -209,21 +231,34 @@ class Connection:
             self._writer.write(encode_frame(to_plain(command)))
 
     async def receive(self) -> Message:
-        """The next message; unknown ones are refused by name and passed over.
+        """The next message.
+
+        Raises:
+            EOFError, FrameError: As for `read`.
+        """
+        while True:
+            for message in self.messages():
+                return message
+            await self.read()
+
+    def messages(self) -> Iterator[Message]:
+        """Those that were read; unknown ones are refused by name and passed over."""
+        while self._received:
+            plain = self._received.popleft()
+            self.ts = float(plain.get("ts") or time.time())
+            try:
+                yield from_plain(plain)
+            except MalformedMessage as error:
+                self.write(Refused(error.kind, str(error)))
+
+    async def read(self) -> None:
+        """Wait for something to read.
 
         Raises:
             EOFError: The peer hung up.
             FrameError: It sends no frames.
         """
-        while True:
-            while self._received:
-                plain = self._received.pop(0)
-                self.ts = float(plain.get("ts") or time.time())
-                try:
-                    return from_plain(plain)
-                except MalformedMessage as error:
-                    self.write(Refused(error.kind, str(error)))
-            data = await self._reader.read(65536)
-            if not data:
-                raise EOFError
-            self._received = self._decoder.feed(data)
+        data = await self._reader.read(CHUNK)
+        if not data:
+            raise EOFError
+        self._received.extend(self._decoder.feed(data))

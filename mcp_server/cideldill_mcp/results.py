@@ -40,7 +40,7 @@ class TestResult:
     # Attempts that failed and were made again, by pytest-rerunfailures.
     reruns: list[PhaseReported] = field(default_factory=list)
     # What is not to be counted again when xdist's controller tells the test as well.
-    phases: set[tuple[str, int | None]] = field(default_factory=set)
+    phases: tuple[tuple[str, int | None], ...] = ()
     has_ended: bool = False
 
     def to_plain(self) -> dict[str, Any]:
@@ -86,6 +86,7 @@ class Results:
     done: int = 0
     changes: dict[str | None, list[str]] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
+    _running: dict[str, TestResult] = field(default_factory=dict)
     # What makes failures one group → its number, in the order they came; and how many have it.
     _groups: dict[_Cause, int] = field(default_factory=dict)
     _group_sizes: Counter[_Cause] = field(default_factory=Counter)
@@ -119,7 +120,7 @@ class Results:
         is_known = test is not None and test.worker == worker
         phases = [PhaseReported(**each) for each in event.phases]
         events: list[Event] = [] if is_known else [NodeStarted(nodeid, event.ts)]
-        told = test.phases if test is not None and is_known else set()
+        told = test.phases if test is not None and is_known else ()
         events += [each for each in phases if (each.phase, each.attempt) not in told]
         if event.has_ended and not (test is not None and is_known and test.has_ended):
             events.append(NodeFinished(nodeid, event.duration_s, event.plain))
@@ -145,14 +146,14 @@ class Results:
         before = self.tests.get(event.nodeid)
         if before is not None and before.outcome is None:
             test.reruns = before.reruns
-        self.tests[event.nodeid] = test
+        self.tests[event.nodeid] = self._running[event.nodeid] = test
 
     def reported(self, worker: str, event: PhaseReported) -> None:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
         if event.category:
             self.outcomes[event.category] += 1
         test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
-        test.phases.add((event.phase, event.attempt))
+        test.phases += ((event.phase, event.attempt),)
         if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
@@ -167,7 +168,7 @@ class Results:
             test.report = event
             test.group = self.group_of(event)
         if event.phase == "???":  # xdist: the worker crashed, no end of this test will come
-            test.started_at = None
+            self._running.pop(event.nodeid, None)
             self.done += 1
 
     def group_of(self, event: PhaseReported) -> str | None:
@@ -190,10 +191,10 @@ class Results:
         if event.again:
             return
         self.done += 1
+        self._running.pop(event.nodeid, None)
         test = self.tests.get(event.nodeid)
         if test is not None:
             test.duration_s = event.duration_s
-            test.started_at = None
             test.has_ended = True
             test.outcome = test.outcome or "passed"
 
@@ -205,7 +206,7 @@ class Results:
 
     def running(self) -> list[TestResult]:
         """Tests that have begun and not ended."""
-        return [test for test in self.tests.values() if test.started_at is not None]
+        return list(self._running.values())
 
     def failures_of(self, nodeid: str) -> list[PhaseReported]:
         """All failures of a test: phases, subtests."""

@@ -7,6 +7,7 @@ Lives on the event loop. The tools ask here; the hub reports here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,9 @@ from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import SetDefaultBehavior
+
+SILENT_S = 0.5
+"""When the main process of a run is gone, the verdict waits for others until they are silent."""
 
 LINGER_S = 10.0
 """How long a process may live after it left pytest in order (atexit, stuck threads)."""
@@ -134,23 +138,6 @@ class Runs:
             reason="already_resumed" if resumed else "unknown",
         )
 
-    def failed_nodeids(self) -> list[str]:
-        """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict.
-
-        A pass that a client brought about by changing what that run did is no verdict.
-        """
-        verdicts: dict[str, bool] = {}
-        for run in self:
-            failed = set(run.results.failed_nodeids())
-            for nodeid, test in run.results.tests.items():
-                forced = bool(run.results.changes) and nodeid not in failed
-                if test.outcome is not None and not forced:
-                    verdicts.pop(nodeid, None)
-                    verdicts[nodeid] = nodeid in failed
-            for nodeid in run.results.missing:  # renamed or deleted since
-                verdicts.pop(nodeid, None)
-        return [nodeid for nodeid, failed in verdicts.items() if failed]
-
     # --- starting and stopping --------------------------------------------------------------
 
     async def start(self, order: Order) -> Run:
@@ -243,10 +230,16 @@ class Runs:
         """The main process is gone; what it sent before may still be on its way."""
         run.process_gone()
         self.log.wake()
-        loop = asyncio.get_running_loop()
-        # A connection's last bytes are read in a later turn of the loop, at the latest with its
-        # end.
-        loop.call_later(0.0 if not run.is_connected else 0.5, self._settle, run)
+        self._settle_later(run, time.monotonic() + LINGER_S)
+
+    def _settle_later(self, run: Run, deadline: float) -> None:
+        """When each connection is read to its end, or when nothing more comes from them."""
+        now = time.monotonic()
+        heard_at = max((target.heard_at for target in run.targets.values()), default=0.0)
+        if now - heard_at >= SILENT_S or now >= deadline:
+            self._settle(run)
+        else:
+            asyncio.get_running_loop().call_later(SILENT_S, self._settle_later, run, deadline)
 
     def _settle(self, run: Run) -> None:
         self._take_held(run, list(run.held), at_once=True)

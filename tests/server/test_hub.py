@@ -6,6 +6,7 @@ contract, sections 1, 2 and 4.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from dataclasses import replace
@@ -13,19 +14,25 @@ from dataclasses import replace
 import pytest
 
 from cideldill_mcp import hub as hub_module
+from cideldill_mcp import runs as runs_module
 from cideldill_mcp import setting as setting_module
 from cideldill_mcp import targets
 from cideldill_mcp.tools import functions
+from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import NodeRelayed
+from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import SetDefaultBehavior
 from pytest_cideldill.wire import Warned
+from pytest_cideldill.wire import to_plain
 from tests.server.processes import in_loop
 from tests.server.processes import serving
 
@@ -236,6 +243,66 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
         monkeypatch.setattr(targets, "EXTRA_S", ())
         stuck = await front.call("breakpoint_repl_eval", **asked)
         assert (stuck["error"], stuck["stopped"]) == ("eval_timeout", False)
+
+
+# --- many processes ------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_many_processes_that_have_much_to_tell_leave_the_loop_to_others() -> None:
+    """`docs/scale.md`: one connection at a time, and a little of it."""
+    async with serving() as front:
+        await front.start()
+        processes = await front.live(*(f"gw{number}" for number in range(8)))
+        starts = [NodeStarted(f"test_{number:04}.py::test_x", 1.0) for number in range(1000)]
+        most = hub_module.CHUNK // len(encode_frame(to_plain(starts[0]))) + 2
+        before = front.log.last_seq
+        sending = [asyncio.create_task(each.send(*starts)) for each in processes]
+        at_once = []
+        while (told := front.log.last_seq) < before + 8 * 1000:
+            await asyncio.sleep(0)
+            at_once.append(front.log.last_seq - told)
+        await asyncio.gather(*sending)
+        assert 0 < max(at_once) <= most
+
+
+@in_loop
+async def test_what_others_told_counts_when_the_main_process_of_a_run_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The verdict waits for the end of their connections as long as something comes."""
+    monkeypatch.setattr(runs_module, "SILENT_S", 3600.0)
+    async with serving() as front:
+        run = await front.start()
+        (worker,) = await front.live("gw0")
+        await worker.send(NodeStarted("a", 1.0))
+        assert run.child is not None
+        run.child.kill()
+        await front.until(lambda: run.child is not None and run.child.returncode is not None)
+        assert not run.is_over
+        await worker.send(NodeFinished("a", 0.1, {"passed": 1}))
+        await worker.close()
+        await front.until(lambda: run.is_over)
+        assert run.results.outcomes == {"passed": 1}
+
+
+@in_loop
+async def test_a_test_that_the_controller_tells_waits_for_what_its_worker_told() -> None:
+    """`Run.take_held`: bytes of a worker that died may be unread when xdist has its reports."""
+    async with serving() as front:
+        run = await front.start()
+        main, worker = await front.live("main", "gw0")
+        await main.send(
+            NodeRelayed("gw0", "a", 1.0, [], {"passed": 1}, 0.1, has_ended=True),
+            NodeRelayed("gw0", "b", 1.0, [], {"passed": 1}, 0.1, has_ended=True),
+            Warned("told"),
+        )
+        await front.until(lambda: run.warnings == ["told"])
+        assert run.results.done == 0
+        await worker.send(NodeStarted("a", 1.0), NodeFinished("a", 0.1, {"passed": 1}))
+        await worker.close()
+        await front.until(lambda: run.results.done == 2)
+        assert run.results.outcomes == {"passed": 2}
 
 
 # --- the place ----------------------------------------------------------------------------------

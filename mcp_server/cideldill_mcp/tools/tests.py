@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -107,12 +108,30 @@ def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
         wanted = [_relative(nodeid, request.runs.recipe.rootdir) for nodeid in wanted]
     if not request["last_failed"]:
         return wanted, None
-    failed = request.runs.failed_nodeids()
+    failed = failed_nodeids(request.runs)
     if wanted is not None:
         failed = [nodeid for nodeid in failed if any(_is_under(nodeid, each) for each in wanted)]
     if not failed:
         return wanted, "no failed test is known: last_failed had no effect"
     return failed, None
+
+
+def failed_nodeids(runs: Iterable[Run]) -> list[str]:
+    """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict.
+
+    A pass that a client brought about by changing what that run did is no verdict.
+    """
+    verdicts: dict[str, bool] = {}
+    for run in runs:
+        failed = set(run.results.failed_nodeids())
+        for nodeid, test in run.results.tests.items():
+            forced = bool(run.results.changes) and nodeid not in failed
+            if test.outcome is not None and not forced:
+                verdicts.pop(nodeid, None)
+                verdicts[nodeid] = nodeid in failed
+        for nodeid in run.results.missing:  # renamed or deleted since
+            verdicts.pop(nodeid, None)
+    return [nodeid for nodeid, failed in verdicts.items() if failed]
 
 
 def _relative(nodeid: str, rootdir: str | None) -> str:
