@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -96,6 +97,24 @@ def find(runs: Runs, asked: str) -> Case:
     return Case(newest, newest.results.tests[nodeid], failed, passed, forced, pause)
 
 
+def failed_nodeids(runs: Iterable[Run]) -> list[str]:
+    """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict.
+
+    A pass that a client brought about by changing what that run did is no verdict.
+    """
+    verdicts: dict[str, bool] = {}
+    for run in runs:
+        failed = set(run.results.failed_nodeids())
+        for test in run.results.tests.values():
+            forced = bool(run.results.changes) and test.nodeid not in failed
+            if test.outcome is not None and not forced:
+                verdicts.pop(test.nodeid, None)
+                verdicts[test.nodeid] = test.nodeid in failed
+        for nodeid in run.results.missing:  # renamed or deleted since
+            verdicts.pop(nodeid, None)
+    return [nodeid for nodeid, failed in verdicts.items() if failed]
+
+
 def _meant(runs: Runs, asked: str) -> str:
     known = list(dict.fromkeys(nodeid for run in runs for nodeid in run.results.tests))
     if not known:
@@ -103,7 +122,7 @@ def _meant(runs: Runs, asked: str) -> str:
         raise Refusal(
             ErrorCode.NO_RUN, f"no test has run yet; {call} runs one and pauses where it fails"
         )
-    failed = runs.failed_nodeids()
+    failed = failed_nodeids(runs)
     if not asked:
         paused = [pause["nodeid"] for run in runs for pause in run.pauses.values()]
         if candidates := [nodeid for nodeid in (*failed, *paused) if nodeid in known]:

@@ -71,6 +71,7 @@ class Results:
     Attributes:
         outcomes: pytest's own categories with their counts, as its last line shows them.
         total: How many tests were selected; None before collection ended.
+        tests: By `key`.
         done: How many have ended.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
         workers: The processes that had tests.
@@ -109,23 +110,30 @@ class Results:
                 attempt = {} if event.attempt is None else {"attempt": event.attempt}
                 return ("test_phase", "failure")[event.category in FAILED], {**told, **attempt}
             case NodeFinished():
-                self.finished(event)
+                self.finished(worker, event)
                 return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
         return None
 
     def relayed(self, event: NodeRelayed) -> list[Logged]:
         """Take in a test that xdist's controller told, but for what its worker told as well."""
         nodeid, worker = event.nodeid, event.worker
-        test = self.tests.get(nodeid)
-        is_known = test is not None and test.worker == worker
+        test = self.tests.get(self.key(worker, nodeid))
         phases = [PhaseReported(**each) for each in event.phases]
-        events: list[Event] = [] if is_known else [NodeStarted(nodeid, event.ts)]
-        told = test.phases if test is not None and is_known else ()
+        events: list[Event] = [NodeStarted(nodeid, event.ts)] if test is None else []
+        told = test.phases if test is not None else ()
         events += [each for each in phases if (each.phase, each.attempt) not in told]
-        if event.has_ended and not (test is not None and is_known and test.has_ended):
+        if event.has_ended and not (test is not None and test.has_ended):
             events.append(NodeFinished(nodeid, event.duration_s, event.plain))
         logged = [self.apply(worker, each) for each in events]
         return [each for each in logged if each is not None]
+
+    def key(self, worker: str, nodeid: str) -> str:
+        """Of a test in `tests`: its node id, unless that is there as it ran in another worker.
+
+        xdist can run a test in each worker, and a test in which a worker died once more.
+        """
+        known = self.tests.get(nodeid)
+        return nodeid if known is None or known.worker == worker else f"{nodeid}@{worker}"
 
     def collected(self, event: Collected) -> None:
         """Collection ended in one process; xdist workers all collect the same."""
@@ -143,16 +151,18 @@ class Results:
         """A test begins (or begins again)."""
         self.workers.add(worker)
         test = TestResult(event.nodeid, worker, started_at=event.ts)
-        before = self.tests.get(event.nodeid)
+        key = self.key(worker, event.nodeid)
+        before = self.tests.get(key)
         if before is not None and before.outcome is None:
             test.reruns = before.reruns
-        self.tests[event.nodeid] = self._running[event.nodeid] = test
+        self.tests[key] = self._running[key] = test
 
     def reported(self, worker: str, event: PhaseReported) -> None:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
         if event.category:
             self.outcomes[event.category] += 1
-        test = self.tests.setdefault(event.nodeid, TestResult(event.nodeid, worker))
+        key = self.key(worker, event.nodeid)
+        test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
         test.phases += ((event.phase, event.attempt),)
         if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
             if event.attempt not in [report.attempt for report in test.reruns]:
@@ -168,7 +178,7 @@ class Results:
             test.report = event
             test.group = self.group_of(event)
         if event.phase == "???":  # xdist: the worker crashed, no end of this test will come
-            self._running.pop(event.nodeid, None)
+            self._running.pop(key, None)
             self.done += 1
 
     def group_of(self, event: PhaseReported) -> str | None:
@@ -185,14 +195,17 @@ class Results:
         others = [(event, 0) for event in self.failures if id(event) not in known]
         return [(event, self._group_sizes[cause]) for cause, event in firsts.items()] + others
 
-    def finished(self, event: NodeFinished) -> None:
+    def finished(self, worker: str, event: NodeFinished) -> None:
         """A test ended."""
         self.outcomes.update(event.plain)
         if event.again:
             return
         self.done += 1
-        self._running.pop(event.nodeid, None)
-        test = self.tests.get(event.nodeid)
+        if self.total is not None:
+            self.total = max(self.total, self.done)  # `--dist=each`
+        key = self.key(worker, event.nodeid)
+        self._running.pop(key, None)
+        test = self.tests.get(key)
         if test is not None:
             test.duration_s = event.duration_s
             test.has_ended = True
@@ -214,7 +227,8 @@ class Results:
 
     def failed_nodeids(self) -> list[str]:
         """Tests whose verdict makes the run fail."""
-        return [test.nodeid for test in self.tests.values() if test.outcome in FAILED]
+        failed = (test.nodeid for test in self.tests.values() if test.outcome in FAILED)
+        return list(dict.fromkeys(failed))
 
 
 def _rerun(report: PhaseReported) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from typing import Any
 
 from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
+from cideldill_mcp.hiding import learn
+from cideldill_mcp.hiding import redactor_of
 from cideldill_mcp.launch import Child
 from cideldill_mcp.results import Logged
 from cideldill_mcp.results import Results
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.position import read_position
-from pytest_cideldill.redact import Redactor
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
@@ -74,6 +75,7 @@ class Run:
         pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
         stepping: Pauses whose thread is on its way to its next stop, by id.
         resumed: Ids of pauses that are over, or stepping.
+        cut_off: Those of them whose process ended or was lost, with its name.
         closed_sessions: REPL sessions that ended with their pause.
         end: The contract's `end`, once the run is over.
         never_hit: Why breakpoints were not hit, by id; None: not known (yet).
@@ -98,6 +100,7 @@ class Run:
         self.pauses: dict[str, dict[str, Any]] = {}
         self.stepping: dict[str, dict[str, Any]] = {}
         self.resumed: set[str] = set()
+        self.cut_off: dict[str, str] = {}
         self.closed_sessions: set[str] = set()
         self.warnings: list[str] = []
         self.end: dict[str, Any] | None = None
@@ -112,12 +115,7 @@ class Run:
         self.has_departed = False
         self._main: Target | None = None
         self._tag_key = secrets.token_bytes(32)
-        self.redactor = Redactor(
-            settings.redact_names,
-            settings.redact_patterns,
-            key=self._tag_key,
-            enabled=not settings.no_redact,
-        )
+        self.redactor = redactor_of(settings, self._tag_key)
         self._evidence = Evidence(False, None, departed=False, returncode=None)
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -198,7 +196,10 @@ class Run:
             del self.targets[target.worker]
         gone = [id for id, pause in self.pauses.items() if pause["worker"] == target.worker]
         for id in gone:
+            if not self.is_stopping:
+                self._warn(f"{id}: {target.worker} ended, or lost its connection, while paused")
             self._forget_pause(id)
+            self.cut_off[id] = target.worker
         stepping = [id for id, each in self.stepping.items() if each["worker"] == target.worker]
         for id in stepping:
             self._end_step(id)
@@ -222,7 +223,8 @@ class Run:
             case Replied(pause_id=str(id)) if id in self.pauses:
                 self.pauses[id]["lease_expires_at"] = event.lease_expires_at
             case RedactionChosen():
-                self._hide(event)
+                for message in learn(self.redactor, event):
+                    self._warn(message)
             case Watched():
                 self.watched[target.worker] = event
                 if target.worker not in self._finished:
@@ -305,19 +307,6 @@ class Run:
             case Departed():
                 self._evidence = replace(self._evidence, departed=True)
                 self.has_departed = True
-
-    def _hide(self, chosen: RedactionChosen) -> None:
-        if chosen.off:
-            self.redactor.enabled = False
-        self.redactor.extend(chosen.names)
-        for number, pattern in enumerate(chosen.patterns, 1):
-            try:
-                self.redactor.extend(patterns=[pattern])
-            except ValueError:  # another Python may know other patterns; it may hold a secret
-                self._warn(
-                    f"the server's Python can't use pattern {number} of {len(chosen.patterns)}: "
-                    "what it means is not hidden in the last words of a process that crashed"
-                )
 
     def _stop(self, pause: dict[str, Any]) -> None:
         """A new pause, or one whose thread has made a step."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
@@ -52,6 +53,8 @@ EXIT_S = 0.5
 
 INTERRUPT_S = 2.0
 """How long a run may take to end after Ctrl-C before the next step of the ladder."""
+
+_GONE: dict[str, Any] = {"by": "disconnect", "reason": "process_gone"}
 
 
 class Runs:
@@ -129,6 +132,8 @@ class Runs:
         became = (
             "makes a step; breakpoint_wait tells when it stops" if steps else "was resumed already"
         )
+        if worker := next((r.cut_off[pause_id] for r in self if pause_id in r.cut_off), None):
+            became = f"is over: the process {worker} ended, or lost its connection, while paused"
         paused = [pause for run in self for pause in run.pauses]
         now = f"paused now: {', '.join(paused)}" if paused else "nothing is paused now"
         raise Refusal(
@@ -314,10 +319,11 @@ class Runs:
 
     def _lost(self, target: Target) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
+        worker = target.worker
         for pause_id in run.disconnected(target):
-            self.log.append("resumed", run_id=run.id, pause_id=pause_id, by="disconnect")
-        self.log.append("worker_down", run_id=run.id, worker=target.worker)
-        self._take_held(run, [target.worker])
+            self.log.append("resumed", run_id=run.id, worker=worker, pause_id=pause_id, **_GONE)
+        self.log.append("worker_down", run_id=run.id, worker=worker)
+        self._take_held(run, [worker])
         if run.is_connected or run.child is None:
             return
         if run.child.returncode is not None:

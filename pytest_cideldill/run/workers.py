@@ -145,10 +145,10 @@ class Controller:
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Workers tell their own reports; a dead one can't tell that it crashed."""
-        if report.when not in ("setup", "call", "teardown"):  # xdist says "???"
-            self._link.send(phase_reported(report, "failed", self.manager.lens))
-            return
         worker = report.node.gateway.id  # xdist's
+        if report.when not in ("setup", "call", "teardown"):  # xdist says "???"
+            self._link.send(self._relayed_node(worker, [report]))
+            return
         self._reports[worker].append(report)
         if report.when == "teardown" and worker in self._relayed:
             self._relay(worker)

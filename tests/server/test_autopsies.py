@@ -107,7 +107,7 @@ def test_siblings_are_other_parameters_of_the_same_function() -> None:
         results.started("main", NodeStarted(place, 1.0))
         if outcome is not None:
             results.reported("main", PhaseReported(place, "call", outcome, "failed", 0.1))
-        results.finished(NodeFinished(place, 0.1, {}))
+        results.finished("main", NodeFinished(place, 0.1, {}))
     told = siblings(results, "a[1]/test_it.py::TestIt::test_n[::]")
     assert told == {
         "passed": ["TestIt::test_n[::]"],

@@ -29,7 +29,7 @@ def results_of(*phases: PhaseReported, plain: dict[str, int] | None = None) -> R
     results.started("main", NodeStarted(TEST, 5.0))
     for each in phases:
         results.reported("main", each)
-    results.finished(NodeFinished(TEST, 1.5, plain or {}))
+    results.finished("main", NodeFinished(TEST, 1.5, plain or {}))
     return results
 
 
@@ -78,10 +78,10 @@ def test_attempts_that_begin_one_by_one_are_one_test() -> None:
     for attempt in (1, 2):
         results.started("main", NodeStarted(TEST, float(attempt)))
         results.reported("main", phase("call", "rerun", attempt=attempt))
-        results.finished(NodeFinished(TEST, 0.5, {}, again=True))
+        results.finished("main", NodeFinished(TEST, 0.5, {}, again=True))
         assert (results.done, len(results.running())) == (0, 1)
     results.started("main", NodeStarted(TEST, 3.0))
-    results.finished(NodeFinished(TEST, 0.5, {"passed": 1}))
+    results.finished("main", NodeFinished(TEST, 0.5, {"passed": 1}))
     assert (results.done, results.running()) == (1, [])
     told = results.tests[TEST].to_plain()
     assert (told["outcome"], told["attempt"]) == ("passed", 3)
@@ -107,7 +107,7 @@ def test_a_test_that_runs_is_shown_as_running() -> None:
         ("a", "gw0"),
         ("b", "gw1"),
     }
-    results.finished(NodeFinished("a", 0.5, {"passed": 1}))
+    results.finished("gw0", NodeFinished("a", 0.5, {"passed": 1}))
     assert [test.nodeid for test in results.running()] == ["b"]
 
 
@@ -115,7 +115,7 @@ def test_a_test_whose_worker_crashed_is_over() -> None:
     """xdist reports it with phase `???`; no end of it will come."""
     results = Results()
     results.started("gw0", NodeStarted(TEST, 1.0))
-    results.reported("main", phase("???", "failed", longrepr="worker 'gw0' crashed"))
+    results.reported("gw0", phase("???", "failed", longrepr="worker 'gw0' crashed"))
     assert (results.running(), results.done) == ([], 1)
     assert results.failed_nodeids() == [TEST]
 
@@ -136,7 +136,7 @@ def test_a_test_that_is_told_twice_counts_once(known: str) -> None:
     if known in ("phase", "all"):
         results.reported("gw0", failed)
     if known == "all":
-        results.finished(NodeFinished(TEST, 0.5, {}))
+        results.finished("gw0", NodeFinished(TEST, 0.5, {}))
     logged = results.relayed(relayed(failed, phase("teardown", "error")))
     assert (dict(results.outcomes), results.done) == ({"failed": 1, "error": 1}, 1)
     assert [event.phase for event in results.failures] == ["call", "teardown"]
@@ -151,8 +151,23 @@ def test_a_test_in_which_the_worker_died_is_over_when_xdist_says_so() -> None:
     results.started("gw0", NodeStarted(TEST, 1.0))
     results.relayed(relayed(phase("call", "failed"), has_ended=False))
     assert results.done == 0
-    results.reported("main", phase("???", "failed", longrepr="worker 'gw0' crashed"))
+    crashed = phase("???", "failed", longrepr="worker 'gw0' crashed")
+    results.relayed(relayed(crashed, has_ended=False))
     assert (results.done, dict(results.outcomes)) == (1, {"failed": 2})
+
+
+def test_a_test_that_runs_in_each_worker_has_a_result_of_each() -> None:
+    """`--dist=each`: it may fail in one and pass in the other."""
+    results = Results()
+    for worker in ("gw0", "gw1"):
+        results.started(worker, NodeStarted(TEST, 1.0))
+    assert [test.worker for test in results.running()] == ["gw0", "gw1"]
+    results.reported("gw1", phase("call", "failed"))
+    results.finished("gw1", NodeFinished(TEST, 0.1, {}))
+    results.finished("gw0", NodeFinished(TEST, 0.1, {"passed": 1}))
+    told = [(test.worker, test.outcome) for test in results.tests.values()]
+    assert told == [("gw0", "passed"), ("gw1", "failed")]
+    assert (results.failed_nodeids(), results.done) == ([TEST], 2)
 
 
 def test_of_a_worker_that_tells_nothing_passed_tests_are_known() -> None:
@@ -187,7 +202,7 @@ def test_what_was_collected_is_known() -> None:
 def test_an_end_without_a_start_does_no_harm() -> None:
     """A connection may begin in the middle."""
     results = Results()
-    results.finished(NodeFinished("a", 0.1, {"passed": 1}))
+    results.finished("main", NodeFinished("a", 0.1, {"passed": 1}))
     results.reported("main", phase("call", "failed", "b"))
     assert (results.done, dict(results.outcomes)) == (1, {"passed": 1, "failed": 1})
 

@@ -79,9 +79,10 @@ async def go_on(request: Request) -> Reply:
             _, target = request.runs.owner_of(id)
             await target.ask(partial(Resume, pause_id=id, action="continue"), RESUME_S)
         except Refusal as refusal:
-            if pause_id is not None or refusal.code is not ErrorCode.PAUSE_NOT_FOUND:
+            gone = (ErrorCode.PAUSE_NOT_FOUND, ErrorCode.NOT_LIVE)
+            if pause_id is not None or refusal.code not in gone:
                 raise
-            continue  # another client was faster
+            continue  # another client was faster, or its process has died
         run.released(id)
         resumed.append(id)
     return Reply({"status": "ok", "resumed": resumed, "state": run.state}, lists=["resumed"])

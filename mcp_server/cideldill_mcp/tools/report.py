@@ -147,7 +147,7 @@ async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) 
             shown = results.done
             running = ", ".join(test.nodeid for test in results.running()[:3])
             # Events come in batches: between two tests, the one that ended last is named.
-            latest = next(reversed(results.tests), run.state)
+            latest = next((test.nodeid for test in reversed(results.tests.values())), run.state)
             await request.progress(shown, results.total, running or latest)
         elif waits_for_client(run):
             break
@@ -227,9 +227,9 @@ def _flipped(run: Run, runs: Runs) -> str | None:
         nodeid for other in runs if other is not run for nodeid in other.results.failed_nodeids()
     }
     passed = [
-        nodeid
-        for nodeid, test in run.results.tests.items()
-        if nodeid in failed_before and test.outcome == "passed"
+        test.nodeid
+        for test in run.results.tests.values()
+        if test.nodeid in failed_before and test.outcome == "passed"
     ]
     if not passed:
         return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
 from cideldill_mcp.anchoring import reanchor
+from cideldill_mcp.cases import failed_nodeids
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.results import Results
 from cideldill_mcp.run import Order
@@ -116,24 +116,6 @@ def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
     return failed, None
 
 
-def failed_nodeids(runs: Iterable[Run]) -> list[str]:
-    """Tests whose newest verdict, over all runs, is a failure; in the order of that verdict.
-
-    A pass that a client brought about by changing what that run did is no verdict.
-    """
-    verdicts: dict[str, bool] = {}
-    for run in runs:
-        failed = set(run.results.failed_nodeids())
-        for nodeid, test in run.results.tests.items():
-            forced = bool(run.results.changes) and nodeid not in failed
-            if test.outcome is not None and not forced:
-                verdicts.pop(nodeid, None)
-                verdicts[nodeid] = nodeid in failed
-        for nodeid in run.results.missing:  # renamed or deleted since
-            verdicts.pop(nodeid, None)
-    return [nodeid for nodeid, failed in verdicts.items() if failed]
-
-
 def _relative(nodeid: str, rootdir: str | None) -> str:
     """A node id with its path relative to the rootdir, as pytest tells it."""
     path, separator, rest = nodeid.partition("::")
@@ -225,13 +207,15 @@ async def results(request: Request) -> Reply:
                 run_id=asked.id,
             )
     tests.sort(key=lambda test: test.outcome not in FAILED)  # stable: failures first
-    left = behind(tests, lambda test: test.nodeid, request["after"])
+    key = asked.results.key
+    left = behind(tests, lambda test: key(test.worker, test.nodeid), request["after"])
     page = left[: request["limit"]]
     shown = [test.to_plain() | report.changed(asked, test.nodeid) for test in page]
     body: dict[str, Any] = {"run_id": asked.id, "tests": shown, "total_count": len(tests)}
     if len(shown) < len(left):
-        body |= {"truncated": True, "next_after": shown[-1]["nodeid"]}
-    return Reply(body, lists=["tests"], cursor=lambda test: test["nodeid"])
+        last = shown[-1]
+        body |= {"truncated": True, "next_after": key(last["worker"], last["nodeid"])}
+    return Reply(body, lists=["tests"], cursor=lambda test: key(test["worker"], test["nodeid"]))
 
 
 async def stop(request: Request) -> Reply:
