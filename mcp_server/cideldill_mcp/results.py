@@ -31,7 +31,7 @@ class TestResult:
     __test__ = False
 
     nodeid: str
-    worker: str
+    worker: str | None  # None: it died in it, and another one will try again
     outcome: str | None = None
     group: str | None = None
     duration_s: float = 0.0
@@ -127,13 +127,14 @@ class Results:
         logged = [self.apply(worker, each) for each in events]
         return [each for each in logged if each is not None]
 
-    def key(self, worker: str, nodeid: str) -> str:
+    def key(self, worker: str | None, nodeid: str) -> str:
         """Of a test in `tests`: its node id, unless that is there as it ran in another worker.
 
         xdist can run a test in each worker, and a test in which a worker died once more.
         """
         known = self.tests.get(nodeid)
-        return nodeid if known is None or known.worker == worker else f"{nodeid}@{worker}"
+        is_mine = known is None or known.worker in (worker, None)
+        return nodeid if is_mine else f"{nodeid}@{worker}"
 
     def collected(self, event: Collected) -> None:
         """Collection ended in one process; xdist workers all collect the same."""
@@ -167,6 +168,9 @@ class Results:
         if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
+            if event.phase == "???":
+                test.worker = None
+                self._running.pop(key, None)
             return
         if event.category in FAILED:
             self.failures.append(event)

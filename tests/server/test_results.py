@@ -156,6 +156,20 @@ def test_a_test_in_which_the_worker_died_is_over_when_xdist_says_so() -> None:
     assert (results.done, dict(results.outcomes)) == (1, {"failed": 2})
 
 
+def test_a_test_that_is_tried_again_after_its_worker_died_has_one_result() -> None:
+    """pytest-rerunfailures makes a rerun of the crash; another worker tries again."""
+    results = Results()
+    results.started("gw0", NodeStarted(TEST, 1.0))
+    results.relayed(relayed(phase("???", "rerun", attempt=1), has_ended=False))
+    assert results.running() == []
+    results.started("gw2", NodeStarted(TEST, 2.0))
+    results.finished("gw2", NodeFinished(TEST, 0.1, {"passed": 1}))
+    (test,) = results.tests.values()
+    assert (test.worker, test.outcome) == ("gw2", "passed")
+    assert test.to_plain()["reruns"] == [{"attempt": 1, "phase": "???"}]
+    assert dict(results.outcomes) == {"rerun": 1, "passed": 1}
+
+
 def test_a_test_that_runs_in_each_worker_has_a_result_of_each() -> None:
     """`--dist=each`: it may fail in one and pass in the other."""
     results = Results()

@@ -1,6 +1,6 @@
 """The main job on a released package with its own test suite: transparent, and the cause is named.
 
-Expectations: issue 2, item 8.
+Expectations: issue 2, item 8; in workers, issue 8.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from tests.together.driver import connected
 from tests.together.driver import only_stop
 from tests.together.driver import server
 from tests.together.inside.second_opinion import INTACT
+from tests.together.real_package import CLICK
 from tests.together.real_package import MORE_ITERTOOLS
 from tests.together.real_package import SUITE_S
 from tests.together.real_package import Breakage
 from tests.together.real_package import Record
+from tests.together.real_package import Release
 from tests.together.real_package import all_results
 from tests.together.real_package import differences
 from tests.together.real_package import environment
@@ -108,7 +110,8 @@ def assert_same(suite: Suite, record: Path, results: Sequence[dict[str, Any]]) -
     seen = Record.read(record)
     assert differences(suite.plain.reports, seen.reports) == {}
     assert differences(suite.plain.passed, seen.passed) == {}
-    assert list(suite.plain.reports) == list(seen.reports)
+    if not {test["worker"] for test in results} - {"main"}:
+        assert list(suite.plain.reports) == list(seen.reports)
     assert suite.plain.exit_code == seen.exit_code
     told = {test["nodeid"]: (test["outcome"], test["phase"]) for test in results}
     assert differences(suite.plain.verdicts(), told) == {}
@@ -132,6 +135,24 @@ def test_a_broken_suite_fails_as_without_the_debugger(broken: Suite, tmp_path: P
         assert (reply["state"], reply["exit_code"]) == ("finished", 1)
         assert reply["outcomes"] == broken.plain.counts
         assert_same(broken, tmp_path / "driven.json", all_results(agent))
+
+
+@pytest.mark.parametrize(("release", "workers"), [(MORE_ITERTOOLS, 2), (CLICK, 4)])
+def test_a_suite_in_workers_ends_as_without_the_debugger(
+    release: Release, workers: int, tmp_path: Path
+) -> None:
+    """Issue 8: "outcomes under `-n` with and without the server are equal"."""
+    root = unpacked(release, tmp_path)
+    paths = [root / "src"] if release is CLICK else []
+    if release is MORE_ITERTOOLS:
+        ONE_TOO_FEW.apply(root)
+    spread = ["-n", str(workers)]
+    suite = Suite(root, [], plain_run(root, tmp_path / "plain.json", *spread, paths=paths))
+    assert len(suite.plain.reports) > 600
+    with connected(server(root, env=environment(*paths))) as agent:
+        reply = driven(agent, suite, tmp_path / "driven.json", pause_on="never", workers=workers)
+        assert reply["outcomes"] == {"failed": 0, **suite.plain.counts}
+        assert_same(suite, tmp_path / "driven.json", all_results(agent))
 
 
 def test_a_pause_at_every_failure_changes_none(broken: Suite, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Writes what pytest reports of every test to a file, to compare two runs of the same suite.
 
 A plugin (`-p outcome_recorder --record-outcomes=FILE`) inside the process under test, with and
-without the debugger; it must know nothing of it.
+without the debugger; it must know nothing of it. Of a run in workers, xdist's controller writes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
+WORKER = re.compile(r"\bgw\d+\b")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Recorder(config))
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(config))
 
 
 class Recorder:
@@ -62,4 +64,4 @@ def _text(report: pytest.TestReport) -> str:
 
 
 def _same(text: str) -> str:
-    return ADDRESS.sub("0x…", text)
+    return WORKER.sub("gw…", ADDRESS.sub("0x…", text))
