@@ -81,20 +81,19 @@ def find(runs: Runs, asked: str) -> Case:
         Refusal: `no_run`, `test_not_found`; both say what there is.
     """
     nodeid = _meant(runs, asked)
-    having = [run for run in reversed(list(runs)) if nodeid in run.results.tests]
+    having = [(run, test) for run in reversed(list(runs)) if (test := run.results.of(nodeid))]
     failed = passed = forced = None
-    for run in having:
-        test = run.results.tests[nodeid]
+    for run, test in having:
         if failed is None and test.outcome in FAILED and test.report is not None:
             failed = run, test.report
         if test.outcome == "passed" and not run.results.changes:
             passed = passed or run
         elif test.outcome == "passed":
             forced = forced or run
-    newest = having[0]
+    newest, test = having[0]
     pauses = [pause for pause in newest.pauses.values() if pause["nodeid"] == nodeid]
     pause = pauses[-1] if pauses else None
-    return Case(newest, newest.results.tests[nodeid], failed, passed, forced, pause)
+    return Case(newest, test, failed, passed, forced, pause)
 
 
 def failed_nodeids(runs: Iterable[Run]) -> list[str]:
@@ -116,7 +115,7 @@ def failed_nodeids(runs: Iterable[Run]) -> list[str]:
 
 
 def _meant(runs: Runs, asked: str) -> str:
-    known = list(dict.fromkeys(nodeid for run in runs for nodeid in run.results.tests))
+    known = list(dict.fromkeys(t.nodeid for run in runs for t in run.results.tests.values()))
     if not known:
         call = f'test_run {{"nodeids": {json.dumps([short(asked) or "…"], ensure_ascii=False)}}}'
         raise Refusal(
@@ -200,6 +199,7 @@ def _otherwise(nodeid: str, then: Run, now: Run) -> Iterator[str]:
 
 
 def _before(run: Run, nodeid: str) -> list[str]:
-    worker = run.results.tests[nodeid].worker
-    ran = [test.nodeid for test in run.results.tests.values() if test.worker == worker]
+    this = run.results.of(nodeid)
+    assert this is not None
+    ran = [test.nodeid for test in run.results.tests.values() if test.worker == this.worker]
     return ran[: ran.index(nodeid)]

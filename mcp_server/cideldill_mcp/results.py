@@ -127,6 +127,13 @@ class Results:
         logged = [self.apply(worker, each) for each in events]
         return [each for each in logged if each is not None]
 
+    def of(self, nodeid: str) -> TestResult | None:
+        """What became of a test; of several workers that ran it, in one in which it failed."""
+        keys = (nodeid, *(f"{nodeid}@{worker}" for worker in sorted(self.workers)))
+        found = [self.tests[key] for key in keys if key in self.tests]
+        failed = (test for test in found if test.outcome in FAILED)
+        return next(failed, found[0] if found else None)
+
     def key(self, worker: str | None, nodeid: str) -> str:
         """Of a test in `tests`: its node id, unless that is there as it ran in another worker.
 

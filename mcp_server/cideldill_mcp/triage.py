@@ -123,12 +123,8 @@ def _failure(case: Case, run: Any, report: PhaseReported) -> Iterator[str]:
             if others := [name for name in names if not case.test.nodeid.endswith(name)]:
                 yield f"- Other parameters that {outcome}: {', '.join(others[:MAX_NAMES])}"
     group = run.results.group_of(report)
-    others = [
-        test.nodeid
-        for test in run.results.tests.values()
-        if group is not None and test.group == group and test.nodeid != case.test.nodeid
-    ]
-    if others:
+    alike = (test.nodeid for test in run.results.tests.values() if group and test.group == group)
+    if others := [each for each in dict.fromkeys(alike) if each != case.test.nodeid]:
         yield f"- {len(others)} more with the same cause: {', '.join(others[:MAX_NAMES])}"
 
 

@@ -74,7 +74,7 @@ async def ran(
 
 def has_come(run: Run, nodeid: str, *, over: bool) -> bool:
     test = run.results.tests.get(nodeid)
-    return test is not None and (not over or test.started_at is None)
+    return test is not None and (not over or test.has_ended)
 
 
 def calls_of(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -312,6 +312,23 @@ async def test_a_part_of_a_node_id_means_the_only_test_that_has_it() -> None:
         for part, meant in (("one]", None), ("_one", "test_a.py::test_one"), ("total", TEST)):
             if meant is not None:
                 assert f"- Test: {meant}" in (await triage(client, nodeid=part)).splitlines()
+
+
+@in_loop
+async def test_a_test_that_failed_in_one_of_several_workers_has_failed() -> None:
+    """`--dist=each`: its name is clear, and the failure is what is told."""
+    async with connected() as (front, client):
+        process = await ran(front, TEST, over=False)
+        other = await front.greeted("gw1")
+        await other.until_begin()
+        await other.send(NodeStarted(TEST, 1.0))
+        await other.send(report_of())
+        await process.send(NodeFinished(TEST, 0.1, {}))
+        await front.until(lambda: len(front.runs.get("r1").results.failed_nodeids()) == 1)
+        lines = (await triage(client, nodeid="bulk")).splitlines()
+        told = await front.call("exception_get_context", nodeid=TEST)
+    assert "- Outcome: failed in r1, which is collecting" in lines
+    assert told["exception"]["message"] == "assert 95 == 90"
 
 
 def test_what_is_not_known_is_refused_with_what_is() -> None:

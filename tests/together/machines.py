@@ -68,4 +68,5 @@ def ssh(folder: Path, tools: Path) -> tuple[list[str], dict[str, str]]:
     script.write_text(_SSH.format(folder=folder), "utf-8")
     script.chmod(0o755)
     arguments = ["--dist=load", f"--tx=ssh=elsewhere//python={sys.executable}//chdir={folder}"]
-    return arguments, {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    python = Path(sys.executable).parent
+    return arguments, {"PATH": os.pathsep.join((str(tools), str(python), os.environ["PATH"]))}

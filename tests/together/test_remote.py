@@ -5,7 +5,10 @@ The expectations come from issue 8, deliverable 2, and `docs/remote.md`.
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -16,10 +19,13 @@ from tests.together.driver import only_stop
 from tests.together.machines import HERE
 from tests.together.machines import gateways
 from tests.together.machines import ssh
+from tests.together.transcript import blocks
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
 pytestmark = pytest.mark.full
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PROJECT = {
     "pytest.ini": "[pytest]\npythonpath = .\n",
@@ -136,6 +142,35 @@ def test_what_needs_files_of_this_machine_is_done_without_or_told(
         assert (
             bench.agent.refused("breakpoint_inspect_object", cid=made)["error"] == "cid_not_found"
         )
+
+
+COMMANDS = [
+    line.replace("\\\n", " ")
+    for block in blocks((ROOT / "docs" / "remote.md").read_text("utf-8"), "sh")
+    for line in re.split(r"\n(?=\S)", block)
+    if line.startswith("pytest ")
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS, ids=["ssh", "proxy", "tunnel"])
+def test_the_commands_of_the_documentation_reach_workers_there(
+    line: str, away: Path, tmp_path: Path
+) -> None:
+    """Only names of machines and files are others here."""
+    for documented, here in (
+        ("192.0.2.7", HERE),
+        ("7007", "0"),
+        ("/srv/venv/bin/python", sys.executable),
+        ("/srv/checkout", str(away)),
+    ):
+        line = line.replace(documented, here)
+    pytest_, mcp, *arguments = shlex.split(line)
+    assert (pytest_, mcp) == ("pytest", "--cideldill-mcp")
+    _, environment = ssh(away, tmp_path / "tools")
+    with workbench(tmp_path / "project", *arguments, env=environment) as bench:
+        reply = bench.run(["test_it.py::test_bad"])
+        assert "warnings" not in reply
+        assert seen_everywhere(bench, only_stop(reply))[1] == "'checkout'"
 
 
 def test_without_the_option_they_run_undebugged_and_one_warning_says_how_to_change_that(

@@ -54,10 +54,11 @@ async def context(request: Request) -> Reply:
         inner=request["max_inner_exceptions"],
     )
     whose = {"run_id": run.id, "pause_id": None, "nodeid": nodeid, "phase": event.phase}
-    newest = next(each for each in reversed(list(request.runs)) if nodeid in each.results.tests)
+    newest, test = next(
+        (each, test) for each in reversed(list(request.runs)) if (test := each.results.of(nodeid))
+    )
     if newest is not run:
-        outcome = newest.results.tests[nodeid].outcome
-        whose["since"] = {"run_id": newest.id, "outcome": outcome or "running"}
+        whose["since"] = {"run_id": newest.id, "outcome": test.outcome or "running"}
     others = [each for each in run.results.failures_of(nodeid) if each is not event]
     if event.subtest is not None:
         whose["subtest"] = event.subtest
@@ -112,7 +113,7 @@ def _recorded(request: Request, nodeid: str) -> tuple[Run, PhaseReported]:
     """
     known = None
     for run in reversed(list(request.runs)):
-        test = run.results.tests.get(nodeid)
+        test = run.results.of(nodeid)
         known = known or test
         for report in () if test is None else (test.report, *reversed(test.reruns)):
             if report is not None and report.autopsy is not None:
