@@ -118,8 +118,7 @@ def _failure(case: Case, run: Any, report: PhaseReported) -> Iterator[str]:
         yield f"- Assertion: {_assertion(assertion)}"
     if parameters := case.autopsy.get("parameters"):
         yield f"- Parameters: {', '.join(f'{name}={value}' for name, value in parameters.items())}"
-        alike = siblings(run.results, case.test.nodeid)
-        for outcome, names in alike.items():
+        for outcome, names in siblings(run.results, case.test.nodeid).items():
             if others := [name for name in names if not case.test.nodeid.endswith(name)]:
                 yield f"- Other parameters that {outcome}: {', '.join(others[:MAX_NAMES])}"
     group = run.results.group_of(report)

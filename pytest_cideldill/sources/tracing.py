@@ -119,11 +119,10 @@ class TracingSource(BaseSource):
         self._update()
         if now is not None and now.frame is not None:
             self._installer.trace_frame(now.frame)
-        if now is not None and now.anywhere:
-            frame = current_frames().get(ident)
-            while frame is not None:
-                self._installer.trace_frame(frame)
-                frame = frame.f_back
+        frame = current_frames().get(ident) if now is not None and now.anywhere else None
+        while frame is not None:
+            self._installer.trace_frame(frame)
+            frame = frame.f_back
 
     def _release(self) -> None:
         self._update()
