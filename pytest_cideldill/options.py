@@ -27,6 +27,15 @@ NOT_IN_RUNS = {
 }
 """Attributes of pytest's options that no run of a front end can have: as written, and why."""
 
+NO_TESTS = {
+    "collectonly": ("--collect-only", "the tool test_list collects"),
+    "markers": ("--markers", "it runs no tests"),
+    "showfixtures": ("--fixtures", "it runs no tests"),
+    "show_fixtures_per_test": ("--fixtures-per-test", "it runs no tests"),
+    "cacheshow": ("--cache-show", "it runs no tests"),
+}
+"""The same: beside these there is nothing to debug, or to record."""
+
 PROFILES = ("full", "plan", "triage")
 STARTS = ("manual", "run")
 MAX_LEASE_S = 604_800
@@ -63,7 +72,12 @@ class Option:
     @property
     def ini(self) -> str:
         """As written in an ini file."""
-        return f"cideldill_{self.name.replace('-', '_')}"
+        return f"cideldill_{self.key}"
+
+    @property
+    def key(self) -> str:
+        """As written in the table `[tool.cideldill]`."""
+        return self.name.replace("-", "_")
 
     @property
     def is_repeatable(self) -> bool:
@@ -131,11 +145,29 @@ OPTIONS = (
         "connect (default: they run undebugged)",
     ),
     Option(
+        "record",
+        "record",
+        parsing.path,
+        "DIR",
+        "Record the run in this folder: outcomes, failures and what tracepoints tell, for "
+        "cideldill show, cideldill report and cideldill-mcp --open",
+    ),
+    Option(
+        "trace",
+        "trace",
+        parsing.text,
+        "SPEC",
+        "With --cideldill-record: tell a message at each pass of a line or function, as "
+        "'shop/cart.py:12=total={total}', 'shop/cart.py:12 if total < 0 => {items}' or "
+        "'shop.cart:add@call => {item!r}' (repeatable)",
+        "linelist",
+    ),
+    Option(
         "record-calls",
         "record_calls",
         parsing.glob,
         "GLOB",
-        "With --cideldill-mcp: record the calls of these functions, as shop.cart.* (repeatable)",
+        "Record the calls of these functions, as shop.cart.* (repeatable)",
         "args",
     ),
     Option(
@@ -143,7 +175,7 @@ OPTIONS = (
         "no_redact",
         parsing.truth,
         "",
-        "With --cideldill-mcp: show secrets as they are",
+        "Show secrets as they are",
         "bool",
     ),
     Option(
@@ -151,7 +183,7 @@ OPTIONS = (
         "redact_names",
         parsing.name,
         "NAMES",
-        "With --cideldill-mcp: further names whose values are secrets",
+        "Further names whose values are secrets",
         "args",
         place="ini file",
     ),
@@ -160,7 +192,7 @@ OPTIONS = (
         "redact_patterns",
         parsing.pattern,
         "PATTERNS",
-        "With --cideldill-mcp: regular expressions, one a line; what they match is a secret",
+        "Regular expressions, one a line; what they match is a secret",
         "linelist",
         place="ini file",
     ),
@@ -169,7 +201,7 @@ OPTIONS = (
         "user_paths",
         parsing.path,
         "PATHS",
-        "With --cideldill-mcp: files and folders outside of the rootdir whose code is yours too",
+        "Files and folders outside of the rootdir whose code is yours too",
         "args",
         place="ini file",
     ),
@@ -179,7 +211,7 @@ OPTIONS = (
             name,
             parsing.whole(smallest, largest),
             "NUMBER",
-            f"With --cideldill-mcp: {what} (default: {getattr(Limits(), name)})",
+            f"{what[0].upper()}{what[1:]} (default: {getattr(Limits(), name)})",
             "int",
             place="ini file",
         )

@@ -16,6 +16,9 @@ from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
@@ -112,9 +115,10 @@ class FileOutlet:
         self.taken = 0
         self._writer = writer
 
-    def encode(self, ts: float, event: Event) -> None:
-        """See `Outlet`."""
-        self.unsent += self._writer.lines(ts, event)
+    def encode(self, ts: float, event: Message) -> None:
+        """See `Outlet`; answers are for who asked, and not written."""
+        if not isinstance(event, Replied | Refused):
+            self.unsent += self._writer.lines(ts, event)
 
     def send(self) -> bool:
         """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""

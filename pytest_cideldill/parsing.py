@@ -35,6 +35,13 @@ def glob(text: str) -> str:
     return text.strip()
 
 
+def text(text: str) -> str:
+    """Any text; whoever uses it says what is wrong with it."""
+    if not text.strip():
+        raise ValueError(f"{text!r} is empty")
+    return text
+
+
 def seconds(largest: float) -> Callable[[str], float]:
     """A positive number of seconds."""
 

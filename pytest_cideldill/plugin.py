@@ -1,7 +1,8 @@
-"""The pytest plugin `cideldill`: its options and hooks, and the two ways to be switched on.
+"""The pytest plugin `cideldill`: its options and hooks, and the ways to be switched on.
 
 `--cideldill-mcp` or `--cideldill-http` hands the process over to the front end; an invitation in
-the environment connects a process that a front end started. Otherwise only `settings`, what it
+the environment connects a process that a front end started, or one of a run that is recorded;
+`--cideldill-record` begins such a run. Otherwise only `settings`, what it
 needs, and `hookspecs` are imported.
 """
 
@@ -61,4 +62,26 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         from pytest_cideldill.takeover import take_over
 
         take_over(early_config)
+    elif directory := _record(early_config):
+        from pytest_cideldill.run.recorder import begin
+
+        begin(early_config, directory, VARIABLE)
     return (yield)
+
+
+def _record(config: pytest.Config) -> str:
+    """The folder that this run is to be recorded in; empty: it is not.
+
+    Raises:
+        pytest.UsageError: The table of options is malformed; or there are messages without a place.
+    """
+    known = config.known_args_namespace
+    if known.help or known.version or options.conflict(known, options.NO_TESTS) is not None:
+        return ""
+    try:
+        directory = settings.recorded_in(config)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+    if not directory and known.cideldill_trace:
+        raise pytest.UsageError("--cideldill-trace needs --cideldill-record=DIR: it writes there")
+    return directory

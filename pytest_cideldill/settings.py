@@ -1,4 +1,4 @@
-"""Command line, ini file → one frozen `Settings`, by the table of options.
+"""Command line, ini file, TOML table → one frozen `Settings`, by the table of options.
 
 Imported while the plugin is not switched on, so it imports next to nothing. pytest's configuration
 is read at the take-over for the front end, and by each process under test: what is captured and
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -33,6 +34,8 @@ class Settings:
         start: `manual` (a run starts when asked) or `run` (one starts at once).
         tools: The tool profile, one of `PROFILES`.
         lease_s: Seconds that an untouched pause lasts.
+        record: Folder that the run is recorded in; empty: it is not.
+        trace: Tracepoints that are declared up front, as `syntax.tracespec` reads them.
         record_calls: Globs over dotted paths of functions whose calls are recorded.
         redact_names: Further names whose values are secrets.
         redact_patterns: Regular expressions; what they match is a secret.
@@ -49,6 +52,8 @@ class Settings:
     start: str = "manual"
     tools: str = "full"
     lease_s: float = DEFAULT_LEASE_S
+    record: str = ""
+    trace: tuple[str, ...] = ()
     record_calls: tuple[str, ...] = ()
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
@@ -114,24 +119,79 @@ def _ini_type(option: Option) -> tuple[Any, Any]:
 
 
 def read(config: pytest.Config) -> Settings:
-    """The settings of a pytest configuration: the command line beats the ini file.
+    """The settings of a pytest configuration: command line, else ini file, else table.
 
     Raises:
         ValueError: A value is malformed; the message names the option and what is allowed.
     """
     chosen: dict[str, Any] = {}
+    place, table = read_table(config.rootpath)
     for option in OPTIONS:
         given = getattr(config.known_args_namespace, option.ini, None)
         if given is None and option.place == "command line":
             continue
-        name, text = (
-            (option.flag, given) if given is not None else (option.ini, _from_ini(config, option))
-        )
+        name, text = option.flag, given
+        if given is None:
+            name, text = option.ini, _from_ini(config, option)
+        if text in ("", []) and given is None and (found := table.get(option.key)) is not None:
+            name, text = f"{option.key} in {place}", found
         if option.is_repeatable:
-            chosen[option.field] = tuple(_parse(option, name, each) for each in text)
+            chosen[option.field] = tuple(_parse(option, name, each) for each in text or ())
         elif text != "" or given is not None:
             chosen[option.field] = _parse(option, name, str(text))
     return Settings.of(chosen)
+
+
+def recorded_in(config: pytest.Config) -> str:
+    """The folder that a run without a client is to be recorded in; empty: it is not."""
+    given = getattr(config.known_args_namespace, "cideldill_record", None)
+    if given is None:
+        given = config.getini("cideldill_record") or read_table(config.rootpath)[1].get("record")
+    return str(given or "")
+
+
+def read_table(root: Path) -> tuple[str, dict[str, Any]]:
+    """What `cideldill.toml`, or `[tool.cideldill]` in `pyproject.toml`, says, and where that is.
+
+    Returns:
+        The place, and values by the `key` of their option: texts, or lists of texts.
+
+    Raises:
+        ValueError: It is no TOML, or a key or value is none of ours; the message names it.
+    """
+    for name, words in (("cideldill.toml", ()), ("pyproject.toml", ("tool", "cideldill"))):
+        try:
+            text = (root / name).read_bytes()
+        except OSError:
+            continue
+        if words and b"cideldill" not in text:  # parsing it would cost every run a millisecond
+            continue
+        place = f"[{'.'.join(words)}] of {name}" if words else name
+        table = _toml(name, text)
+        for word in words:
+            table = table.get(word, {})
+        if table:
+            return place, {key: _of_table(place, key, value) for key, value in table.items()}
+    return "", {}
+
+
+def _toml(name: str, text: bytes) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text.decode())
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _of_table(place: str, key: str, value: Any) -> Any:
+    option = next((each for each in OPTIONS if each.key == key), None)
+    if option is None or option.place == "command line":
+        known = ", ".join(each.key for each in OPTIONS if each.place != "command line")
+        raise ValueError(f"{key} in {place} is no option; there are: {known}")
+    if option.is_repeatable:
+        return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    return str(value)
 
 
 def _from_ini(config: pytest.Config, option: Option) -> Any:

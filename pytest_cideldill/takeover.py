@@ -24,15 +24,6 @@ _MCP_OLDEST = (2, 1)
 _MCP_NEXT_MAJOR = 3
 """The range of the extra `mcp` in pyproject.toml."""
 
-_NO_TESTS = {
-    "collectonly": ("--collect-only", "the tool test_list collects"),
-    "markers": ("--markers", "it runs no tests"),
-    "showfixtures": ("--fixtures", "it runs no tests"),
-    "show_fixtures_per_test": ("--fixtures-per-test", "it runs no tests"),
-    "cacheshow": ("--cache-show", "it runs no tests"),
-}
-"""As `options.NOT_IN_RUNS`: beside these there is nothing to debug."""
-
 # -P keeps the working directory off the path, where a `mcp` package of the user's may be; `serve`
 # demotes what PYTHONPATH names. The front end inherits no warning filters.
 _BOOT = "import sys; from cideldill_mcp.cli import serve; sys.exit(serve(sys.argv[1]))"
@@ -97,7 +88,7 @@ def _flags(arguments: list[str]) -> set[str]:
 
 
 def _check_beside(known: Any, switch: str) -> None:
-    reason = options.conflict(known, options.NOT_IN_RUNS | _NO_TESTS, switch)
+    reason = options.conflict(known, options.NOT_IN_RUNS | options.NO_TESTS, switch)
     if reason is not None:
         raise pytest.UsageError(reason)
 

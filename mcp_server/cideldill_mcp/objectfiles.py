@@ -8,12 +8,12 @@ all that it holds is in the other one. Their folder is removed by its owner.
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.record.database import remove
 from pytest_cideldill.record.store import CIDStore
 
 STOP_S: Final = 1.0
@@ -48,7 +48,7 @@ class ObjectFiles:
                 description = store.description(cid)
                 store.close()
                 if not path.exists():
-                    _remove(path)  # what reading made of it after it was removed
+                    remove(path)  # what reading made of it after it was removed
                 if description is None:
                     continue
                 found = path.name.removesuffix(_SUFFIX).rsplit(".", 1)[0], description
@@ -88,11 +88,4 @@ class ObjectFiles:
         whole.close()
         for part, each in zip(parts, merged, strict=True):
             if each.is_complete:
-                _remove(part)
-
-
-def _remove(path: Path) -> None:
-    """Remove the file of a store and what SQLite keeps beside it."""
-    for ending in ("", "-wal", "-shm"):
-        with suppress(OSError):  # gone, or open somewhere
-            path.with_name(path.name + ending).unlink()
+                remove(part)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Final
@@ -19,7 +20,7 @@ else:
     except ImportError:  # some builds of Python have none
         sqlite3 = None
 
-__all__ = ["connect", "is_rolled_back", "never_close", "number", "sqlite3"]
+__all__ = ["connect", "is_rolled_back", "never_close", "number", "remove", "settle", "sqlite3"]
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -79,6 +80,25 @@ def _prepare(connection: sqlite3.Connection, *, is_reader: bool) -> bool:
     connection.execute(_SCHEMA)
     connection.execute(f"PRAGMA user_version = {_VERSION}")
     return True
+
+
+def settle(path: Path) -> None:
+    """Make a store that nobody has open one file, which a disk that takes no writes can hold.
+
+    Raises:
+        sqlite3.Error, OSError: It can't be opened, or written.
+    """
+    connection = connect(path, is_reader=False)
+    if connection is not None:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.close()
+
+
+def remove(path: Path) -> None:
+    """Remove the file of a store and what SQLite keeps beside it."""
+    for ending in ("", "-wal", "-shm"):
+        with suppress(OSError):  # gone, or open somewhere
+            path.with_name(path.name + ending).unlink()
 
 
 def number(connection: sqlite3.Connection, query: str) -> int:

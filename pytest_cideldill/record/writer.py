@@ -17,7 +17,7 @@ from pytest_cideldill import clock
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.format import line_of
-from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Recorded
 
 MAX_HITS: Final = 100_000
@@ -53,7 +53,7 @@ class PartWriter:
         self._pid = _getpid()
         self._descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
-    def lines(self, ts: float, event: Event) -> bytes:
+    def lines(self, ts: float, event: Message) -> bytes:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
         if not isinstance(event, Recorded):
             return self._line(line_of(self._next(), ts, self._worker, event))

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import socket
 import sys
-import tempfile
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,6 +33,7 @@ from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers
 from pytest_cideldill.options import NOT_IN_RUNS
 from pytest_cideldill.options import conflict
+from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
@@ -45,10 +44,15 @@ from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
+from pytest_cideldill.run.declared import declared
+from pytest_cideldill.run.files import objects_path
+from pytest_cideldill.run.files import position_file
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.invitation import connect
 from pytest_cideldill.run.invitation import shake_hands
 from pytest_cideldill.run.postmortem import PostMortem
+from pytest_cideldill.run.recorder import finish
+from pytest_cideldill.run.recorder import part_of_record
 from pytest_cideldill.run.redaction import Redaction
 from pytest_cideldill.run.redaction import make_redactor
 from pytest_cideldill.run.reporting import Reporting
@@ -64,6 +68,7 @@ from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
@@ -93,8 +98,9 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
     plain = json.loads(text)
     try:
         invitation = Invitation(**plain)
-        if invitation.address is not None:
-            _switch_on(config, connect(invitation), invitation, variable)
+        if invitation.address is not None or invitation.record is not None:
+            worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
+            switch_on(config, invitation, variable, worker)
             return
     except (OSError, FrameError, MalformedMessage, EOFError, TypeError) as error:
         sys.stderr.write(f"pytest-cideldill: not connected, tests run undebugged: {error}\n")
@@ -102,33 +108,44 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
         config.pluginmanager.register(Wanted(wanted), "cideldill-wanted")
 
 
-def _switch_on(
-    config: pytest.Config, connected: socket.socket, invitation: Invitation, variable: str
+def switch_on(
+    config: pytest.Config, invitation: Invitation, variable: str, worker: str = MAIN
 ) -> None:
-    worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
-    position = _position_file(invitation, worker)
+    """Debug this process for the front end, record it, or both.
+
+    Raises:
+        OSError, FrameError, MalformedMessage, EOFError: The front end can't be reached, or the
+            record not be written.
+        pytest.UsageError: What is declared up front is malformed.
+    """
+    position = position_file(invitation, worker)
     stacks = StackFile(invitation.file(worker, "stacks"))
     hello = _hello(config, invitation, worker, position, stacks)
-    decoder = FrameDecoder()
-    commands = shake_hands(connected, hello, decoder)
-    configure = commands[0]
+    settings = read_settings(config)
+    outlets, (configure, *commands) = _join(config, invitation, hello, settings)
     if not isinstance(configure, Configure):
         raise EOFError(f"the front end refused this process: {configure}")
 
     listing = configure.list_nodeids
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
-    identity = Identity(invitation.run_id, worker)
-    directory = invitation.directory or _own_directory(config)
-    passive = controls or listing
-    engine = _engine(config, connected, decoder, configure, identity, directory, passive=passive)
+    redactor = make_redactor(settings, configure)
+    if invitation.record is not None and not listing:
+        outlets.append(part_of_record(invitation.record, hello, commands, redactor, settings))
+        if worker == MAIN:
+            config.add_cleanup(partial(finish, config, invitation.record))
+    identity, passive = Identity(invitation.run_id, worker), controls or listing
+    objects = objects_path(config, invitation, identity)
+    shared = (configure, settings, redactor, outlets)
+    engine = _engine(config, identity, objects, *shared, passive=passive)
     manager, link = engine.manager, engine.link
-    for command in commands[1:]:
+    for command in commands:
         manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
     manager.begin()
     link.start()
 
+    has_client = invitation.address is not None
     plugins: list[object] = [
-        Redaction(config, manager, link, engine.redactor, engine.settings),
+        Redaction(config, manager, link, redactor, settings),
         Verdict(manager, link),
     ]
     if controls:
@@ -136,21 +153,40 @@ def _switch_on(
     else:
         wanted = Wanted(configure.wanted)
         plugins += [wanted, Selection(manager, link, wanted, list_nodeids=listing)]
-        assertions = Assertions(manager.lens)
-        autopsies = Autopsies(manager.lens, assertions)
-        plugins.append(assertions)
-        pauses = engine.watchdogs.pauses
-        plugins.append(Reporting(manager, link, pauses, position, stacks, autopsies))
-        plugins.append(PostMortem(manager, autopsies))
-        plugins.append(engine.watchdogs)
+        plugins += _around_tests(engine, position, stacks, has_client=has_client)
     if worker != MAIN:
         plugins.append(Worker(manager, link, GOODBYE_S))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    asked = UserBreakpoints(manager, passes=listing)
-    asked.install()
-    undo = (asked.restore, manager.control.hear_signals(), stacks.close)
+    undo = [stacks.close]
+    if has_client:
+        asked = UserBreakpoints(manager, passes=listing)
+        asked.install()
+        undo += [asked.restore, manager.control.hear_signals()]
     config.add_cleanup(lambda: _leave(engine, position, undo))
+
+
+def _join(
+    config: pytest.Config, invitation: Invitation, hello: Hello, settings: Settings
+) -> tuple[list[Outlet], list[Command | Event]]:
+    """Who listens, and what this process is to do: as the front end says, or as was declared."""
+    if invitation.address is None:
+        return [], [*declared(config, settings, invitation.token)]
+    connected, decoder = connect(invitation), FrameDecoder()
+    commands = shake_hands(connected, hello, decoder)
+    return [SocketOutlet(connected, decoder)], commands
+
+
+def _around_tests(
+    engine: _Engine, position: PositionFile | None, stacks: StackFile, *, has_client: bool
+) -> list[object]:
+    """The plugins that tell what becomes of the tests; and pause them, for a client."""
+    manager, watchdogs = engine.manager, engine.watchdogs
+    assertions = Assertions(manager.lens)
+    autopsies = Autopsies(manager.lens, assertions)
+    reporting = Reporting(manager, engine.link, watchdogs.pauses, position, stacks, autopsies)
+    pausing = [PostMortem(manager, autopsies), watchdogs] if has_client else []
+    return [assertions, reporting, *pausing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,29 +197,26 @@ class _Engine:
     link: ThreadedLink
     keeping: Keeping
     watchdogs: Watchdogs
-    redactor: Redactor
-    settings: Settings
 
 
 def _engine(
     config: pytest.Config,
-    connected: socket.socket,
-    decoder: FrameDecoder,
-    configure: Configure,
     identity: Identity,
-    directory: str,
+    objects: str,
+    configure: Configure,
+    settings: Settings,
+    redactor: Redactor,
+    outlets: Sequence[Outlet],
     *,
     passive: bool,
 ) -> _Engine:
     """Everything that debugs, put together."""
-    settings = read_settings(config)
-    redactor = make_redactor(settings, configure)
     project = Project(
         str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
     )
     lens = Lens(project, redactor, settings.limits)
     link = ThreadedLink(
-        [SocketOutlet(connected, decoder)],
+        outlets,
         on_command=lambda command: manager.apply(command),
         on_lost=lambda: manager.release("disconnect"),
         is_awaited=lambda: pauses.are_waiting,
@@ -197,7 +230,6 @@ def _engine(
     watchdogs = Watchdogs(config, guard)
     position = Position()
     overtime = Overtime(guard)
-    objects = os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects")
     limited = overtime.limited(_call, late=None)
     flush = partial(_flush, link)
     key = bytes.fromhex(configure.tag_key)
@@ -219,7 +251,7 @@ def _engine(
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
-    return _Engine(manager, link, keeping, watchdogs, redactor, settings)
+    return _Engine(manager, link, keeping, watchdogs)
 
 
 def _collect(
@@ -289,21 +321,3 @@ def _copied_by_xdist() -> list[str]:
     files = [os.path.realpath(str(each.__file__)) for each in (pytest, _pytest)]
     folders = [os.path.dirname(file) for file in files]
     return [each for each in folders if os.path.dirname(each) == os.path.realpath(os.getcwd())]
-
-
-def _own_directory(config: pytest.Config) -> str:
-    """For objects of a process on another machine, which are found only as long as it lives."""
-    try:
-        directory = tempfile.mkdtemp(prefix="cideldill-")
-    except OSError:
-        return os.devnull  # nothing can be stored there
-    config.add_cleanup(partial(shutil.rmtree, directory, ignore_errors=True))
-    return directory
-
-
-def _position_file(invitation: Invitation, worker: str) -> PositionFile | None:
-    path = invitation.file(worker, "position")
-    try:
-        return None if path is None else PositionFile(path)
-    except (OSError, ValueError):
-        return None  # a full disk: only the place of a crash is lost

@@ -33,13 +33,15 @@ class Invitation:
 
     Attributes:
         address: A socket path, or `[host, port]`. None: this process is not to connect.
-        token: Hex text of the 32 bytes that open the connection.
+        token: Hex text of the 32 bytes that open the connection; of a run that is only recorded,
+            those that tags of secrets are made with.
         run_id: Which run this process belongs to.
         directory: Private folder of the front end, for the files that survive a process. None: on
             another machine.
         door: Where processes of other machines dial in, if they may.
         pinned: How many of pytest's first arguments the front end added; they mean this machine.
         wanted: What a worker chooses of the tests when it is not connected; None: all of them.
+        record: Folder of this run in a record; None: it is not recorded, or on another machine.
     """
 
     address: str | list[Any] | None
@@ -49,6 +51,7 @@ class Invitation:
     door: list[Any] | None = None
     pinned: int = 0
     wanted: list[str] | None = None
+    record: str | None = None
 
     def for_worker(self, wanted: list[str] | None, *, is_here: bool) -> Invitation:
         """What xdist's controller hands to a worker of this machine, or of another one."""
@@ -56,7 +59,7 @@ class Invitation:
         if is_here:
             return here
         token = "" if self.door is None else self.token
-        return replace(here, address=self.door, token=token, directory=None)
+        return replace(here, address=self.door, token=token, directory=None, record=None)
 
     def file(self, worker: str, kind: str) -> str | None:
         """The path of a file that the front end reads when this process can't tell any more."""

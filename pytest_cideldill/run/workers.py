@@ -66,6 +66,16 @@ class Controller:
         self._reports: defaultdict[str, list[pytest.TestReport]] = defaultdict(list)
         manager.relay = self._relayed.add
 
+    @property
+    def _without(self) -> str:
+        """What workers do that have no part in this run."""
+        if self._invitation.address is None:
+            return "are not recorded; of their tests the record has the reports"
+        return (
+            "run undebugged: --cideldill-bind=HOST, an address of this machine that they can "
+            "reach, lets them connect (docs/remote.md)"
+        )
+
     @guest
     def pytest_configure(self, config: pytest.Config) -> None:
         """Remember whose hooks tell the category of a report."""
@@ -83,14 +93,11 @@ class Controller:
         for spec in specs:
             mine = self._invitation.for_worker(self._wanted, is_here=_is_here(spec))
             spec.env[self._variable] = json.dumps(asdict(mine))
-            if mine.address is None:
+            if mine.address is None and mine.record is None:
                 alone.append(spec.id)
         if alone:
             self._relayed.update(alone)
-            self.manager.warn(
-                f"{', '.join(alone)} on other machines run undebugged: --cideldill-bind=HOST, an "
-                "address of this machine that they can reach, lets them connect (docs/remote.md)"
-            )
+            self.manager.warn(f"{', '.join(alone)} on other machines {self._without}")
 
     @pytest.hookimpl(optionalhook=True)
     @guest

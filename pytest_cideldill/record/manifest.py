@@ -1,0 +1,158 @@
+"""What a record holds at a glance: `run.json` in each run's folder, `manifest.json` of all of them.
+
+For people, other programs and the last line of a run; whoever opens a record reads the events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.record.format import DROPPED
+from pytest_cideldill.record.format import FORMAT
+from pytest_cideldill.record.format import MANIFEST
+from pytest_cideldill.record.format import RUN
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.merging import Raw
+from pytest_cideldill.record.merging import raw_lines
+
+_SUMMARY: Final = "run.json"
+_FAILED: Final = ("failed", "error")
+_UNITS: Final = ("bytes", "kB", "MB", "GB")
+
+
+@dataclass(slots=True)
+class Summary:
+    """One run.
+
+    Attributes:
+        folder: Name of its folder.
+        run_id: What its pauses and calls begin with.
+        started_at: Epoch seconds.
+        finished_at: The same; None: it was killed.
+        exit_code: pytest's; None: it was killed.
+        python: Version.
+        pytest: Version.
+        rootdir: Absolute path on the machine of the run.
+        workers: The processes that told anything.
+        outcomes: pytest's category → how many tests.
+        events: Lines in all.
+        hits: Messages of tracepoints.
+        calls: Calls that were recorded.
+        dropped: Hits and calls beyond a limit, which are not there.
+        bytes: Of all files of the run.
+    """
+
+    folder: str
+    run_id: str = ""
+    started_at: float = 0.0
+    finished_at: float | None = None
+    exit_code: int | None = None
+    python: str = ""
+    pytest: str = ""
+    rootdir: str = ""
+    workers: list[str] = field(default_factory=list)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    hits: int = 0
+    calls: int = 0
+    dropped: int = 0
+    bytes: int = 0
+
+    @property
+    def failures(self) -> int:
+        """Tests that failed, in any phase."""
+        return sum(self.outcomes.get(each, 0) for each in _FAILED)
+
+    @property
+    def sentence(self) -> str:
+        """For the last line of a run."""
+        counts = (
+            (self.failures, "failure"),
+            (self.hits, "hit"),
+            *(((self.calls, "call"),) if self.calls else ()),
+        )
+        shown = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts]
+        return ", ".join([_size(self.bytes), *shown, f"{self.dropped} dropped"])
+
+
+def summarize(folder: Path, lines: Iterable[Raw] | None = None) -> Summary:
+    """What the files of a run say.
+
+    Raises:
+        OSError: They can't be read.
+    """
+    summary, outcomes = Summary(folder.name), Counter[str]()
+    for raw in raw_lines(folder) if lines is None else lines:
+        summary.events += 1
+        if raw.type == b"hit":
+            summary.hits += 1
+        elif raw.type == b"call":
+            summary.calls += 1
+        else:
+            _take(summary, outcomes, Line.decoded(raw.text))
+    summary.outcomes = dict(sorted(outcomes.items()))
+    summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
+    return summary
+
+
+def write_summaries(folder: Path) -> Summary:
+    """Write that of a run, and the manifest of the record that it is in.
+
+    Raises:
+        OSError: A file can't be read or written.
+    """
+    summary = summarize(folder)
+    _write(folder / _SUMMARY, asdict(summary))
+    runs = []
+    for each in sorted(folder.parent.glob(f"{RUN}*/{_SUMMARY}")):
+        try:
+            runs.append(json.loads(each.read_bytes()))
+        except (OSError, ValueError):
+            continue  # another run is about to write it
+    _write(folder.parent / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
+    return summary
+
+
+def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
+    values = line.values
+    match line.type:
+        case "worker_up":
+            summary.workers.append(line.worker)
+            if line.worker == "main":
+                summary.started_at = line.ts
+                for name in ("run_id", "python", "pytest", "rootdir"):
+                    setattr(summary, name, values[name])
+        case "test_phase":
+            outcomes[values["category"]] += 1
+        case "test_outcome":
+            outcomes.update(values["plain"])
+        case "node_relayed":
+            outcomes.update(values["plain"])
+            outcomes.update(each["category"] for each in values["phases"])
+        case "run_finished" if line.worker == "main":
+            summary.finished_at, summary.exit_code = line.ts, values["exit_code"]
+        case _ if line.type == DROPPED:
+            summary.dropped += sum(values["rows"].values())
+
+
+def _write(path: Path, plain: Any) -> None:
+    """At once, for whoever reads it meanwhile."""
+    unfinished = path.with_name(f"{path.name}.tmp")
+    unfinished.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS:
+        if count < 1000 or unit == _UNITS[-1]:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError(unit)

@@ -1,0 +1,108 @@
+"""What is declared up front for a run without a client, as the commands that a client would cause.
+
+Every process of a run reads the same options, so that a tracepoint has the same id in all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_cideldill.settings import Settings
+from pytest_cideldill.syntax.helper import read_source
+from pytest_cideldill.syntax.locations import FunctionNotFound
+from pytest_cideldill.syntax.locations import InvalidLine
+from pytest_cideldill.syntax.locations import InvalidSource
+from pytest_cideldill.syntax.locations import Place
+from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.syntax.tracespec import TraceSpec
+from pytest_cideldill.syntax.tracespec import parse_spec
+from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Configure
+
+_FLAG = "--cideldill-trace"
+
+
+def declared(config: pytest.Config, settings: Settings, key: str) -> list[Command]:
+    """`Configure` and then every tracepoint.
+
+    Args:
+        config: Tells the rootdir.
+        settings: Of this process.
+        key: What tags of secrets are made with, as hexadecimal text.
+
+    Raises:
+        pytest.UsageError: A file is not there, or has no code at a line; the message names it.
+    """
+    configure = Configure(
+        "never",
+        settings.lease_s,
+        record_calls=list(settings.record_calls),
+        tag_key=key,
+        no_redact=settings.no_redact,
+    )
+    commands: list[Command] = [configure]
+    for number, text in enumerate(settings.trace, 1):
+        try:
+            spec = parse_spec(text)
+            file, place = _find(config, spec)
+        except (ValueError, OSError) as error:
+            raise pytest.UsageError(f"{_FLAG}: {text!r}: {error}") from error
+        commands.append(
+            AddLine(
+                0,
+                f"tp-{number}",
+                str(file),
+                place.line,
+                place.key.to_plain(),
+                condition=spec.condition,
+                message=spec.template,
+            )
+        )
+    return commands
+
+
+def _find(config: pytest.Config, spec: TraceSpec) -> tuple[Path, Place]:
+    """The file that a tracepoint means, and where in it.
+
+    Raises:
+        ValueError, OSError: There is no such place, or the file can't be read.
+    """
+    if spec.file is not None:
+        given = Path(spec.file)
+        file = _first([config.rootpath / given, config.invocation_params.dir / given])
+        if file is None:
+            raise ValueError(f"there is no file {spec.file} in {config.rootpath}")
+        return file, _map_of(file, spec.file).code_for_line(spec.line)
+    file = _first(_files_of(config, spec.module))
+    if file is None:
+        raise ValueError(f"there is no module {spec.module} in {config.rootpath} or on sys.path")
+    name = spec.function[len(spec.module) + 1 :]
+    places = _map_of(file, file.name).function_places(name)
+    return file, places[0]
+
+
+def _map_of(file: Path, shown: str) -> SourceMap:
+    try:
+        return SourceMap.from_source(read_source(str(file)), shown)
+    except (InvalidSource, InvalidLine, FunctionNotFound) as error:
+        raise ValueError(str(error)) from error
+
+
+def _files_of(config: pytest.Config, module: str) -> Iterator[Path]:
+    """Where a module may be, nothing being imported: the project is not on the path yet."""
+    folders = [config.rootpath, config.rootpath / "src"]
+    folders += [config.rootpath / each for each in config.getini("pythonpath")]
+    folders += [Path(each) for each in sys.path if each]
+    path = Path(*module.split("."))
+    for folder in folders:
+        yield folder / path.with_suffix(".py")
+        yield folder / path / "__init__.py"
+
+
+def _first(files: Iterator[Path] | list[Path]) -> Path | None:
+    return next((each.resolve() for each in files if each.is_file()), None)

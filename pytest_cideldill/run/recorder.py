@@ -1,0 +1,113 @@
+"""Records a run on disk: made here, written by each process, put together when it is over.
+
+The main process of a run owns its folder. What it can't write it says in the terminal summary; the
+tests go on as without us.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cideldill import clock
+from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.record.format import part
+from pytest_cideldill.record.manifest import write_summaries
+from pytest_cideldill.record.merging import merge_run
+from pytest_cideldill.record.merging import run_folder
+from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.run.invitation import Invitation
+from pytest_cideldill.settings import Settings
+from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import Hello
+
+_IS_RECORDED = "CIDELDILL_RECORDED"
+"""Set while a run is recorded, so that pytest runs which its tests start are not.
+
+They would inherit the option by PYTEST_ADDOPTS, or by a project's ini file.
+"""
+
+_TAG_KEY_BYTES = 32
+
+
+def begin(config: pytest.Config, directory: str, variable: str) -> None:
+    """Record the run that is about to begin.
+
+    Args:
+        config: Of the run.
+        directory: The record, made if need be.
+        variable: Environment variable through which workers find the record.
+
+    Raises:
+        pytest.UsageError: The folder can't be made, or what is declared is malformed.
+    """
+    given = [each.partition("=")[0] for each in config.invocation_params.args]
+    if _IS_RECORDED in os.environ and "--cideldill-record" not in given:
+        return
+    from pytest_cideldill.run.child import switch_on
+
+    run_id = f"c{secrets.token_hex(3)}"
+    folder = run_folder(config.invocation_params.dir / directory, run_id)
+    key = secrets.token_hex(_TAG_KEY_BYTES)
+    try:
+        switch_on(config, Invitation(None, key, run_id, None, record=str(folder)), variable)
+    except OSError as error:
+        raise pytest.UsageError(f"--cideldill-record: {directory}: {error.strerror}") from error
+    except ValueError as error:  # an option is malformed
+        raise pytest.UsageError(str(error)) from error
+    os.environ[_IS_RECORDED] = run_id
+    config.add_cleanup(_forget)
+
+
+def _forget() -> None:
+    os.environ.pop(_IS_RECORDED, None)
+
+
+def part_of_record(
+    record: str,
+    hello: Hello,
+    commands: Iterable[Any],
+    redactor: Redactor,
+    settings: Settings,
+) -> FileOutlet:
+    """The outlet for this process's events, which begin with who it is and what is asked of it.
+
+    Raises:
+        OSError: The file can't be made.
+    """
+    Path(record).mkdir(parents=True, exist_ok=True)
+    count = os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+    processes = 1 if hello.worker == "main" or count is None else int(count)
+    writer = PartWriter(
+        part(Path(record), hello.worker, hello.pid),
+        hello.worker,
+        settings.limits.max_log_bytes // processes,
+    )
+    argv = [redactor.redact_text(each) for each in hello.argv]
+    outlet = FileOutlet(writer)
+    outlet.encode(clock.wall(), replace(hello, argv=argv, position_file=None, stacks_file=None))
+    for command in commands:
+        if isinstance(command, AddLine):
+            outlet.encode(clock.wall(), command)
+    outlet.send()
+    return outlet
+
+
+def finish(config: pytest.Config, record: str) -> None:
+    """Put together what was written, when all processes of the run are gone."""
+    folder = Path(record)
+    try:
+        merge_run(folder)
+        said = f"recorded in {folder}: {write_summaries(folder).sentence}"
+    except OSError as error:
+        said = f"the record in {folder} is not complete: {error.strerror or error}"
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and config.get_verbosity() >= -1:
+        reporter.write_line(f"cideldill: {said}")

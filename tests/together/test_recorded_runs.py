@@ -1,0 +1,156 @@
+"""`--cideldill-record`: what a run without a client leaves behind (contract, section 9)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.together.records import Recorded
+from tests.together.records import command
+from tests.together.records import recorded
+
+TILL = """
+def total(prices):
+    amount = 0
+    for price in prices:
+        amount += price
+    return amount
+"""
+
+TEST = """
+import pytest
+from till import total
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_total(count):
+    assert total([2] * count) == 2 * count
+
+def test_wrong():
+    assert total([1, 2]) == 4
+
+def test_later():
+    pytest.skip("later")
+"""
+
+TRACE = "--cideldill-trace=till.py:5 if price > 1 => price={price} amount={amount}"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A project with a test that fails."""
+    for name, text in {"till.py": TILL, "test_till.py": TEST, "conftest.py": ""}.items():
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    return tmp_path
+
+
+def outcomes(run: Recorded) -> dict[str, int]:
+    """As the manifest tells them."""
+    (told,) = json.loads((run.record / "manifest.json").read_text())["runs"]
+    assert told["folder"] == run.run.name
+    counted: dict[str, int] = told["outcomes"]
+    return counted
+
+
+@pytest.mark.parametrize("workers", [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2")])
+def test_a_run_is_recorded_with_its_hits_calls_and_failures(
+    shop: Path, workers: tuple[str, ...]
+) -> None:
+    """Without a client, in all processes; outcomes and exit code are pytest's own."""
+    run = recorded(shop, TRACE, "--cideldill-record-calls=till.*", *workers)
+    assert run.exit_code == 1
+    assert "1 failed, 2 passed, 1 skipped" in run.out
+    assert outcomes(run) == {"failed": 1, "passed": 2, "skipped": 1}
+    assert sorted(each["message"] for each in run.of("hit")) == [
+        "price=2 amount=0",
+        "price=2 amount=0",
+        "price=2 amount=1",
+        "price=2 amount=2",
+    ]
+    assert {each["qualified_name"] for each in run.of("call")} == {"till.total"}
+    assert len(run.of("call")) == 3
+    (failed,) = (each for each in run.of("test_phase") if each["category"] == "failed")
+    assert failed["autopsy"]["frames"][0]["location"]["line"] == 10
+    assert sorted(each["nodeid"] for each in run.of("test_outcome")) == [
+        "test_till.py::test_later",
+        "test_till.py::test_total[1]",
+        "test_till.py::test_total[2]",
+        "test_till.py::test_wrong",
+    ]
+    last = run.out.splitlines()[-1]
+    assert last.startswith(f"cideldill: recorded in {run.run}: ")
+    assert last.endswith(" kB, 1 failure, 4 hits, 3 calls, 0 dropped")
+    assert not [path for path in run.run.iterdir() if "part" in path.name]
+
+
+def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
+    """Where it is and what it holds; all else is pytest's own."""
+    run = recorded(shop)
+    plain = subprocess.run(command(), cwd=shop, capture_output=True, text=True, check=False)
+    *before, last = run.out.splitlines()
+    assert last.startswith("cideldill: ")
+    assert before[:-1] == plain.stdout.splitlines()[:-1]  # but for the time
+    assert run.err == plain.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("till.py:99=x", "line 99 of till.py has no code: use line 6"),
+        ("tell.py:1=x", "there is no file tell.py in "),
+        ("till.py:5", "position 9: expected = or => and the message"),
+        ("till.py:5=a {b", "position 12: in the message, '{' is never closed"),
+        ("till.py:5 if a b => c", "position 13: in the condition, condition 'a b': "),
+        ("till:total@now => c", "position 11: expected one of: call, return, raise"),
+        ("till:sum@call => c", "till.py has no function 'sum': it has total"),
+    ],
+)
+def test_a_typo_is_refused_at_the_start_with_its_position(shop: Path, spec: str, said: str) -> None:
+    """Exit code 4, and nothing is made."""
+    run = recorded(shop, f"--cideldill-trace={spec}")
+    assert run.exit_code == 4
+    assert f"--cideldill-trace: {spec!r}: {said}" in run.err
+    assert not run.record.exists()
+
+
+def test_the_table_of_pyproject_declares_the_same(shop: Path) -> None:
+    """`[tool.cideldill]`: keys without the prefix; what the command line says counts first."""
+    (shop / "pyproject.toml").write_text(
+        '[tool.cideldill]\nrecord = "other"\ntrace = ["till.py:5=at {price}"]\n'
+        'record_calls = "till.*"\n'
+    )
+    run = recorded(shop)
+    assert not (shop / "other").exists()
+    assert len(run.of("hit")) == 5
+    assert len(run.of("call")) == 3
+    (shop / "pyproject.toml").write_text('[tool.cideldill]\ntraces = ["till.py:5=at {price}"]\n')
+    refused = recorded(shop, record="third")
+    assert (refused.exit_code, refused.record.exists()) == (4, False)
+    assert "traces in [tool.cideldill] of pyproject.toml is no option" in refused.err
+
+
+def test_runs_that_tests_start_are_not_recorded(shop: Path) -> None:
+    """They inherit PYTEST_ADDOPTS, and are part of the test that starts them."""
+    (shop / "test_till.py").write_text(
+        "import subprocess, sys\n\n"
+        "def test_nested():\n"
+        "    subprocess.run([sys.executable, '-m', 'pytest', 'test_other.py'], check=True)\n"
+    )
+    (shop / "test_other.py").write_text("def test_other(): pass\n")
+    options = {"PYTEST_ADDOPTS": "--cideldill-record=rec"}
+    run = recorded(shop, "test_till.py", record="own", environment=options)
+    assert len(run.runs) == 1
+    assert not (shop / "rec").exists()
+
+
+def test_a_second_run_adds_to_the_record(shop: Path) -> None:
+    """Contract, section 9."""
+    assert len(recorded(shop).runs) == 1
+    run = recorded(shop)
+    assert len(run.runs) == 2
+    told = json.loads((run.record / "manifest.json").read_text())
+    assert [each["folder"] for each in told["runs"]] == [each.name for each in run.runs]
+    assert len({each["run_id"] for each in told["runs"]}) == 2
