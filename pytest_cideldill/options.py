@@ -17,6 +17,8 @@ from pytest_cideldill.limits import Limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_SWITCHES = ("mcp", "http", "http-address", "open")
+
 SWITCH = "--cideldill-mcp"
 """The flag that turns `pytest ARGS` into the front end; there are others, see `switches`."""
 
@@ -46,7 +48,7 @@ MAX_LEASE_S = 604_800
 class Option:
     """One setting: `--cideldill-NAME=VALUE` on the command line, `cideldill_NAME` in an ini file.
 
-    Those that count on the command line only are the switches: they turn pytest into a server.
+    Those that turn pytest into a server count on the command line only.
 
     Attributes:
         field: Of `Settings`, or of `Limits`.
@@ -112,6 +114,26 @@ OPTIONS = (
         parsing.loopback,
         "HOST:PORT",
         "Serve it over HTTP at this address of this machine (default: 127.0.0.1:0, any free port)",
+        place="command line",
+    ),
+    Option(
+        "open",
+        "open",
+        parsing.path,
+        "DIR",
+        "With --cideldill-mcp: serve the runs that were recorded in this folder; no tests are run "
+        "(repeatable)",
+        "args",
+        place="command line",
+    ),
+    Option(
+        "allow-unpickle",
+        "allow_unpickle",
+        parsing.truth,
+        "",
+        "With --cideldill-open: looking deeper into an object may unpickle it, in a process of its "
+        "own. Only for records that you trust",
+        "bool",
         place="command line",
     ),
     Option(
@@ -222,7 +244,7 @@ OPTIONS = (
 
 def switches(known: Any) -> list[str]:
     """The flags among pytest's parsed options that turn it into a server, wherever they stand."""
-    table = (option for option in OPTIONS if option.place == "command line")
+    table = (option for option in OPTIONS if option.name in _SWITCHES)
     return [option.flag for option in table if getattr(known, option.ini, None) is not None]
 
 

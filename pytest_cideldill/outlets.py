@@ -11,10 +11,14 @@ import socket
 from typing import Any
 from typing import Protocol
 
+from pytest_cideldill import clock
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import AddException
+from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
@@ -39,6 +43,9 @@ class Outlet(Protocol):
 
     def encode(self, ts: float, event: Event) -> None:
         """Make an event, of these epoch seconds, bytes that wait; never raises."""
+
+    def note(self, command: Message) -> None:
+        """A command that this process is about to obey."""
 
     def send(self) -> bool:
         """Write as much as is taken now. False: it takes nothing any more."""
@@ -80,6 +87,9 @@ class SocketOutlet:
             told = Warned(f"{kind_of(event)} could not be sent: {error}")
             self.unsent += encode_frame(stamp | to_plain(told))
 
+    def note(self, command: Message) -> None:
+        """See `Outlet`; whoever sent it knows it."""
+
     def send(self) -> bool:
         """See `Outlet`."""
         try:
@@ -114,6 +124,11 @@ class FileOutlet:
         self.unsent = bytearray()
         self.taken = 0
         self._writer = writer
+
+    def note(self, command: Message) -> None:
+        """See `Outlet`; breakpoints are written as they are set."""
+        if isinstance(command, AddLine | AddBreakpoint | AddException):
+            self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message) -> None:
         """See `Outlet`; answers are for who asked, and not written."""

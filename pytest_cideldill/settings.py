@@ -42,6 +42,8 @@ class Settings:
         no_redact: Nothing is hidden.
         user_paths: Files and folders beside the rootdir whose code is the user's too.
         limits: How much is captured and kept.
+        open: Folders with recorded runs, which are served instead of tests.
+        allow_unpickle: Looking into objects of these may unpickle them.
         stdio: A client is served on stdin and stdout.
         http: Clients are served over HTTP.
         http_address: Where, as `parsing.loopback` gives it.
@@ -60,6 +62,8 @@ class Settings:
     no_redact: bool = False
     user_paths: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    open: tuple[str, ...] = ()
+    allow_unpickle: bool = False
     stdio: bool = False
     http: bool = False
     http_address: str = DEFAULT_ADDRESS

@@ -9,8 +9,10 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,6 +25,7 @@ from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
+from cideldill_mcp.opening import open_records
 from cideldill_mcp.run import Order
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.server import build_server
@@ -65,6 +68,7 @@ async def _serve(
     listener: socket.socket | None,
 ) -> None:
     runs = Runs(recipe, Desired(), EventLog(settings.limits.max_log_bytes), settings)
+    runs.are_opened = bool(settings.open)
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         # Beside the ends of the transports: each may take its second.
@@ -76,7 +80,10 @@ async def _serve(
             clients = Clients(transport, notifier, group)
             return build_server(runs, settings, clients), clients
 
-        if settings.start == "run":
+        if settings.open:
+            runs.ready.clear()
+            group.start_soon(_open, runs, settings.open)
+        elif settings.start == "run":
             group.start_soon(_start_at_once, runs)
         if listener is not None:
             group.start_soon(serve_http, listener, runs.directory, server_for)
@@ -95,6 +102,15 @@ async def _close_at_end(runs: Runs) -> None:
     finally:
         with anyio.CancelScope(shield=True):
             await runs.close("disconnect", SHUTDOWN_S)
+
+
+async def _open(runs: Runs, records: Sequence[str]) -> None:
+    try:
+        await open_records(runs, [Path(each) for each in records])
+    except OSError as error:  # what was read until then is shown
+        sys.stderr.write(f"pytest-cideldill: a record can't be read to its end: {error}\n")
+    finally:
+        runs.ready.set()
 
 
 async def _start_at_once(runs: Runs) -> None:

@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field
+from linecache import getline
+from pathlib import Path
 
 from cideldill_mcp.places import Place
 from pytest_cideldill.syntax.exceptions import builtin_exception
@@ -237,3 +239,40 @@ class ExceptionBreakpoint(Breakpoint):
             scope=self.scope,
             enabled=self.enabled,
         )
+
+
+def from_command(command: AddLine | AddBreakpoint | AddException, rootdir: str) -> Breakpoint:
+    """A breakpoint as a record tells it; its file need not be on this machine."""
+    if isinstance(command, AddBreakpoint):
+        return FunctionBreakpoint(
+            command.id,
+            command.condition,
+            function_name=command.function_name,
+            behavior=command.behavior,
+            after_behavior=command.after_behavior,
+            replacement=command.replacement,
+        )
+    if isinstance(command, AddException):
+        return ExceptionBreakpoint(
+            command.id,
+            enabled=command.enabled,
+            exception_type=command.exception_type,
+            first_chance=command.first_chance,
+            second_chance=command.second_chance,
+            include_subtypes=command.include_subtypes,
+            scope=command.scope,
+        )
+    file = Path(command.file)
+    shown = file.relative_to(rootdir).as_posix() if file.is_relative_to(rootdir) else command.file
+    source = getline(command.file, command.line).strip()
+    function = str(command.key[0])
+    return LineBreakpoint(
+        command.id,
+        command.condition,
+        enabled=command.enabled,
+        place=Place(command.file, shown, command.line, function, command.key, source),
+        hit_count=command.hit_count,
+        log_message=command.message,
+        multiple=command.multiple,
+        max_notifications=command.max_notifications,
+    )

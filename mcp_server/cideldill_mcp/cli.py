@@ -14,9 +14,12 @@ import sys
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn
 
 from cideldill_mcp.launch import Recipe
+from pytest_cideldill.record.reader import NoRecord
+from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import split
 
@@ -62,6 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="interpreter of the tests' environment, with pytest-cideldill installed; put "
         "pytest's arguments behind --",
     )
+    parser.add_argument(
+        "--open",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="serve the runs that pytest --cideldill-record=DIR recorded there; no tests are run "
+        "(repeatable)",
+    )
     version = importlib.metadata.version("pytest-cideldill")
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
     chosen = parser.parse_args(own)
@@ -71,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from cideldill_mcp.demo import demo
 
             return demo()
-        return _serve_for(chosen.python or sys.executable, for_pytest, parser)
+        opened = [f"--cideldill-open={each}" for each in chosen.open]
+        return _serve_for(chosen.python or sys.executable, [*opened, *for_pytest], parser)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
@@ -117,6 +129,11 @@ def _divide(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]) -> int:
+    try:
+        for each in settings.open:
+            run_folders(Path(each))
+    except NoRecord as error:
+        refuse(str(error))
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
     from cideldill_mcp.http import CannotListen

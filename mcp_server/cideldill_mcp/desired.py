@@ -74,7 +74,7 @@ class Desired:
             known = FunctionBreakpoint(
                 id, condition, function_name=function_name, behavior=behavior or "yield"
             )
-            self._keep(known)
+            self.keep(known)
             return known
         if behavior is not None:
             known.behavior = behavior
@@ -105,7 +105,7 @@ class Desired:
             max_notifications=max_notifications,
             run_id=run_id,
         )
-        self._keep(added)
+        self.keep(added)
         return added
 
     def add_exception(
@@ -126,7 +126,7 @@ class Desired:
             include_subtypes=include_subtypes,
             scope=scope,
         )
-        self._keep(added)
+        self.keep(added)
         return added
 
     def named(self, function_name: str) -> FunctionBreakpoint | None:
@@ -170,7 +170,7 @@ class Desired:
                 known.passes[worker] = Passes(**passes)
         self._on_count()
 
-    def _keep(self, added: Breakpoint) -> None:
+    def keep(self, added: Breakpoint) -> None:
         """Whoever sets it everywhere tells that it is there."""
         added.changed = lambda: self._on_change()
         self._known[added.id] = added

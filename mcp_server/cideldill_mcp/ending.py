@@ -79,6 +79,8 @@ def _crashed(evidence: Evidence) -> dict[str, Any]:
     if code is not None and code < 0:
         end["signal"] = _signal_name(-code)
         end["message"] = f"the test process was ended by {end['signal']}"
+    elif code is None:
+        end["message"] = "the record has no end: the test process was killed, or it still runs"
     else:
         end["message"] = f"the test process ended without finishing, exit code {code} (os._exit?)"
     end |= _last(evidence)

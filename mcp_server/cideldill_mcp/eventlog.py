@@ -110,6 +110,8 @@ class EventLog:
     Attributes:
         dropped: Run id → events that are missing: dropped here, or in the process that they come
             from.
+        now: The epoch seconds of what is logged without any.
+        is_told: Whether observers are called; not of what happened long ago.
     """
 
     def __init__(self, max_run_bytes: int = MAX_RUN_BYTES) -> None:
@@ -124,6 +126,8 @@ class EventLog:
         self._untold: deque[tuple[Event, tuple[Observer, ...]]] = deque()
         self._is_telling = False
         self._news = asyncio.Event()
+        self.now: Callable[[], float] = time.time
+        self.is_told = True
 
     def keep_in(self, directory: Path) -> None:
         """Use a private folder for what leaves memory; without one it counts as a broken disk."""
@@ -146,7 +150,7 @@ class EventLog:
         Returns:
             Its number; 0 when it was dropped because its run's share is used up.
         """
-        seq = self._add({"type": type, "ts": time.time() if ts is None else ts, **values}, dropped)
+        seq = self._add({"type": type, "ts": self.now() if ts is None else ts, **values}, dropped)
         self._tell()
         self.wake()
         return seq
@@ -179,7 +183,7 @@ class EventLog:
         self._lines.append(line)
         if len(self._recent) >= RING + BLOCK:
             self._spill_oldest()
-        if self._observers:
+        if self._observers and self.is_told:
             self._untold.append((event, tuple(self._observers)))
         return seq
 

@@ -8,12 +8,19 @@ all that it holds is in the other one. Their folder is removed by its owner.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from typing import Final
 
 from pytest_cideldill.record.database import remove
+from pytest_cideldill.record.format import OBJECTS
+from pytest_cideldill.record.format import PART
+from pytest_cideldill.record.manifest import write_summaries
+from pytest_cideldill.record.merging import merge_run
+from pytest_cideldill.record.reader import object_files
 from pytest_cideldill.record.store import CIDStore
 
 STOP_S: Final = 1.0
@@ -33,6 +40,17 @@ class ObjectFiles:
         self._directory = directory
         self._threads: list[Thread] = []
         self._is_closing = False
+        self._opened: dict[Path, str] = {}  # folder of a recorded run → its id
+
+    def open(self, run_id: str, folder: Path) -> None:
+        """Find the objects of a recorded run, too."""
+        self._opened[folder] = run_id
+
+    def process_is_gone(self, run_id: str) -> None:
+        """The main process of a run: if it was killed, nobody put the record together."""
+        for folder, known in self._opened.items():
+            if known == run_id and any(folder.glob(f"*{PART}")):
+                self._start(self._complete, folder)
 
     def find(self, cid: str) -> tuple[str, dict[str, Any]] | None:
         """Which process kept an object (`r1.main`; `r1` once that is over), and its description.
@@ -47,11 +65,11 @@ class ObjectFiles:
                 store = CIDStore(path, is_reader=True)
                 description = store.description(cid)
                 store.close()
-                if not path.exists():
+                if not path.exists() and path.parent not in self._opened:
                     remove(path)  # what reading made of it after it was removed
                 if description is None:
                     continue
-                found = path.name.removesuffix(_SUFFIX).rsplit(".", 1)[0], description
+                found = self._owner(path), description
                 if "error" not in description:
                     return found
                 damaged = found
@@ -59,7 +77,10 @@ class ObjectFiles:
 
     def run_is_over(self, run_id: str) -> None:
         """No process of the run writes any more: put its files together, some time."""
-        thread = Thread(target=self._work, args=(run_id,), name="cideldill-objects", daemon=True)
+        self._start(self._work, run_id)
+
+    def _start(self, work: Callable[[Any], None], argument: object) -> None:
+        thread = Thread(target=work, args=(argument,), name="cideldill-objects", daemon=True)
         self._threads = [*filter(Thread.is_alive, self._threads), thread]
         thread.start()
 
@@ -72,7 +93,14 @@ class ObjectFiles:
     def _paths(self) -> list[Path]:
         """All files, those of processes that may be alive first."""
         paths = sorted(self._directory.glob(f"*{_SUFFIX}"), reverse=True)
-        return sorted(paths, key=lambda path: path.name.count(".") == 1)
+        paths.sort(key=lambda path: path.name.count(".") == 1)
+        return paths + [path for folder in self._opened for path in object_files(folder)]
+
+    def _owner(self, path: Path) -> str:
+        known = self._opened.get(path.parent)
+        if known is None:
+            return path.name.removesuffix(_SUFFIX).rsplit(".", 1)[0]
+        return known if path.name == OBJECTS else f"{known}.{path.name.rsplit('-', 1)[0]}"
 
     # --- on the thread ----------------------------------------------------------------------
 
@@ -80,6 +108,11 @@ class ObjectFiles:
         parts = sorted(self._directory.glob(f"{run_id}.*{_SUFFIX}"))
         if len(parts) > 1 and not self._is_closing:
             self._put_together(self._directory / f"{run_id}{_SUFFIX}", parts)
+
+    def _complete(self, folder: Path) -> None:
+        with suppress(OSError):  # its parts can be read as they are
+            merge_run(folder)
+            write_summaries(folder)
 
     def _put_together(self, path: Path, parts: list[Path]) -> None:
         # Whoever wrote the parts has seen to the limits.

@@ -162,6 +162,10 @@ class Records:
         if new or changed or self._lost > lost:
             self.on_change()
 
+    def lost(self, count: int) -> None:
+        """So many calls were recorded, and are not kept."""
+        self._lost += count
+
     async def page(self, wanted: Wanted, limit: int, before: str | None = None) -> Page:
         """The newest `limit` (at least one) wanted records that started before the call `before`.
 

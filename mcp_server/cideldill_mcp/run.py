@@ -20,6 +20,7 @@ from cideldill_mcp.results import Logged
 from cideldill_mcp.results import Results
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
+from pytest_cideldill.position import Position
 from pytest_cideldill.position import read_position
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Configure
@@ -267,11 +268,18 @@ class Run:
         assert self.child is not None
         self._evidence = replace(self._evidence, returncode=self.child.returncode)
 
-    def settle(self) -> bool:
-        """Everything that will come has come: find the verdict. False: it was known already."""
+    def took(self, seconds: float) -> None:
+        """It was recorded, and took so long."""
+        self._started, self._ended = 0.0, seconds
+
+    def settle(self, last: Position | None = None) -> bool:
+        """Everything that will come has come: find the verdict. False: it was known already.
+
+        Args:
+            last: What was under way at the end, if that is known.
+        """
         if self.is_over:
             return False
-        last = None
         if self._main is not None and self._main.hello.position_file is not None:
             last = read_position(self._main.hello.position_file)
             Path(self._main.hello.position_file).unlink(missing_ok=True)
@@ -285,7 +293,7 @@ class Run:
             stopped=self.is_stopping,
         )
         self.end = classify(self._evidence)
-        self._ended = time.monotonic()
+        self._ended = self._ended or time.monotonic()
         for id in list(self.pauses):
             self._forget_pause(id)
         for id in list(self.stepping):

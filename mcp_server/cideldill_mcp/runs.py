@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,14 @@ from cideldill_mcp.reaper import Reaper
 from cideldill_mcp.records import Records
 from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
+from cideldill_mcp.runlist import RunList
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from cideldill_mcp.unhit import never_hit
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.position import Position
+from pytest_cideldill.record.merging import run_folder
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Bound
@@ -57,7 +59,7 @@ INTERRUPT_S = 2.0
 _GONE: dict[str, Any] = {"by": "disconnect", "reason": "process_gone"}
 
 
-class Runs:
+class Runs(RunList):
     """See the module.
 
     Args:
@@ -79,69 +81,24 @@ class Runs:
         self.log = log
         self._settings = settings
         bind = settings.bind if settings is not None else None
-        self._hub = Hub(Owner(self._admit, self._handle, self._lost), bind)
+        self._hub = Hub(Owner(self.admit, self.handle, self.lost), bind)
         self.directory = Path(self._hub.directory)  # private; gone when this process is
         log.keep_in(self.directory)
         self.records = Records(self.directory)
         self.objects = ObjectFiles(self.directory)
         self._reaper = Reaper(self._hub.directory)
-        self._runs: dict[str, Run] = {}
+        super().__init__()
         self._listings: dict[str, Run] = {}
 
-    # --- asking -----------------------------------------------------------------------------
+    # --- opening ----------------------------------------------------------------------------
 
-    @property
-    def newest(self) -> Run | None:
-        """The test run that was started last."""
-        return next(reversed(self._runs.values()), None)
-
-    @property
-    def active(self) -> Run | None:
-        """The test run that has not ended."""
-        newest = self.newest
-        return newest if newest is not None and not newest.is_over else None
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(list(self._runs.values()))
-
-    def get(self, run_id: str | None) -> Run:
-        """A test run by id, or the newest.
-
-        Raises:
-            Refusal: `no_run` or `run_not_found`.
-        """
-        run = self.newest if run_id is None else self._runs.get(run_id)
-        if run is not None:
-            return run
-        if not self._runs:
-            raise Refusal(ErrorCode.NO_RUN, "no test run yet; test_run starts one")
-        known = ", ".join(self._runs)
-        raise Refusal(ErrorCode.RUN_NOT_FOUND, f"no run {run_id!r}; known: {known}", run_id=run_id)
-
-    def owner_of(self, pause_id: str) -> tuple[Run, Target]:
-        """Where a pause is.
-
-        Raises:
-            Refusal: `pause_not_found` with `reason` `already_resumed` or `unknown`.
-        """
-        for run in self:
-            if pause_id in run.pauses:
-                return run, run.targets[run.pauses[pause_id]["worker"]]
-        resumed = any(pause_id in run.resumed for run in self)
-        steps = any(pause_id in run.stepping for run in self)
-        became = (
-            "makes a step; breakpoint_wait tells when it stops" if steps else "was resumed already"
-        )
-        if worker := next((r.cut_off[pause_id] for r in self if pause_id in r.cut_off), None):
-            became = f"is over: the process {worker} ended, or lost its connection, while paused"
-        paused = [pause for run in self for pause in run.pauses]
-        now = f"paused now: {', '.join(paused)}" if paused else "nothing is paused now"
-        raise Refusal(
-            ErrorCode.PAUSE_NOT_FOUND,
-            f"pause {pause_id!r} {became if resumed else 'is unknown'}; {now}",
-            pause_id=pause_id,
-            reason="already_resumed" if resumed else "unknown",
-        )
+    def open(self, run: Run, folder: Path) -> Run:
+        """Take in a run that was recorded, whose events come next; gives it back."""
+        self.desired.begin_run()
+        self._runs[run.id] = run
+        self.objects.open(run.id, folder)
+        self.log.append("run_started", run_id=run.id, listing=False)
+        return run
 
     # --- starting and stopping --------------------------------------------------------------
 
@@ -180,6 +137,15 @@ class Runs:
         self.log.append("run_started", run_id=run.id, listing=order.listing)
         run.child.watch(lambda: self._ended(run))
         return run
+
+    def _invitation(self, run: Run) -> dict[str, Any]:
+        """What its main process needs to know; it may have to record itself."""
+        invitation = self._hub.invitation(run.id)
+        if self._settings is None or not self._settings.record or run.order.listing:
+            return invitation
+        folder = run_folder(Path(self._settings.record).absolute(), run.id)
+        self.objects.open(run.id, folder)
+        return invitation | {"record": str(folder)}
 
     async def stop(self, run: Run, *, kill: bool = False) -> list[str]:
         """End a run: release its pauses, then Ctrl-C, SIGTERM, SIGKILL as far as needed.
@@ -234,6 +200,7 @@ class Runs:
     def _ended(self, run: Run) -> None:
         """The main process is gone; what it sent before may still be on its way."""
         run.process_gone()
+        self.objects.process_is_gone(run.id)
         self.log.wake()
         self._settle_later(run, time.monotonic() + LINGER_S)
 
@@ -242,21 +209,24 @@ class Runs:
         now = time.monotonic()
         heard_at = max((target.heard_at for target in run.targets.values()), default=0.0)
         if now - heard_at >= SILENT_S or now >= deadline:
-            self._settle(run)
+            self.settle(run)
         else:
             asyncio.get_running_loop().call_later(SILENT_S, self._settle_later, run, deadline)
 
-    def _settle(self, run: Run) -> None:
+    def settle(self, run: Run, last: Position | None = None) -> None:
+        """Nothing more will come of a run; `last`: what was under way in one that was opened."""
         self._take_held(run, list(run.held), at_once=True)
-        if run.settle():
+        if run.settle(last):
             run.never_hit = never_hit(self.desired, run)
             self.log.append("run_finished", run_id=run.id, end=run.end)
-            self.objects.run_is_over(run.id)
+            if not self.are_opened:
+                self.objects.run_is_over(run.id)
             self.desired.end_run(run.id)
 
     # --- what the hub tells -----------------------------------------------------------------
 
-    def _admit(self, target: Target) -> None:
+    def admit(self, target: Target) -> None:
+        """See `hub.Owner`, as for `handle` and `lost`; of a record it is the same."""
         run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")
@@ -280,7 +250,7 @@ class Runs:
                 self.recipe.command, self.recipe.arguments, target.hello.rootdir, None
             )
 
-    def _handle(self, target: Target, event: Event, ts: float) -> None:
+    def handle(self, target: Target, event: Event, ts: float) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         if isinstance(event, Replied):
             run.apply(target, event)  # it may be about a pause, whose lease it renewed
@@ -317,7 +287,7 @@ class Runs:
                 self.log.append(type, run_id=run.id, worker=worker, **values)
         self.log.wake()
 
-    def _lost(self, target: Target) -> None:
+    def lost(self, target: Target) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         worker = target.worker
         for pause_id in run.disconnected(target):
@@ -327,10 +297,10 @@ class Runs:
         if run.is_connected or run.child is None:
             return
         if run.child.returncode is not None:
-            self._settle(run)
+            self.settle(run)
         elif run.has_verdict:
             # It may hang in threads that never end: the verdict stands all the same.
-            asyncio.get_running_loop().call_later(EXIT_S, self._settle, run)
+            asyncio.get_running_loop().call_later(EXIT_S, self.settle, run)
 
     def _bury_later(self, child: Child) -> None:
         """A process that left pytest but hangs (threads that never end) is killed after a while."""

@@ -26,7 +26,7 @@ from cideldill_mcp.render import readable
 from cideldill_mcp.resources import Resources
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.registry import Toolbox
+from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.settings import Settings

@@ -217,7 +217,7 @@ def _engine(
     lens = Lens(project, redactor, settings.limits)
     link = ThreadedLink(
         outlets,
-        on_command=lambda command: manager.apply(command),
+        on_command=lambda command: _obey(manager, outlets, command),
         on_lost=lambda: manager.release("disconnect"),
         is_awaited=lambda: pauses.are_waiting,
         mark=lambda item: rows.mark(item),
@@ -252,6 +252,12 @@ def _engine(
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
     return _Engine(manager, link, keeping, watchdogs)
+
+
+def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Command) -> None:
+    for each in outlets:
+        each.note(command)
+    manager.apply(command)
 
 
 def _collect(

@@ -25,7 +25,6 @@ from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Hello
 
 _IS_RECORDED = "CIDELDILL_RECORDED"
@@ -94,8 +93,7 @@ def part_of_record(
     outlet = FileOutlet(writer)
     outlet.encode(clock.wall(), replace(hello, argv=argv, position_file=None, stacks_file=None))
     for command in commands:
-        if isinstance(command, AddLine):
-            outlet.encode(clock.wall(), command)
+        outlet.note(command)
     outlet.send()
     return outlet
 

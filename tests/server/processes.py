@@ -25,7 +25,7 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import Progress
-from cideldill_mcp.tools.registry import Toolbox
+from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.wire import PROTOCOL

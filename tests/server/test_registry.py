@@ -13,13 +13,14 @@ import pytest
 
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
+from cideldill_mcp.runlist import RunList
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import MAX_CHARS
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
-from cideldill_mcp.tools.registry import Toolbox
+from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from tests.server.processes import in_loop
@@ -221,7 +222,7 @@ async def nobody(_done: float, _total: float | None, _text: str) -> None:
     return None
 
 
-class NoRuns(list[Any]):
+class NoRuns(RunList):
     """No runs; no handler looks at more."""
 
     log = EventLog()

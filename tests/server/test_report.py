@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.run import Run
+from cideldill_mcp.runlist import RunList
 from cideldill_mcp.targets import Target
 from cideldill_mcp.tools import report
 from pytest_cideldill.wire import Collected
@@ -60,7 +61,9 @@ class Told:
 
 def runs_of(*told: Told) -> Any:
     """Stands for `Runs`, of which `next_steps` only asks for the runs."""
-    return [each.run for each in told]
+    runs = RunList()
+    runs._runs = {each.run.id: each.run for each in told}
+    return runs
 
 
 # --- the verdict --------------------------------------------------------------------------------

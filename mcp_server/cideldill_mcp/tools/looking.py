@@ -144,6 +144,7 @@ TOOLS = (
             Param("max_frames", "integer", default=20, minimum=1, maximum=200),
         ),
         reads_only=True,
+        needs_live=True,
         is_list=True,
     ),
     Tool(
@@ -165,6 +166,7 @@ TOOLS = (
             ),
         ),
         reads_only=True,
+        needs_live=True,
         is_list=True,
     ),
     Tool(

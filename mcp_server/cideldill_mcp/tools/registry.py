@@ -6,31 +6,19 @@ two can't drift.
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
 from collections.abc import Awaitable
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
-from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
 
-from cideldill_mcp.deliveries import Deliveries
-from cideldill_mcp.deliveries import tells_hits
-from cideldill_mcp.deliveries import told_in
 from cideldill_mcp.desired import Desired
-from cideldill_mcp.eventlog import Event
-from cideldill_mcp.prose import possible
-from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.render import MAX_MAX_CHARS
-from cideldill_mcp.render import error_result
 from cideldill_mcp.render import fit
-from cideldill_mcp.render import ok_result
 from cideldill_mcp.runs import Runs
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -188,7 +176,12 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool of the contract. `about`: when to use it, at most 400 characters."""
+    """One tool of the contract.
+
+    Attributes:
+        about: When to use it, at most 400 characters.
+        needs_live: It reads what only a live test has.
+    """
 
     name: str
     title: str
@@ -196,9 +189,15 @@ class Tool:
     handler: Handler
     params: tuple[Param, ...] = ()
     reads_only: bool = False
+    needs_live: bool = False
     destroys: bool = False
     idempotent: bool = False
     is_list: bool = False
+
+    @property
+    def is_of_records(self) -> bool:
+        """Whether it can answer of a run that was recorded."""
+        return self.reads_only and not self.needs_live
 
     def definition(self) -> types.Tool:
         """As listed to clients."""
@@ -232,103 +231,6 @@ class Tool:
             param.name: param.check(arguments.get(param.name))
             for param in (*self.params, MAX_CHARS)
         }
-
-
-class Toolbox:
-    """The tools that a server offers, and the one border where their failures become answers."""
-
-    def __init__(self, tools: Sequence[Tool], runs: Runs, desired: Desired) -> None:
-        self._tools = {tool.name: tool for tool in tools}
-        self._runs = runs
-        self._desired = desired
-        self._deliveries = Deliveries()
-        runs.log.observe(self._note_hit)
-
-    def definitions(self) -> list[types.Tool]:
-        """For `tools/list`."""
-        return [tool.definition() for tool in self._tools.values()]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tools
-
-    async def call(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        progress: Progress,
-        client: str,
-    ) -> types.CallToolResult:
-        """Run a tool. Only cancellation leaves here as an exception."""
-        tool = self._tools[name]
-        try:
-            request = self._request(tool, arguments, progress, client)
-            reply = await tool.handler(request)
-            if "next" in reply.body:
-                steps = possible(reply.body["next"], self)
-                reply = replace(reply, body=reply.body | {"next": steps})
-            text = self._with_news(client, reply, request.max_chars)
-        except Refusal as refusal:
-            return error_result(str(refusal.code), refusal.message, **refusal.extra)
-        except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
-            traceback.print_exc(file=sys.stderr)
-            message = f"the tool {name} failed, which is a bug of pytest-cideldill: {error!r}"
-            return error_result(str(ErrorCode.INTERNAL_ERROR), message)
-        return ok_result(text)
-
-    async def read(self, name: str, arguments: dict[str, Any]) -> str:
-        """The text of a tool's reply for a resource or a prompt: no stop counts as told by it.
-
-        Raises:
-            Refusal: As the tool.
-        """
-        tool = self._tools[name]
-        request = self._request(tool, arguments, _tell_nobody, "")
-        return (await tool.handler(request)).text(request.max_chars)
-
-    def _request(
-        self, tool: Tool, arguments: dict[str, Any], progress: Progress, client: str
-    ) -> Request:
-        checked = tool.check(arguments)
-        max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
-        given = frozenset(key for key, value in arguments.items() if value is not None)
-        return Request(
-            checked,
-            given,
-            self._runs,
-            self._desired,
-            max_chars,
-            progress,
-            lambda pause: self._deliveries.is_new(client, pause),
-            self._deliveries.hits_told(client),
-        )
-
-    def _with_news(self, client: str, reply: Reply, max_chars: int) -> str:
-        """The text; note what it tells, and say that there is more (contract, rule 7)."""
-        present = {
-            id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
-        }
-        # What was cut off to fit was not told; and saying so may cut off one more.
-        text, told, pending = "", [""], None
-        has_hits = tells_hits(reply.body)
-        for _ in range(3):
-            text = reply.text(max_chars, **({} if pending is None else {"pending": pending}))
-            told = told_in(json.loads(text)) if present else []
-            news = self._deliveries.pending(client, present, told, tells_hits=has_hits)
-            if news == pending:
-                break
-            pending = news
-        self._deliveries.note(client, [present[id] for id in told if id in present])
-        if has_hits:
-            self._deliveries.note_hits_told(client)
-        return text
-
-    def _note_hit(self, event: Event) -> None:
-        if event["type"] == "hit":
-            self._deliveries.note_hit(event["seq"])
-
-
-async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:
-    return None
 
 
 def _is_a(value: Any, json_type: str) -> bool:

@@ -181,7 +181,10 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
     steps = []
     if flipped := _flipped(run, runs):
         steps.append(flipped)
-    if run.results.failed_nodeids():
+    failed = run.results.failed_nodeids()
+    if runs.are_opened and failed:
+        steps.append(f'exception_get_context {{"nodeid": "{failed[0]}"}}: why it failed')
+    if failed:
         steps.append('test_results {"outcome": "failed"}: the reports')
         steps.append('test_run {"last_failed": true}: run the failed tests again, with your edits')
     elif run.end and run.end["kind"] != "finished":

@@ -148,7 +148,14 @@ async def _check_xdist(runs: Runs) -> None:
 
 
 async def list_tests(request: Request) -> Reply:
-    """`test_list`: collects in a process of its own, also while a run is active."""
+    """`test_list`: collects in a process of its own, also while a run is active.
+
+    Of records: the tests that ran.
+    """
+    if request.runs.are_opened:
+        ran = [run.results for run in request.runs]
+        nodeids = dict.fromkeys(test.nodeid for each in ran for test in each.tests.values())
+        return _listed(request, list(nodeids), [e for each in ran for e in _errors(each)])
     listing = await request.runs.start(Order(listing=True, pause_on="never"))
     if not await report.settled(request, listing, LIST_S):
         await request.runs.stop(listing, kill=True)
@@ -161,15 +168,14 @@ async def list_tests(request: Request) -> Reply:
         raise Refusal(
             ErrorCode.NOT_LIVE, f"the tests can't be collected: {end.get('message')}", end=end
         )
-    nodeids = results.nodeids
+    return _listed(request, results.nodeids, _errors(results))
+
+
+def _listed(request: Request, nodeids: list[str], errors: list[dict[str, str]]) -> Reply:
     if request["pattern"]:
         nodeids = [nodeid for nodeid in nodeids if matches(request["pattern"], nodeid)]
     page = behind(nodeids, str, request["after"])[: request["limit"]]
-    body: dict[str, Any] = {
-        "tests": list(page),
-        "total_count": len(nodeids),
-        "errors": _errors(results),
-    }
+    body: dict[str, Any] = {"tests": list(page), "total_count": len(nodeids), "errors": errors}
     if page and page[-1] != nodeids[-1]:
         body |= {"truncated": True, "next_after": page[-1]}
     return Reply(body, lists=["tests", "errors"], cursor=lambda nodeid: nodeid)

@@ -1,0 +1,144 @@
+"""The tools that a server offers, and the one border where their failures become answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import mcp_types as types
+
+from cideldill_mcp.deliveries import Deliveries
+from cideldill_mcp.deliveries import tells_hits
+from cideldill_mcp.deliveries import told_in
+from cideldill_mcp.desired import Desired
+from cideldill_mcp.eventlog import Event
+from cideldill_mcp.prose import possible
+from cideldill_mcp.render import DEFAULT_MAX_CHARS
+from cideldill_mcp.render import error_result
+from cideldill_mcp.render import ok_result
+from cideldill_mcp.runs import Runs
+from cideldill_mcp.tools.registry import Progress
+from cideldill_mcp.tools.registry import Reply
+from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.registry import Tool
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.errors import Refusal
+
+
+class Toolbox:
+    """See the module."""
+
+    def __init__(self, tools: Sequence[Tool], runs: Runs, desired: Desired) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._runs = runs
+        self._desired = desired
+        self._deliveries = Deliveries()
+        runs.log.observe(self._note_hit)
+
+    def definitions(self) -> list[types.Tool]:
+        """For `tools/list`."""
+        return [tool.definition() for tool in self._tools.values()]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    async def call(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: Progress,
+        client: str,
+    ) -> types.CallToolResult:
+        """Run a tool. Only cancellation leaves here as an exception."""
+        tool = self._tools[name]
+        await self._runs.ready.wait()
+        try:
+            request = self._request(tool, arguments, progress, client)
+            reply = await tool.handler(request)
+            if "next" in reply.body:
+                steps = possible(reply.body["next"], self._useful())
+                reply = replace(reply, body=reply.body | {"next": steps})
+            text = self._with_news(client, reply, request.max_chars)
+        except Refusal as refusal:
+            return error_result(str(refusal.code), refusal.message, **refusal.extra)
+        except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
+            traceback.print_exc(file=sys.stderr)
+            message = f"the tool {name} failed, which is a bug of pytest-cideldill: {error!r}"
+            return error_result(str(ErrorCode.INTERNAL_ERROR), message)
+        return ok_result(text)
+
+    async def read(self, name: str, arguments: dict[str, Any]) -> str:
+        """The text of a tool's reply for a resource or a prompt: no stop counts as told by it.
+
+        Raises:
+            Refusal: As the tool.
+        """
+        tool = self._tools[name]
+        await self._runs.ready.wait()
+        request = self._request(tool, arguments, _tell_nobody, "")
+        return (await tool.handler(request)).text(request.max_chars)
+
+    def _request(
+        self, tool: Tool, arguments: dict[str, Any], progress: Progress, client: str
+    ) -> Request:
+        if self._runs.are_opened and not tool.is_of_records:
+            raise _not_live(tool.name)
+        checked = tool.check(arguments)
+        max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
+        given = frozenset(key for key, value in arguments.items() if value is not None)
+        return Request(
+            checked,
+            given,
+            self._runs,
+            self._desired,
+            max_chars,
+            progress,
+            lambda pause: self._deliveries.is_new(client, pause),
+            self._deliveries.hits_told(client),
+        )
+
+    def _useful(self) -> list[str]:
+        """The tools that can do something."""
+        tools, are_opened = self._tools.values(), self._runs.are_opened
+        return [tool.name for tool in tools if tool.is_of_records or not are_opened]
+
+    def _with_news(self, client: str, reply: Reply, max_chars: int) -> str:
+        """The text; note what it tells, and say that there is more (contract, rule 7)."""
+        present = {
+            id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
+        }
+        # What was cut off to fit was not told; and saying so may cut off one more.
+        text, told, pending = "", [""], None
+        has_hits = tells_hits(reply.body)
+        for _ in range(3):
+            text = reply.text(max_chars, **({} if pending is None else {"pending": pending}))
+            told = told_in(json.loads(text)) if present else []
+            news = self._deliveries.pending(client, present, told, tells_hits=has_hits)
+            if news == pending:
+                break
+            pending = news
+        self._deliveries.note(client, [present[id] for id in told if id in present])
+        if has_hits:
+            self._deliveries.note_hits_told(client)
+        return text
+
+    def _note_hit(self, event: Event) -> None:
+        if event["type"] == "hit":
+            self._deliveries.note_hit(event["seq"])
+
+
+def _not_live(name: str) -> Refusal:
+    return Refusal(
+        ErrorCode.NOT_LIVE,
+        f"{name} needs a live test, and this server shows recorded runs: test_results, "
+        "exception_get_context and timeline_get tell what happened; to run tests, have your client "
+        "start pytest --cideldill-mcp in the project",
+    )
+
+
+async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:
+    return None

@@ -1,0 +1,58 @@
+"""Finds the runs of a record, and refuses what this version can't read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pytest_cideldill.record.format import EVENTS
+from pytest_cideldill.record.format import FORMAT
+from pytest_cideldill.record.format import MANIFEST
+from pytest_cideldill.record.format import OBJECTS
+from pytest_cideldill.record.format import PART
+from pytest_cideldill.record.format import PART_OBJECTS
+from pytest_cideldill.record.format import RUN
+
+
+class NoRecord(ValueError):
+    """A folder is not a record that this version can read; the message says why."""
+
+
+def run_folders(record: Path) -> list[Path]:
+    """The folders of the runs in a record, oldest first; of a folder of one run, that.
+
+    Raises:
+        NoRecord: There is none, or it is of a newer version.
+    """
+    if not record.is_dir():
+        raise NoRecord(f"{record} is no folder")
+    found = [each for each in sorted(record.glob(f"{RUN}*")) if _has_events(each)]
+    if not found and _has_events(record):
+        found, record = [record], record.parent
+    if not found:
+        raise NoRecord(
+            f"{record} holds no recorded run; pytest --cideldill-record={record} makes one"
+        )
+    version = _version(record / MANIFEST)
+    if version > FORMAT:
+        raise NoRecord(
+            f"{record} has format {version}, and this pytest-cideldill reads up to {FORMAT}: "
+            "upgrade it"
+        )
+    return found
+
+
+def object_files(run: Path) -> list[Path]:
+    """The stores of a run's objects, put together or not."""
+    return [*run.glob(OBJECTS), *sorted(run.glob(f"*{PART_OBJECTS}"))]
+
+
+def _has_events(folder: Path) -> bool:
+    return (folder / EVENTS).is_file() or any(folder.glob(f"*{PART}"))
+
+
+def _version(manifest: Path) -> int:
+    try:
+        return int(json.loads(manifest.read_bytes())["format"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return FORMAT  # a run that was killed has none
