@@ -37,7 +37,7 @@ HELLO = {
     "rootdir": "r",
     "cwd": "c",
     "argv": [],
-    "engine": {},
+    "engine": {"name": "monitoring"},
     "position_file": None,
 }
 

@@ -456,5 +456,5 @@ def test_the_number_of_workers_that_is_asked_for_beats_the_configured_one(
     (failed,) = bench.results().values()
     count = {None: "'2'", 0: "None", 1: "'1'", 3: "'3'"}[workers]
     assert failed["exception"]["message"].startswith(f"assert {count} == 'configured'")
-    assert failed["worker"] == ("main" if workers == 0 else "gw0")
+    assert failed["worker"] in ({"main"} if workers == 0 else {"gw0", "gw1", "gw2"})
     bench.write(**{"pytest.ini": ""})
