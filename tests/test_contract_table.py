@@ -43,7 +43,7 @@ RECEIVERS = {
     "together/test_handover.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
     "together/test_plan_session.py": "by frontend.py",
-    "together/test_robustness.py": "checks refusals; what was asked is not known",
+    "together/test_robustness.py": "checks answers that certainly belong to a call",
     "together/test_spec_016_edges.py": "by frontend.py",
     "together/test_waits.py": "by frontend.py",
     "together/web.py": "checks what comes by itself and for requests by hand",

@@ -34,6 +34,7 @@ from tests.together.hostile import bursts
 from tests.together.test_intruders import write_failing
 from tests.together.web import Answer
 from tests.together.web import Place
+from tests.together.web import check_reply
 from tests.together.web import next_event
 from tests.together.web import over_http
 from tests.together.web import stateless
@@ -105,7 +106,7 @@ class Scene:
         """One line each."""
         lines = [data.replace(b"\n", b" ") for data in burst]
         self.end.send_line(b"\n".join([*lines, self._ping()]))
-        self._settle(self.end.receive, answers_owed(lines))
+        self._settle(self.end.receive, lines)
         self.end.written = b""
 
     def over_sse(self, burst: list[bytes]) -> None:
@@ -116,7 +117,7 @@ class Scene:
             assert status in (202, 400, 413)
             taken += [data] if status == 202 else []
         self.place.post(self._ping(), self._sse_path)
-        self._settle(lambda: next_event(self._events), answers_owed(taken))
+        self._settle(lambda: next_event(self._events), taken)
 
     def _ping(self) -> bytes:
         self._pings += 1
@@ -124,10 +125,10 @@ class Scene:
             {"jsonrpc": "2.0", "id": f"ping {self._pings}", "method": "ping"}
         ).encode()
 
-    def _settle(self, receive: Callable[[], dict[str, Any]], least: int) -> None:
+    def _settle(self, receive: Callable[[], dict[str, Any]], burst: list[bytes]) -> None:
         """Read until the newest ping and as many others as there must be are answered."""
         is_alive, answers = False, 0
-        while not is_alive or answers < least:
+        while not is_alive or answers < answers_owed(burst):
             message = receive()
             if "method" in message:
                 continue
@@ -136,6 +137,7 @@ class Scene:
             else:
                 answers += 1
                 check(json.dumps(message).encode(), message)
+                check_call(burst, message)
 
     def over_session(self, burst: list[bytes]) -> None:
         """The body of a POST each, in a session of Streamable HTTP; the last one is awaited."""
@@ -145,7 +147,7 @@ class Scene:
             answer = self.place.post(burst[-1], headers=self._session)
         # The library takes two with one id for one, and the stream of one may end without a word.
         assert len(burst) > 1 or answer.status != 200 or answer.message
-        check_answer(answer)
+        check_answer(answer, burst)
 
     def over_stateless(self, burst: list[bytes]) -> None:
         """The same as 2026-07-28 has it, headers and envelope as good as they can be."""
@@ -154,7 +156,7 @@ class Scene:
                 body, headers = wrapped(data)
                 stack.enter_context(self.place.under_way(body, headers=headers))
             body, headers = wrapped(burst[-1])
-            check_answer(self.place.post(body, headers=headers))
+            check_answer(self.place.post(body, headers=headers), burst)
 
     def over_socket(self, burst: list[bytes]) -> None:
         """Instead of a request, of the name of a header, of its value, of chunks of a body."""
@@ -194,10 +196,26 @@ def wrapped(data: bytes) -> tuple[bytes, dict[str, str]]:
         return data, {"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
 
 
-def check_answer(answer: Answer) -> None:
+def check_answer(answer: Answer, burst: list[bytes]) -> None:
     """Of a POST: answered, or refused with a status that blames the sender."""
     assert 200 <= answer.status < 500, answer
-    check(answer.body, answer.message if answer.status == 200 else {})
+    told = answer.message if answer.status == 200 else {}
+    check(answer.body, told)
+    check_call(burst, told)
+
+
+def check_call(burst: list[bytes], answer: dict[str, Any]) -> None:
+    """A tool that ran or refused says so as the contract has it."""
+    if len(burst) != 1 or "result" not in answer:
+        return  # it is not sure which one it answers
+    try:
+        message = json.loads(burst[0])
+    except (ValueError, RecursionError):
+        return  # it answers an earlier one
+    match message:
+        case {"id": id, "method": "tools/call", "params": {"arguments": dict()}} as call:
+            if id == answer["id"]:
+                check_reply(call, answer)
 
 
 def check(body: bytes, message: dict[str, Any]) -> None:
@@ -215,7 +233,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with ExitStack() as stack:
         end, place = stack.enter_context(web_end(project, "--cideldill-mcp"))
         yield Scene(end, place, stack)
-        assert end.call("debug_state")["paused"] == [PAUSE]
+        with over_http(place, "legacy") as agent:  # on stdio an answer may still be on its way
+            assert agent.call("debug_state")["paused"] == [PAUSE]
 
 
 def bombard(scene: Scene, rounds: int) -> None:

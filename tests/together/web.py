@@ -61,6 +61,12 @@ def stateless(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     return {**message, "params": params}, headers
 
 
+def check_reply(request: dict[str, Any], reply: dict[str, Any]) -> None:
+    """The answer to a request by hand is as the contract has it."""
+    if "result" in reply:
+        check_answer(request["method"], request.get("params"), reply["result"])
+
+
 def next_event(events: http.client.HTTPResponse, methods: Sequence[str] = ()) -> dict[str, Any]:
     """The next message of a stream; the next one of these methods."""
     while True:
@@ -134,8 +140,8 @@ class Place:
         """A message as a client sends it, but for these headers."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         answer = self.request("POST", path, body, self.usual(headers))
-        if isinstance(message, dict) and answer.status == 200 and "result" in answer.message:
-            check_answer(message["method"], message.get("params"), answer.message["result"])
+        if answer.status == 200 and isinstance(message, dict):
+            check_reply(message, answer.message)
         return answer
 
     @contextlib.contextmanager
@@ -188,6 +194,7 @@ class Place:
             path = events.readline().decode().removeprefix("data: ").strip()
             for message in (INITIALIZE, INITIALIZED):
                 assert self.post(message, path).status == 202
+            assert next_event(events)["id"] == INITIALIZE["id"]
             yield events, path
 
     def session(self) -> dict[str, str]:
