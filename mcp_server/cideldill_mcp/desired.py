@@ -170,6 +170,12 @@ class Desired:
                 known.passes[worker] = Passes(**passes)
         self._on_count()
 
+    def free_id(self, like: str) -> str:
+        """An id that no breakpoint has, of the same kind as another."""
+        kind = like.partition("-")[0]
+        ids = (f"{kind}-{number}" for number in self._numbers)
+        return next(id for id in ids if id not in self._known)
+
     def keep(self, added: Breakpoint) -> None:
         """Whoever sets it everywhere tells that it is there."""
         added.changed = lambda: self._on_change()

@@ -97,7 +97,7 @@ class _Opening:
     def _admit(self, hello: Hello, ts: float) -> None:
         if self._run is None:
             self._began = ts
-            id = self._runs.free_id(hello.run_id)
+            id = f"r{sum(1 for _ in self._runs) + 1}"
             self._names = _Names(hello.run_id, id)
             self._run = self._runs.open(Run(id, Order(pause_on="never")), self._folder)
         target = Target(replace(hello, run_id=self._run.id), lambda _command: None)
@@ -112,7 +112,7 @@ class _Opening:
         desired = self._runs.desired
         id, known = command.id, desired.get(command.id)
         if known is not None and known.command(0) != replace(command, request=0):
-            id = f"{command.id}@{self._names.now}"
+            id = desired.free_id(command.id)
         self._names.breakpoints[command.id] = id
         if desired.get(id) is None:
             rootdir = self._targets[MAIN].hello.rootdir if MAIN in self._targets else ""
@@ -143,7 +143,7 @@ class _Opening:
 
 @dataclass
 class _Names:
-    """Ids that are told otherwise, as another run that is open has them too.
+    """Ids are given anew: runs are numbered as they are opened, breakpoints may have namesakes.
 
     Attributes:
         then: Id of the run in the record.

@@ -6,7 +6,6 @@ Lives on the event loop.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterator
 
 from cideldill_mcp.run import Run
@@ -81,8 +80,3 @@ class RunList:
             pause_id=pause_id,
             reason="already_resumed" if resumed else "unknown",
         )
-
-    def free_id(self, id: str) -> str:
-        """The id of a run that is opened, or a new one if there is such a run."""
-        further = (f"{id}-{number}" for number in itertools.count(2))
-        return id if id not in self._runs else next(x for x in further if x not in self._runs)

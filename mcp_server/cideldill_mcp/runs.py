@@ -124,9 +124,8 @@ class Runs(RunList):
         run = Run(f"{kind}{len(known) + 1}", order, self._settings)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
-        invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
         try:
-            run.child = launch(command, invitation, self._reaper)
+            run.child = launch(command, self._invitation(run), self._reaper)
         except OSError as error:
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"
@@ -140,7 +139,7 @@ class Runs(RunList):
 
     def _invitation(self, run: Run) -> dict[str, Any]:
         """What its main process needs to know; it may have to record itself."""
-        invitation = self._hub.invitation(run.id)
+        invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
         if self._settings is None or not self._settings.record or run.order.listing:
             return invitation
         folder = run_folder(Path(self._settings.record).absolute(), run.id)

@@ -1,0 +1,77 @@
+"""Records that are opened, and what the tools that read answer live and of a record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import StdioServerParameters
+
+from tests.together.driver import Agent
+from tests.together.driver import connected
+from tests.together.workbench import Bench
+
+ROOM = 200_000
+"""Characters of a reply in which everything here has room."""
+
+Answers = dict[str, Any]
+
+
+def opener(*records: Path) -> StdioServerParameters:
+    """How to start `cideldill-mcp --open` on records."""
+    opens = [argument for record in records for argument in ("--open", str(record))]
+    return StdioServerParameters(command=sys.executable, args=["-m", "cideldill_mcp", *opens])
+
+
+@contextmanager
+def opened(root: Path, *records: Path) -> Iterator[Bench]:
+    """A bench whose front end shows records of a project."""
+    with connected(opener(*records)) as agent:
+        yield Bench(agent, root)
+
+
+def answers(agent: Agent, run_id: str) -> Answers:
+    """What every tool that reads tells of a run that is over, without what only one of them has."""
+    results = agent.call("test_results", run_id=run_id, limit=10_000, max_chars=ROOM)
+    told: Answers = {"results": sorted(results["tests"], key=lambda each: each["nodeid"])}
+    for test in results["tests"]:
+        if test["outcome"] in ("failed", "error"):
+            name = f"context {test['nodeid']}"
+            context = agent.call("exception_get_context", nodeid=test["nodeid"], max_chars=ROOM)
+            told[name] = _without(context, "threadId")
+    calls = agent.call("breakpoint_get_call_records", limit=10_000, max_chars=ROOM)
+    told["calls"] = [each for each in calls["calls"] if each["run_id"] == run_id]
+    for call in told["calls"][:20]:
+        for cid in (*call["cids"]["args"], call["cids"]["result"]):
+            if cid is not None:
+                reply = agent.call("breakpoint_inspect_object", cid=cid, max_chars=ROOM)
+                told[f"object {cid}"] = reply
+    told |= _timelines(agent, run_id)
+    for tool in ("breakpoint_list", "breakpoint_list_breakpoints", "breakpoint_list_paused"):
+        told[tool] = agent.call(tool, max_chars=ROOM)
+    told["state"] = _without(agent.call("debug_state"), "counts")
+    return {name: _without(each, "next", "pending") for name, each in told.items()}
+
+
+def _timelines(agent: Agent, run_id: str) -> Answers:
+    """The events of each process in order; across processes only the time tells."""
+    events: dict[str, list[dict[str, Any]]] = {}
+    after: int | None = 0
+    while after is not None:
+        page = agent.call("timeline_get", run_id=run_id, after=after, limit=1_000, max_chars=ROOM)
+        for event in page["events"]:
+            of_the_server = event["type"] in ("run_started", "run_finished", "worker_down")
+            if not of_the_server and event["type"] != "worker_up":
+                kept = _without(event, "seq", "ts")
+                events.setdefault(f"timeline of {event['worker']}", []).append(kept)
+        after = page["next_after"] if page["events"] else None
+    return dict(events)
+
+
+def _without(told: Any, *keys: str) -> Any:
+    if isinstance(told, dict):
+        return {key: each for key, each in told.items() if key not in keys}
+    return told
