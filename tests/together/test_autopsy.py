@@ -14,6 +14,7 @@ import pytest
 
 from tests.together.driver import ToolError
 from tests.together.driver import only_stop
+from tests.together.opened import opened
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -173,14 +174,21 @@ TESTS = '''
 '''
 
 
-@pytest.fixture(scope="module")
-def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A bench whose run of all these tests is over; nothing paused."""
+@pytest.fixture(scope="module", params=["live", pytest.param("record", marks=pytest.mark.full)])
+def over(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """A bench whose run of all these tests is over, nothing paused; or its record, opened."""
+    root, record = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("record")
     patient = ("-o", "cideldill_capture_ms=2000")  # values are told in full on a busy machine too
-    with workbench(tmp_path_factory.mktemp("project"), *patient) as bench:
+    with workbench(root, *patient, f"--cideldill-record={record}") as bench:
         bench.write(shop=SHOP, accounts_of_somebody=PLAIN, test_shop=TESTS)
         reply = bench.run(pause_on="never", args=["--doctest-modules"])
         assert (reply["state"], reply["outcomes"]["passed"]) == ("finished", 5)
+        if request.param == "live":
+            yield bench
+            return
+    with opened(root, record) as bench:
         yield bench
 
 

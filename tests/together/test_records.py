@@ -16,6 +16,7 @@ from tests.together.conftest import MakeProject
 from tests.together.driver import ToolError
 from tests.together.driver import connected
 from tests.together.driver import server
+from tests.together.opened import opened
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -62,13 +63,21 @@ TESTS = """
 """
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """After one run of `TESTS`, with everything in `shop` recorded."""
-    root = tmp_path_factory.mktemp("records") / "project"
-    with workbench(root, "--cideldill-record-calls=shop.*") as bench:
+@pytest.fixture(scope="module", params=["live", pytest.param("record", marks=pytest.mark.full)])
+def shop(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """After one run of `TESTS`, with everything in `shop` recorded; or its record, opened."""
+    folder = tmp_path_factory.mktemp("records")
+    root, record = folder / "project", folder / "rec"
+    options = ("--cideldill-record-calls=shop.*", f"--cideldill-record={record}")
+    with workbench(root, *options) as bench:
         bench.write(shop=SHOP, test_shop=TESTS)
         assert bench.run()["exit_code"] == 0
+        if request.param == "live":
+            yield bench
+            return
+    with opened(root, record) as bench:
         yield bench
 
 
