@@ -209,7 +209,8 @@ class ThreadedLink:
         )
         if self._wake_read in readable:
             self._collect_batch()
-        self._push([each for each in self._outlets if not each.unsent or each.socket in writable])
+        free = (None, *writable)
+        self._push([each for each in self._outlets if not each.unsent or each.socket in free])
         for each in readable:
             if each is not self._wake_read and talking[each] in self._outlets:
                 self._receive(talking[each])

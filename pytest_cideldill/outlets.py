@@ -19,6 +19,7 @@ from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
@@ -126,8 +127,8 @@ class FileOutlet:
         self._writer = writer
 
     def note(self, command: Message) -> None:
-        """See `Outlet`; breakpoints are written as they are set."""
-        if isinstance(command, AddLine | AddBreakpoint | AddException):
+        """See `Outlet`; breakpoints are written as they are set, and what a client changed."""
+        if isinstance(command, AddLine | AddBreakpoint | AddException | Changed):
             self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message) -> None:

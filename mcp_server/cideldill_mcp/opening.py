@@ -31,6 +31,7 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import MalformedMessage
@@ -89,6 +90,8 @@ class _Opening:
             message = line.message
             if isinstance(message, Hello):
                 self._admit(message, line.ts)
+            elif isinstance(message, Changed) and self._run is not None:
+                self._run.results.change(message.nodeid, message.what)
             elif isinstance(message, AddLine | AddBreakpoint | AddException):
                 self._add(message)
             else:

@@ -23,6 +23,7 @@ from cideldill_mcp.targets import Target
 from pytest_cideldill.position import Position
 from pytest_cideldill.position import read_position
 from pytest_cideldill.settings import Settings
+from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import EngineChosen
@@ -259,6 +260,11 @@ class Run:
         if type == "stop" and (pause := self.pauses.get(values["pause_id"])) is not None:
             pause["seq"] = seq
 
+    def changed(self, pause: dict[str, Any], what: str) -> None:
+        """A client changed how the test of a pause goes on."""
+        self.results.change(pause["nodeid"], what)
+        self.workers[pause["worker"]].tell(Changed(pause["nodeid"], what))
+
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""
         self._forget_pause(pause_id)
@@ -275,8 +281,7 @@ class Run:
     def settle(self, last: Position | None = None) -> bool:
         """Everything that will come has come: find the verdict. False: it was known already.
 
-        Args:
-            last: What was under way at the end, if that is known.
+        `last`: what was under way at the end, if that is known.
         """
         if self.is_over:
             return False

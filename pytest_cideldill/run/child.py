@@ -68,6 +68,7 @@ from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
@@ -257,7 +258,8 @@ def _engine(
 def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Command) -> None:
     for each in outlets:
         each.note(command)
-    manager.apply(command)
+    if not isinstance(command, Changed):  # that is for the record only
+        manager.apply(command)
 
 
 def _collect(

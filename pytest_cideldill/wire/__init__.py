@@ -16,6 +16,7 @@ from pytest_cideldill.wire.commands import AddException
 from pytest_cideldill.wire.commands import AddLine
 from pytest_cideldill.wire.commands import Begin
 from pytest_cideldill.wire.commands import CancelPause
+from pytest_cideldill.wire.commands import Changed
 from pytest_cideldill.wire.commands import Command
 from pytest_cideldill.wire.commands import Configure
 from pytest_cideldill.wire.commands import Evaluate
@@ -70,6 +71,7 @@ __all__ = [
     "Begin",
     "Bound",
     "CancelPause",
+    "Changed",
     "Collected",
     "CollectionFailed",
     "Command",

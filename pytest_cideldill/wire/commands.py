@@ -260,6 +260,14 @@ class Relay:
     worker: str
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A client changed how a test goes on, in words; for the record of the run. Not answered."""
+
+    nodeid: str | None
+    what: str
+
+
 Command = (
     Configure
     | Begin
@@ -283,5 +291,6 @@ Command = (
     | Interrupt
     | ReleaseAll
     | Relay
+    | Changed
     | Refused
 )

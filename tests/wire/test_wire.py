@@ -114,7 +114,7 @@ def test_kinds_are_named_after_their_classes() -> None:
         "add_breakpoint", "set_default_behavior", "add_line", "add_exception", "remove_breakpoint",
         "resume", "step", "pause_now", "cancel_pause", "pause_on", "evaluate", "inspect",
         "read_context", "read_stack", "read_variables", "read_threads", "find_code", "interrupt",
-        "release_all", "relay",
+        "release_all", "relay", "changed",
     ]  # fmt: skip
 
 

@@ -174,7 +174,7 @@ def _note_change(run: Run, pause: dict[str, Any], request: Request) -> None:
     elif request["modified_args"] is not None or request["modified_kwargs"] is not None:
         action = "modify"
     if action in words:
-        run.results.change(pause["nodeid"], f"{words[action]} {_where(pause)}")
+        run.changed(pause, f"{words[action]} {_where(pause)}")
 
 
 def _where(pause: dict[str, Any]) -> str:
@@ -208,7 +208,7 @@ async def repl_eval(request: Request) -> Reply:
         raise _timeout(request, stopped=False) from None
     for name in done.pop("changed"):
         if pause["phase"] != "post_mortem":  # there the verdict is made
-            run.results.change(pause["nodeid"], f"the value of {name} {_where(pause)}")
+            run.changed(pause, f"the value of {name} {_where(pause)}")
     if pause_id in run.pauses and done["session_id"] not in pause["repl_sessions"]:
         pause["repl_sessions"].append(done["session_id"])
     if done.pop("timed_out"):
