@@ -1,0 +1,178 @@
+"""What it costs to record a run: `python -m benchmarks.recording`.
+
+Processor time of whole pytest processes, all threads and the end of the run included: a suite
+recorded and not, a loop with and without a tracepoint, tests that fail. What varies is measured in
+turns. Prints medians with every sample beside the aims; asserts nothing. POSIX only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.failures import deep
+from benchmarks.spine import QUIET
+from benchmarks.spine import ratios
+from benchmarks.spine import show
+from benchmarks.spine import versions
+from pytest_cideldill.record.format import EVENTS
+from pytest_cideldill.record.format import RUN
+from tests.together.real_package import MORE_ITERTOOLS
+from tests.together.real_package import archive
+
+RECORD = "--cideldill-record=rec"
+
+HOT = """\
+def hot(count):
+    total = 0
+    for number in range(count):
+        total += number
+    return total
+
+
+def test_it():
+    hot({})
+"""
+
+TRACE = "--cideldill-trace=test_it.py:4=number={number}"
+
+FAILING = """\
+import pytest
+
+
+class Cart:
+    def __init__(self, items):
+        self.items, self.coupon = items, "ten"
+
+    def total(self):
+        return sum(price * count for _, price, count in self.items)
+
+
+@pytest.fixture
+def cart():
+    print("a cart is made")
+    return Cart([("lamp", 40, 1), ("chair", 55, 4), ("table", 120, 1)])
+
+
+@pytest.mark.parametrize("number", range({}))
+def test_total(cart, number):
+    expected = {{"total": 300 + number, "coupon": None}}
+    told = {{"total": cart.total(), "coupon": cart.coupon}}
+    assert told == expected
+"""
+
+
+def processor_time(folder: Path, *arguments: str) -> float:
+    """Seconds of the processor that a run of pytest takes."""
+    shutil.rmtree(folder / "rec", ignore_errors=True)
+    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (0, 1), command
+    return used.ru_utime + used.ru_stime
+
+
+def in_turns(runs: int, *measured: Callable[[], float]) -> list[list[float]]:
+    """The samples of each; the same index was measured side by side."""
+    for each in measured:
+        each()  # compiles
+    rounds = [[each() for each in measured] for _ in range(runs)]
+    return [list(samples) for samples in zip(*rounds, strict=True)]
+
+
+def project(folder: Path, **files: str) -> Path:
+    """A folder of tests."""
+    folder.mkdir()
+    for name, text in {"pytest.ini": "", **files}.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    return folder
+
+
+def suite(temp: Path) -> Path:
+    """A released package with its tests."""
+    with tarfile.open(archive(MORE_ITERTOOLS)) as packed:
+        packed.extractall(temp, filter="data")
+    return temp / MORE_ITERTOOLS.folder
+
+
+def differences(of: Sequence[float], to: Sequence[float], count: int, scale: float) -> list[float]:
+    """Pair by pair, for each of so many things."""
+    return [(a - b) / count * scale for a, b in zip(of, to, strict=True)]
+
+
+def show_least(name: str, of: Sequence[float], to: Sequence[float], aim: str) -> None:
+    """The ratio of the least samples, which other work on the machine has disturbed least."""
+    print(f"{name:46}{min(of) / min(to):7.3f} ×   {aim}")
+
+
+def show_suite(folder: Path, runs: int) -> None:
+    """Recorded without tracepoints."""
+    plain, recorded = in_turns(
+        runs, lambda: processor_time(folder), lambda: processor_time(folder, RECORD)
+    )
+    show(f"{MORE_ITERTOOLS.name}'s tests", plain, "s")
+    show("recorded / not", ratios(recorded, plain), "×", "aim 1.02 ×")
+    show_least("the same of the least of each", recorded, plain, "aim 1.02 ×")
+
+
+def show_hits(folder: Path, count: int, runs: int) -> None:
+    """A loop recorded with a tracepoint in it and without; with it, the line alone."""
+    bare, traced = in_turns(
+        runs, lambda: processor_time(folder, RECORD), lambda: processor_time(folder, RECORD, TRACE)
+    )
+    show("a recorded hit", differences(traced, bare, count, 1e6), "µs", "aim 3 µs")
+    least = (min(traced) - min(bare)) / count * 1e6
+    print(f"{'the same of the least of each':46}{least:7.3f} µs  aim 3 µs")
+
+
+def show_failures(folder: Path, count: int, runs: int) -> None:
+    """Tests that fail, recorded and not; and what a record of one takes."""
+    plain, recorded = in_turns(
+        runs, lambda: processor_time(folder), lambda: processor_time(folder, RECORD)
+    )
+    show("a recorded failure", differences(recorded, plain, count, 1e3), "ms", "aim 15 ms")
+    (run,) = (folder / "rec").glob(f"{RUN}*")
+    lines = (run / EVENTS).read_bytes().splitlines()
+    sizes = [len(line) / 1e3 for line in lines if b'"type":"test_phase"' in line[:80]]
+    stored = sum(each.stat().st_size for each in run.iterdir()) / count / 1e3
+    print(f"{'its line':46}{statistics.median(sizes):7.3f} kB")
+    print(f"{'with its objects':46}{stored:7.3f} kB  aim 30 kB")
+
+
+def main() -> None:
+    """Measure everything and print it."""
+    parser = argparse.ArgumentParser("python -m benchmarks.recording", description=__doc__)
+    parser.add_argument("--runs", type=int, default=7, help="of each kind")
+    parser.add_argument("--hits", type=int, default=90_000, help="of the tracepoint")
+    parser.add_argument("--failures", type=int, default=100, help="of each of two tests")
+    parser.add_argument("--only", choices=("suite", "hits", "failures"), help="of the three parts")
+    chosen = parser.parse_args()
+    print(versions(), end="\n\n")
+    with tempfile.TemporaryDirectory(prefix="cideldill-recording-") as name:
+        temp = Path(name)
+        if chosen.only in (None, "hits"):
+            hot = project(temp / "hot", test_it__py=HOT.format(chosen.hits))
+            show_hits(hot, chosen.hits, chosen.runs)
+        if chosen.only in (None, "failures"):
+            failing = project(temp / "failing", test_it__py=FAILING.format(chosen.failures))
+            show_failures(failing, chosen.failures, chosen.runs)
+            print("the same with 10 frames of 40 locals each")
+            test = f"\n\n@pytest.mark.parametrize('n', range({chosen.failures}))\n"
+            text = f"import pytest\n{deep(10)}{test}def test_deep(n):\n    level0()\n"
+            show_failures(project(temp / "deep", test_it__py=text), chosen.failures, chosen.runs)
+        if chosen.only in (None, "suite"):
+            show_suite(suite(temp), chosen.runs)
+
+
+if __name__ == "__main__":
+    main()
