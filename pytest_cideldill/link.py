@@ -25,6 +25,7 @@ from typing import Protocol
 from pytest_cideldill import clock
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import MalformedMessage
@@ -104,7 +105,7 @@ class ThreadedLink:
         on_lost: Callable[[], None],
         is_awaited: Callable[[], bool] = lambda: False,
         mark: Callable[[object], object] = lambda _item: None,
-        collect: Callable[[object], Iterable[Event]] = lambda _until: (),
+        collect: Callable[[object], Iterable[Event | Batch]] = lambda _until: (),
         collects_every_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._outlets = list(outlets)
@@ -253,7 +254,7 @@ class ThreadedLink:
             are_any = True
         return are_any
 
-    def _encode(self, ts: float, event: Event) -> None:
+    def _encode(self, ts: float, event: Event | Batch) -> None:
         for each in self._outlets:
             each.encode(ts, event)
 

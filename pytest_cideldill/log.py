@@ -1,4 +1,4 @@
-"""What the hot path leaves behind: one row per recorded call or hit, made into events in batches.
+"""What the hot path leaves behind: one row per recorded call or hit, taken away in batches.
 
 A row is appended by the thread of the program (a tuple and a deque: no lock, no system call, no
 object of ours); the link's I/O thread takes the batch before it sends anything, at the latest
@@ -11,11 +11,11 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator
-from typing import Any
-from typing import Literal
 
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.rows import Loss
+from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Warned
 
 MAX_WAITING = 200_000
@@ -23,15 +23,6 @@ MAX_WAITING = 200_000
 
 MAX_BATCH = 1_000
 """Rows of one event."""
-
-
-Loss = Literal["hit", "call", "record"]
-"""What a dropped row was: a message of a tracepoint, a call that has a record by another row, or
-all that would have told of a call."""
-
-Row = tuple[Any, ...]
-"""Its first item makes the event's values of the row, on the I/O thread: `row[0](row)` gives
-`{"type": …, "ts": …, …}`, plain and redacted."""
 
 
 class RowLog:
@@ -67,47 +58,50 @@ class RowLog:
         self._rows.append(_Mark(item))
 
     def take(self, until: object = None) -> Iterator[Event]:
-        """The events of the rows before the mark of an item; on the I/O thread.
+        """What `batches` gives, as events for a front end."""
+        for each in self.batches(until):
+            yield each.told() if isinstance(each, Batch) else each
+
+    def batches(self, until: object = None) -> Iterator[Batch | Warned]:
+        """The rows before the mark of an item, and what became of others; on the I/O thread.
 
         With None those of one batch, up to any mark; of an item without a mark all that wait now:
         what comes meanwhile must not hold up a stop.
         """
         self._is_nudged = False  # before the rows are read: a later one nudges again
         left = len(self._rows)
-        hits, calls, records = (self._drops[each].untold() for each in ("hit", "call", "record"))
-        dropped = hits + calls + records
+        dropped = {loss: count for loss, each in self._drops.items() if (count := each.untold())}
         is_first = True
         while left > 0 and (rows := self._batch(min(left, MAX_BATCH), until)):
             left = left - len(rows) if until is not None else 0
             if is_first and dropped:
-                rows[0]["dropped"] = dropped
-                if records:
-                    rows[0]["lost"] = records
                 for each in self._drops.values():
                     each.told()
+            yield Batch(rows, dropped if is_first else {})
             is_first = False
-            yield Recorded(rows)
         self._passed.pop(id(until), None)
         if dropped and not is_first:
-            counts = {"recorded calls": calls + records, "hits": hits}
+            hits = dropped.get("hit", 0)
+            counts = {"recorded calls": sum(dropped.values()) - hits, "hits": hits}
             shown = [f"{count} {name}" for name, count in counts.items() if count]
             yield Warned(f"{' and '.join(shown)} were dropped: too many at once")
 
-    def _batch(self, count: int, until: object) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = []
-        while len(told) < count and id(until) not in self._passed:
+    def _batch(self, count: int, until: object) -> list[Row]:
+        taken: list[Row] = []
+        rows, passed = self._rows, self._passed
+        while len(taken) < count and id(until) not in passed:
             try:
-                row = self._rows.popleft()
+                row = rows.popleft()
             except IndexError:  # a thread dropped one, and has not appended its own yet
                 break
             if not isinstance(row, _Mark):
-                told.append(row[0](row))
+                taken.append(row)
             elif until is None:
-                self._rows.appendleft(row)
+                rows.appendleft(row)
                 break
             else:
-                self._passed[id(row.item)] = row.item
-        return told
+                passed[id(row.item)] = row.item
+        return taken
 
     def _drop_oldest(self) -> None:
         try:

@@ -41,6 +41,11 @@ class Observers:
         except ValueError:
             return
 
+    @property
+    def are_any(self) -> bool:
+        """Whether anybody is told."""
+        return bool(self._observers)
+
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """Queue an event, then tell it; see `Send`."""
         self._send(event, urgent=urgent)

@@ -16,6 +16,7 @@ from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -42,7 +43,7 @@ class Outlet(Protocol):
     unsent: bytearray
     taken: int
 
-    def encode(self, ts: float, event: Event) -> None:
+    def encode(self, ts: float, event: Event | Batch) -> None:
         """Make an event, of these epoch seconds, bytes that wait; never raises."""
 
     def note(self, command: Message) -> None:
@@ -79,8 +80,10 @@ class SocketOutlet:
         self._decoder = decoder or FrameDecoder()
         self._next_number = itertools.count(1).__next__
 
-    def encode(self, ts: float, event: Event) -> None:
+    def encode(self, ts: float, event: Event | Batch) -> None:
         """See `Outlet`; an event that can't be encoded (a bug of ours) is replaced by a warning."""
+        if isinstance(event, Batch):
+            event = event.told()
         stamp = {"n": self._next_number(), "ts": ts}
         try:
             self.unsent += encode_frame(stamp | to_plain(event))
@@ -131,14 +134,14 @@ class FileOutlet:
         if isinstance(command, AddLine | AddBreakpoint | AddException | Changed):
             self.encode(clock.wall(), command)
 
-    def encode(self, ts: float, event: Message) -> None:
+    def encode(self, ts: float, event: Message | Batch) -> None:
         """See `Outlet`; answers are for who asked, and not written."""
         if not isinstance(event, Replied | Refused):
             self.unsent += self._writer.lines(ts, event)
 
     def send(self) -> bool:
         """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""
-        self._writer.write(bytes(self.unsent))
+        self._writer.write(self.unsent)
         self.taken += len(self.unsent)
         self.unsent.clear()
         return True

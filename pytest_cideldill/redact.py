@@ -128,6 +128,13 @@ class Redactor:
         """Whether what has this name is to be hidden, whatever its value looks like."""
         return self.enabled and type(name) is str and self._label_of(name) is not None
 
+    def is_plain(self, text: str) -> bool:
+        """Whether nothing is to be hidden in a text, for certain; nor in a line of it. Quick."""
+        try:
+            return not self._may_hold_secrets(text)
+        except Exception:  # noqa: BLE001 - a border, as below
+            return False
+
     def redact_text(self, text: str, limit: int | None = None) -> str:
         """The text without its secrets.
 

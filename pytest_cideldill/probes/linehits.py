@@ -29,6 +29,7 @@ from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
+from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.template import parse_template
@@ -81,7 +82,7 @@ class Surroundings:
         lens: Shows values.
         overtime: Limits what expressions may take.
         position: Tells the test.
-        add: Takes a row per message, as `log.Row`.
+        add: Takes a row per message, as `rows.Row`.
         stop: Parks the thread: `(probe, frame, pass number, the contract's pause_reason)`.
     """
 
@@ -91,31 +92,14 @@ class Surroundings:
     add: Callable[[tuple[Any, ...]], None]
     stop: Callable[[Probe, FrameType, int, str], None]
 
-    def telling(self, asked: LineBreakpoint) -> Callable[[tuple[Any, ...]], dict[str, Any]]:
+    def telling(self, asked: LineBreakpoint, *, condition_error: bool = False) -> HitTelling:
         """What makes events of type `hit` from the rows of a watcher, on the I/O thread."""
-        id, text_of = asked.id, self.lens.text
-        # One for all events: nobody changes it.
         location = {
             "file": self.lens.project.relative(asked.file),
             "line": asked.line,
             "function": asked.key.qualname,
         }
-
-        def told(row: tuple[Any, ...]) -> dict[str, Any]:
-            _, moment, nodeid, thread, number, text = row
-            return {
-                "type": "hit",
-                "ts": clock.wall_at(moment),
-                "nodeid": nodeid,
-                "thread": thread,
-                "breakpoint_id": id,
-                "location": location,
-                "hit_count": number,
-                # Longer ones were redacted when they were cut.
-                "message": text_of(text),
-            }
-
-        return told
+        return HitTelling(asked.id, location, self.lens.text, condition_error)
 
 
 class Probe:
@@ -272,12 +256,8 @@ def _telling(
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
     told, add, position = surroundings.telling(probe.asked), surroundings.add, surroundings.position
+    failed = surroundings.telling(probe.asked, condition_error=True)
     cut, now, render = surroundings.lens.text, clock.ticking(), message.text
-
-    def failed(row: tuple[Any, ...]) -> dict[str, Any]:
-        """The same of a condition that raised; it counts for no limit."""
-        return {**told(row), "condition_error": True}
-
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
     first, multiple = probe.asked.hit_count, probe.asked.multiple or 1
     chooses = first > 1 or multiple > 1
@@ -290,6 +270,7 @@ def _telling(
             if verdict is not True:
                 if type(verdict) is Failure and _is_first(probe, verdict):
                     text = cut(f"<condition error: {verdict.text}>", MAX_TEXT)
+                    # It counts for no limit.
                     add((failed, now(), position.nodeid, get_ident(), number, text))
                 return
         if chooses and (number < first or number % multiple):

@@ -44,7 +44,7 @@ from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
 
 Row = tuple[Any, ...]
-"""As `log.Row`."""
+"""As `rows.Row`."""
 
 _GENERATES = 0x20 | 0x200  # CO_GENERATOR, CO_ASYNC_GENERATOR
 

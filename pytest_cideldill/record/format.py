@@ -54,7 +54,9 @@ _ABOUT: Final = "about"
 """Key of a message's own `worker`, where it is not the one that tells."""
 
 # Bound here: tests patch `json`. ensure_ascii keeps lone surrogates as escapes.
-_encode: Final = JSONEncoder(separators=(",", ":"), default=str).encode
+encoded: Final = JSONEncoder(separators=(",", ":"), default=str).encode
+"""A value as it stands in a line."""
+
 _decode: Final = JSONDecoder().decode
 
 
@@ -76,10 +78,11 @@ class Line:
     worker: str
     values: dict[str, Any]
 
-    def encoded(self) -> bytes:
-        """With the line feed."""
+    @property
+    def text(self) -> str:
+        """As it is written, ASCII, with the line feed."""
         head = {"n": self.n, "ts": self.ts, "type": self.type, "worker": self.worker}
-        return (_encode(head | self.values) + "\n").encode("ascii")
+        return encoded(head | self.values) + "\n"
 
     @classmethod
     def decoded(cls, text: bytes) -> Line:

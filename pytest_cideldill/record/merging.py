@@ -92,7 +92,7 @@ def _in_order(lines: Iterable[bytes]) -> Iterator[Raw]:
     latest: dict[bytes, float] = {}
     for text in lines:
         head = _HEAD.match(text)
-        if head is None or not text.endswith(b"\n"):
+        if head is None or not text.endswith(b"}\n"):
             continue
         n, ts, type, worker = head.groups()
         at = latest[worker] = max(float(ts), latest.get(worker, 0.0))

@@ -8,25 +8,39 @@ everything else is always written, as far as the disk takes it.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any
 from typing import Final
 
 from pytest_cideldill import clock
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.format import encoded
 from pytest_cideldill.record.format import line_of
+from pytest_cideldill.record.share import Share
+from pytest_cideldill.record.share import Shares
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.rows import HitTelling
+from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import Recorded
-
-MAX_HITS: Final = 100_000
-"""Hits of one breakpoint in one process; as many calls of one function."""
 
 _TELL_S: Final = 1.0
 """How long a number of dropped rows may wait to be told: a process may be killed."""
 
+_MOST_MIDDLES: Final = 1_000
+_MICROSECONDS: Final = 1_000_000
+_TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
+
 _open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid  # tests patch `os`
+_quoted: Final = encode_basestring_ascii
+_TORN: Final = b" \n"
+"""Ends a line that the disk took a part of, so that it ends like no other."""
+
+_END: Final = "}\n"
+_RAISED: Final = ',"condition_error":true}\n'
 
 
 class PartWriter:
@@ -36,39 +50,57 @@ class PartWriter:
         path: Of the file, which is made.
         worker: Name of the process.
         max_bytes: From here on rows are dropped.
+        is_plain: Whether a text holds no secret for certain; quick.
 
     Attributes:
-        error: Why the disk took no more; None: it takes everything.
+        error: Why the disk did not take something; None: it took everything.
     """
 
-    def __init__(self, path: Path, worker: str, max_bytes: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        worker: str,
+        max_bytes: int,
+        is_plain: Callable[[str], bool] = lambda _text: False,
+    ) -> None:
         self.error: str | None = None
         self._worker = worker
-        self._max_bytes = max_bytes
-        self._bytes = 0
+        self._left = max_bytes
+        self._is_plain = is_plain
         self._number = 0
-        self._counts: Counter[str] = Counter()
+        self._shares = Shares()
+        self._middles: dict[tuple[HitTelling, str | None, int], str] = {}
         self._dropped: Counter[str] = Counter()
         self._told_at = clock.monotonic()
+        self._is_torn = False
         self._pid = _getpid()
         self._descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
-    def lines(self, ts: float, event: Message) -> bytes:
+    def lines(self, ts: float, event: Message | Batch) -> bytes:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
-        if not isinstance(event, Recorded):
+        if not isinstance(event, Batch):
             return self._line(line_of(self._next(), ts, self._worker, event))
-        text = b"".join(map(self._row, event.rows))
+        for loss, count in event.dropped.items():
+            self._drop("hit" if loss == "hit" else "call", count)
+        text = "".join(self._rows(event.rows)).encode("ascii")
         if self._dropped and clock.monotonic() - self._told_at > _TELL_S:
             text += self._tell_dropped()
         return text
 
-    def write(self, text: bytes) -> None:
-        """Hand lines to the system."""
-        while text and self.error is None:
-            try:
-                text = text[_write(self._descriptor, text) :]
-            except OSError as error:
-                self.error = error.strerror or str(error)
+    def write(self, text: bytes | bytearray) -> None:
+        """Hand lines to the system; what it does not take is counted, and later lines are tried."""
+        if self._is_torn and text:
+            text = _TORN + text
+        written = 0
+        try:
+            while written < len(text):
+                written += _write(self._descriptor, text[written:] if written else text)
+        except OSError as error:
+            self.error = error.strerror or str(error)
+            begun = text.rfind(b"\n", 0, written) + 1
+            self._dropped.update(each.decode() for each in _TYPE.findall(text, begun))
+        if written:
+            self._is_torn = text[written - 1] != b"\n"[0]
 
     def close(self) -> None:
         """Tell what was dropped and close the file; in a forked child, close it only."""
@@ -79,29 +111,84 @@ class PartWriter:
         _close(self._descriptor)
         self._descriptor = -1
 
-    def _row(self, row: dict[str, Any]) -> bytes:
-        type = row["type"]
-        name = row.get("breakpoint_id") or row.get("qualified_name") or ""
-        lost = row.pop("dropped", 0)
-        if lost:
-            self._dropped[type] += lost
-        self._counts[name] += 1
-        if self._counts[name] > MAX_HITS or self._bytes > self._max_bytes:
+    def _rows(self, rows: list[Row]) -> list[str]:
+        """The lines of rows; those of hits are the hot path of this thread."""
+        messages = [row[5] for row in rows if type(row[0]) is HitTelling]
+        is_plain = self._is_plain("\n".join(messages))
+        lines: list[str] = []
+        before: tuple[object, object, object] = (None, None, None)
+        share, middle, epoch = self._shares.of(""), "", clock.wall_at(0.0)
+        for row in rows:
+            telling = row[0]
+            if type(telling) is not HitTelling:
+                lines.append(self._call(row))
+                continue
+            _, moment, nodeid, thread, number, text = row
+            if telling is not before[0] or nodeid is not before[1] or thread != before[2]:
+                before = (telling, nodeid, thread)
+                share, middle = self._of_hits(telling, nodeid, thread)
+            if moment >= share.until:
+                share.renew(moment)
+            share.left -= 1
+            self._number += 1
+            if share.left < 0 or self._left <= 0:
+                self._dropped["hit"] += 1
+                continue
+            stamp = str(int((epoch + moment) * _MICROSECONDS))
+            line = (
+                f'{{"n":{self._number},"ts":{stamp[:-6]}.{stamp[-6:]},{middle}{number},"message":'
+                f"{_quoted(text if is_plain else telling.text_of(text))}"
+                f"{_RAISED if telling.condition_error else _END}"
+            )
+            self._left -= len(line)
+            lines.append(line)
+        return lines
+
+    def _of_hits(self, telling: HitTelling, nodeid: str | None, thread: int) -> tuple[Share, str]:
+        """What is the same in the hits of a breakpoint, in a test and a thread."""
+        key = (telling, nodeid, thread)
+        if (middle := self._middles.get(key)) is None:
+            if len(self._middles) >= _MOST_MIDDLES:
+                self._middles.clear()
+            values = {
+                "type": "hit",
+                "worker": self._worker,
+                "nodeid": nodeid,
+                "thread": thread,
+                "breakpoint_id": telling.breakpoint_id,
+                "location": telling.location,
+                "hit_count": 0,
+            }
+            middle = self._middles[key] = encoded(values)[1:-2]
+        return self._shares.of(telling.breakpoint_id), middle
+
+    def _call(self, row: Row) -> str:
+        """The line of any other row; empty: it was dropped."""
+        values = row[0](row)
+        type, ts = values.pop("type"), values.pop("ts")
+        share = self._shares.of(values.get("qualified_name") or values.get("breakpoint_id") or "")
+        self._number += 1
+        if not share.takes(values.get("completed_at") or ts) or self._left <= 0:
             self._dropped[type] += 1
-            return b""
-        values = {key: value for key, value in row.items() if key not in ("type", "ts")}
-        return self._line(Line(self._next(), row["ts"], type, self._worker, values))
+            return ""
+        line = Line(self._number, ts, type, self._worker, values).text
+        self._left -= len(line)
+        return line
+
+    def _drop(self, type: str, count: int) -> None:
+        self._number += count
+        self._dropped[type] += count
 
     def _tell_dropped(self) -> bytes:
-        told, self._told_at = dict(self._dropped), clock.monotonic()
+        told, self._told_at = {"rows": dict(self._dropped)}, clock.monotonic()
         self._dropped.clear()
-        return self._line(Line(self._next(), clock.wall(), DROPPED, self._worker, {"rows": told}))
+        return self._line(Line(self._next(), clock.wall(), DROPPED, self._worker, told))
 
     def _next(self) -> int:
         self._number += 1
         return self._number
 
     def _line(self, line: Line) -> bytes:
-        text = line.encoded()
-        self._bytes += len(text)
+        text = line.text.encode("ascii")
+        self._left -= len(text)
         return text

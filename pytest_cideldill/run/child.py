@@ -41,6 +41,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
@@ -264,9 +265,12 @@ def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Comman
 
 def _collect(
     rows: RowLog, observers: Observers, manager: BreakpointManager, until: object
-) -> Iterator[Event]:
+) -> Iterator[Event | Batch]:
     """In this order: an object is written before the event that names it leaves."""
-    yield from map(observers.tell, rows.take(until))
+    for each in rows.batches(until):
+        if observers.are_any:
+            observers.tell(each.told() if isinstance(each, Batch) else each)
+        yield each
     yield from manager.look_around()
 
 

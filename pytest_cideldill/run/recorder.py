@@ -88,6 +88,7 @@ def part_of_record(
         part(Path(record), hello.worker, hello.pid),
         hello.worker,
         settings.limits.max_log_bytes // processes,
+        redactor.is_plain,
     )
     argv = [redactor.redact_text(each) for each in hello.argv]
     outlet = FileOutlet(writer)

@@ -9,12 +9,13 @@ import pytest
 
 from pytest_cideldill import log as log_module
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.log import Row
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import Loss
+from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Warned
@@ -83,7 +84,7 @@ def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
 def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that another row tells of is missing in the log, and has a record all the same."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 1)
-    losses: list[log_module.Loss] = ["hit", "record", "call", "record"]
+    losses: list[Loss] = ["hit", "record", "call", "record"]
     log = RowLog(lambda: None, lambda row: losses[int(row[1])])
     for number in range(5):
         log.add(row(number))

@@ -1,0 +1,87 @@
+"""What the hot path leaves behind: rows, made into what is told of them later, on the I/O thread.
+
+A row is a tuple; its first item makes the event's values of it. Front ends get these values. A file
+takes rows of hits, of which there may be very many, as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from typing import Literal
+
+from pytest_cideldill import clock
+from pytest_cideldill.wire import Recorded
+
+Loss = Literal["hit", "call", "record"]
+"""What a dropped row was: a message of a tracepoint, a call that has a record by another row, or
+all that would have told of a call."""
+
+Row = tuple[Any, ...]
+"""Its first item makes the event's values of the row, on the I/O thread: `row[0](row)` gives
+`{"type": …, "ts": …, …}`, plain and redacted."""
+
+
+class Batch:
+    """Rows of one event.
+
+    Attributes:
+        rows: As they were left behind; at least one.
+        dropped: How many were lost before the first of them.
+    """
+
+    __slots__ = ("_told", "dropped", "rows")
+
+    def __init__(self, rows: list[Row], dropped: Mapping[Loss, int]) -> None:
+        self.rows = rows
+        self.dropped = dropped
+        self._told: Recorded | None = None
+
+    def told(self) -> Recorded:
+        """The event."""
+        if self._told is None:
+            rows = [row[0](row) for row in self.rows]
+            if count := sum(self.dropped.values()):
+                rows[0]["dropped"] = count
+            if records := self.dropped.get("record"):
+                rows[0]["lost"] = records
+            self._told = Recorded(rows)
+        return self._told
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HitTelling:
+    """Makes an event of type `hit` of a row.
+
+    A row is `(telling, moment, nodeid, thread, number of the pass, message)`.
+
+    Attributes:
+        breakpoint_id: Whose message it is.
+        location: Where; one for all events, nobody changes it.
+        text_of: Takes secrets out of a message. Long ones were redacted when they were cut.
+        condition_error: The message tells that the condition raised.
+    """
+
+    breakpoint_id: str
+    location: dict[str, Any]
+    text_of: Callable[[str], str]
+    condition_error: bool = False
+
+    def __call__(self, row: Row) -> dict[str, Any]:
+        """See the class."""
+        _, moment, nodeid, thread, number, text = row
+        values = {
+            "type": "hit",
+            "ts": clock.wall_at(moment),
+            "nodeid": nodeid,
+            "thread": thread,
+            "breakpoint_id": self.breakpoint_id,
+            "location": self.location,
+            "hit_count": number,
+            "message": self.text_of(text),
+        }
+        if self.condition_error:
+            values["condition_error"] = True
+        return values
