@@ -31,19 +31,23 @@ from tests.together.real_package import archive
 
 RECORD = "--cideldill-record=rec"
 
-HOT = """\
+LINE = "        total += number\n"
+LINES = 8
+"""Tracepoints, so that none comes near the limit of a second."""
+
+HOT = f"""\
 def hot(count):
     total = 0
     for number in range(count):
-        total += number
+{LINE * LINES}\
     return total
 
 
 def test_it():
-    hot({})
+    hot({{}})
 """
 
-TRACE = "--cideldill-trace=test_it.py:4=number={number}"
+TRACES = [f"--cideldill-trace=test_it.py:{4 + each}=number={{number}}" for each in range(LINES)]
 
 FAILING = """\
 import pytest
@@ -128,7 +132,9 @@ def show_suite(folder: Path, runs: int) -> None:
 def show_hits(folder: Path, count: int, runs: int) -> None:
     """A loop recorded with a tracepoint in it and without; with it, the line alone."""
     bare, traced = in_turns(
-        runs, lambda: processor_time(folder, RECORD), lambda: processor_time(folder, RECORD, TRACE)
+        runs,
+        lambda: processor_time(folder, RECORD),
+        lambda: processor_time(folder, RECORD, *TRACES),
     )
     show("a recorded hit", differences(traced, bare, count, 1e6), "µs", "aim 3 µs")
     least = (min(traced) - min(bare)) / count * 1e6
@@ -161,7 +167,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cideldill-recording-") as name:
         temp = Path(name)
         if chosen.only in (None, "hits"):
-            hot = project(temp / "hot", test_it__py=HOT.format(chosen.hits))
+            hot = project(temp / "hot", test_it__py=HOT.format(chosen.hits // LINES))
             show_hits(hot, chosen.hits, chosen.runs)
         if chosen.only in (None, "failures"):
             failing = project(temp / "failing", test_it__py=FAILING.format(chosen.failures))

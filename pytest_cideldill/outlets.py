@@ -129,6 +129,11 @@ class FileOutlet:
         self.taken = 0
         self._writer = writer
 
+    @property
+    def error(self) -> str | None:
+        """Why the disk did not take something; None: it took everything."""
+        return self._writer.error
+
     def note(self, command: Message) -> None:
         """See `Outlet`; breakpoints are written as they are set, and what a client changed."""
         if isinstance(command, AddLine | AddBreakpoint | AddException | Changed):

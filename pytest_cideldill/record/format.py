@@ -119,7 +119,9 @@ def line_of(n: int, ts: float, worker: str, message: Message) -> Line:
     values = {key: value for key, value in to_plain(message).items() if value is not None}
     kind = values.pop("kind")
     about = values.pop("worker", None)
-    if about is not None and kind != "hello":
+    if kind == "hello":
+        values["format"] = FORMAT
+    elif about is not None:
         values[_ABOUT] = about
     return Line(n, values.pop("ts", ts), _NAMES.get(kind, kind), worker, values)
 

@@ -6,6 +6,7 @@ For people, other programs and the last line of a run; whoever opens a record re
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -46,7 +47,8 @@ class Summary:
         events: Lines in all.
         hits: Messages of tracepoints.
         calls: Calls that were recorded.
-        dropped: Hits and calls beyond a limit, which are not there.
+        dropped: Hits and calls beyond a limit, and what the disk did not take.
+        cut_off: The processes whose last word is missing: they were killed, or the disk was full.
         bytes: Of all files of the run.
     """
 
@@ -64,6 +66,7 @@ class Summary:
     hits: int = 0
     calls: int = 0
     dropped: int = 0
+    cut_off: list[str] = field(default_factory=list)
     bytes: int = 0
 
     @property
@@ -80,7 +83,10 @@ class Summary:
             *(((self.calls, "call"),) if self.calls else ()),
         )
         shown = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts]
-        return ", ".join([_size(self.bytes), *shown, f"{self.dropped} dropped"])
+        shown = [_size(self.bytes), *shown, f"{self.dropped} dropped"]
+        if self.cut_off:
+            shown.append(f"the end of {', '.join(self.cut_off)} is missing")
+        return ", ".join(shown)
 
 
 def summarize(folder: Path, lines: Iterable[Raw] | None = None) -> Summary:
@@ -97,7 +103,10 @@ def summarize(folder: Path, lines: Iterable[Raw] | None = None) -> Summary:
         elif raw.type == b"call":
             summary.calls += 1
         else:
-            _take(summary, outcomes, Line.decoded(raw.text))
+            try:
+                _take(summary, outcomes, Line.decoded(raw.text))
+            except ValueError:
+                continue  # it is damaged
     summary.outcomes = dict(sorted(outcomes.items()))
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary
@@ -111,14 +120,23 @@ def write_summaries(folder: Path) -> Summary:
     """
     summary = summarize(folder)
     _write(folder / _SUMMARY, asdict(summary))
+    write_manifest(folder.parent)
+    return summary
+
+
+def write_manifest(record: Path) -> None:
+    """Of the runs that are over; at the start of one, so that its format is told if it is killed.
+
+    Raises:
+        OSError: The file can't be written.
+    """
     runs = []
-    for each in sorted(folder.parent.glob(f"{RUN}*/{_SUMMARY}")):
+    for each in sorted(record.glob(f"{RUN}*/{_SUMMARY}")):
         try:
             runs.append(json.loads(each.read_bytes()))
         except (OSError, ValueError):
             continue  # another run is about to write it
-    _write(folder.parent / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
-    return summary
+    _write(record / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
 
 
 def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
@@ -126,10 +144,13 @@ def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
     match line.type:
         case "worker_up":
             summary.workers.append(line.worker)
+            summary.cut_off.append(line.worker)
             if line.worker == "main":
                 summary.started_at = line.ts
                 for name in ("run_id", "python", "pytest", "rootdir"):
                     setattr(summary, name, values[name])
+        case "worker_down" if line.worker in summary.cut_off:
+            summary.cut_off.remove(line.worker)
         case "test_phase":
             outcomes[values["category"]] += 1
         case "test_outcome":
@@ -145,7 +166,7 @@ def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
 
 def _write(path: Path, plain: Any) -> None:
     """At once, for whoever reads it meanwhile."""
-    unfinished = path.with_name(f"{path.name}.tmp")
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # several runs write a manifest
     unfinished.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     unfinished.replace(path)
 

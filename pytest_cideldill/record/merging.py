@@ -27,23 +27,21 @@ from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.store import CIDStore
 
-_HEAD: Final = re.compile(rb'\{"n":(\d+),"ts":([^,]+),"type":"(\w+)","worker":"([^"]*)"')
+_HEAD: Final = re.compile(rb'\{"n":\d+,"ts":([^,]+),"type":"(\w+)","worker":"([^"]*)"').match
 
 
 class Raw(NamedTuple):
-    """A line as it was written; lines compare as they are to be read.
+    """A line as it was written; lines of different processes compare as they are to be read.
 
     Attributes:
         at: Its time, or that of a line before it of the same process, if that is later.
         worker: Its process.
-        n: Its number there.
         type: What it is.
         text: All of it, with the line feed.
     """
 
     at: float
     worker: bytes
-    n: int
     type: bytes
     text: bytes
 
@@ -60,16 +58,16 @@ def merge_run(folder: Path) -> None:
     Raises:
         OSError: The disk is full, say; the parts stay.
     """
-    parts = sorted(folder.glob(f"*{PART}"))
-    if len(parts) == 1 and not (folder / EVENTS).exists():
-        parts[0].replace(folder / EVENTS)
-    elif parts:
+    parts, whole = _parts(folder), folder / EVENTS
+    if len(parts) == 1 and not whole.exists():
+        parts.pop().replace(whole)
+    elif parts and not whole.exists():
         unfinished = folder / f"{EVENTS}.tmp"
         with unfinished.open("wb") as file:
             file.writelines(each.text for each in raw_lines(folder))
-        unfinished.replace(folder / EVENTS)
-        for each in parts:
-            each.unlink()
+        unfinished.replace(whole)
+    for each in parts:  # if they were put together before, and left
+        each.unlink()
     _merge_objects(folder)
 
 
@@ -81,22 +79,31 @@ def raw_lines(folder: Path) -> Iterator[Raw]:
     Raises:
         OSError: A file can't be read.
     """
-    paths = [*sorted(folder.glob(EVENTS)), *sorted(folder.glob(f"*{PART}"))]
+    whole = folder / EVENTS
     with ExitStack() as files:
+        paths = [whole] if whole.exists() else _parts(folder)
         opened = [files.enter_context(path.open("rb")) for path in paths]
         yield from heapq.merge(*map(_in_order, opened))
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{PART}"))
 
 
 def _in_order(lines: Iterable[bytes]) -> Iterator[Raw]:
     """Each process's lines keep their order, though their times may not."""
     latest: dict[bytes, float] = {}
+    made = tuple.__new__  # there may be very many
     for text in lines:
-        head = _HEAD.match(text)
-        if head is None or not text.endswith(b"}\n"):
+        head = _HEAD(text)
+        if head is None or text[-2:] != b"}\n":
             continue
-        n, ts, type, worker = head.groups()
-        at = latest[worker] = max(float(ts), latest.get(worker, 0.0))
-        yield Raw(at, worker, int(n), type, text)
+        ts, type, worker = head.groups()
+        at, before = float(ts), latest.get(worker, 0.0)
+        if at < before:
+            at = before
+        latest[worker] = at
+        yield made(Raw, (at, worker, type, text))
 
 
 def _merge_objects(folder: Path) -> None:

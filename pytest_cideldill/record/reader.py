@@ -33,13 +33,22 @@ def run_folders(record: Path) -> list[Path]:
         raise NoRecord(
             f"{record} holds no recorded run; pytest --cideldill-record={record} makes one"
         )
+    refuse_newer(record)
+    return found
+
+
+def refuse_newer(record: Path) -> None:
+    """See to it that this version knows the format of a record; of one that is empty, too.
+
+    Raises:
+        NoRecord: It does not.
+    """
     version = _version(record / MANIFEST)
     if version > FORMAT:
         raise NoRecord(
-            f"{record} has format {version}, and this pytest-cideldill reads up to {FORMAT}: "
-            "upgrade it"
+            f"{record} has format {version}, and this pytest-cideldill knows up to {FORMAT}: "
+            "upgrade it, or use another folder"
         )
-    return found
 
 
 def object_files(run: Path) -> list[Path]:

@@ -132,9 +132,10 @@ def switch_on(
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     redactor = make_redactor(settings, configure)
     if invitation.record is not None and not listing:
-        outlets.append(part_of_record(invitation.record, hello, commands, redactor, settings))
+        recorded = part_of_record(invitation.record, hello, commands, redactor, settings)
+        outlets.append(recorded)
         if worker == MAIN:
-            config.add_cleanup(partial(finish, config, invitation.record))
+            config.add_cleanup(partial(finish, config, invitation.record, recorded))
     identity, passive = Identity(invitation.run_id, worker), controls or listing
     objects = objects_path(config, invitation, identity)
     shared = (configure, settings, redactor, outlets)

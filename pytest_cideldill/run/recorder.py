@@ -18,9 +18,13 @@ import pytest
 from pytest_cideldill import clock
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.format import part
+from pytest_cideldill.record.manifest import summarize
+from pytest_cideldill.record.manifest import write_manifest
 from pytest_cideldill.record.manifest import write_summaries
 from pytest_cideldill.record.merging import merge_run
 from pytest_cideldill.record.merging import run_folder
+from pytest_cideldill.record.reader import NoRecord
+from pytest_cideldill.record.reader import refuse_newer
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.invitation import Invitation
@@ -53,12 +57,16 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
     from pytest_cideldill.run.child import switch_on
 
     run_id = f"c{secrets.token_hex(3)}"
-    folder = run_folder(config.invocation_params.dir / directory, run_id)
+    record = config.invocation_params.dir / directory
+    folder = run_folder(record, run_id)
     key = secrets.token_hex(_TAG_KEY_BYTES)
     try:
+        refuse_newer(record)
         switch_on(config, Invitation(None, key, run_id, None, record=str(folder)), variable)
     except OSError as error:
         raise pytest.UsageError(f"--cideldill-record: {directory}: {error.strerror}") from error
+    except NoRecord as error:
+        raise pytest.UsageError(f"--cideldill-record: {error}") from error
     except ValueError as error:  # an option is malformed
         raise pytest.UsageError(str(error)) from error
     os.environ[_IS_RECORDED] = run_id
@@ -82,6 +90,8 @@ def part_of_record(
         OSError: The file can't be made.
     """
     Path(record).mkdir(parents=True, exist_ok=True)
+    if hello.worker == "main":
+        write_manifest(Path(record).parent)
     count = os.environ.get("PYTEST_XDIST_WORKER_COUNT")
     processes = 1 if hello.worker == "main" or count is None else int(count)
     writer = PartWriter(
@@ -99,14 +109,33 @@ def part_of_record(
     return outlet
 
 
-def finish(config: pytest.Config, record: str) -> None:
-    """Put together what was written, when all processes of the run are gone."""
-    folder = Path(record)
+def finish(config: pytest.Config, record: str, outlet: FileOutlet) -> None:
+    """Put together what was written, when all processes of the run are gone.
+
+    Args:
+        config: Of the run.
+        record: The folder of the run.
+        outlet: Of this process, closed.
+    """
+    folder, said, wrong = Path(record), "", outlet.error
     try:
         merge_run(folder)
-        said = f"recorded in {folder}: {write_summaries(folder).sentence}"
     except OSError as error:
-        said = f"the record in {folder} is not complete: {error.strerror or error}"
+        wrong = error.strerror or str(error)
+    try:
+        said = write_summaries(folder).sentence
+    except OSError as error:
+        wrong = error.strerror or str(error)
+        said = _unwritten(folder)
+    told = f"recorded in {folder}: {said}" + (f"; it is not complete: {wrong}" if wrong else "")
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and config.get_verbosity() >= -1:
-        reporter.write_line(f"cideldill: {said}")
+        reporter.write_line(f"cideldill: {told}")
+
+
+def _unwritten(folder: Path) -> str:
+    """The summary of a run, where it could not be written."""
+    try:
+        return summarize(folder).sentence
+    except OSError as error:
+        return error.strerror or str(error)
