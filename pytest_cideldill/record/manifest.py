@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
@@ -21,8 +20,7 @@ from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
 from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.merging import Raw
-from pytest_cideldill.record.merging import raw_lines
+from pytest_cideldill.record.merging import without_hits
 
 _SUMMARY: Final = "run.json"
 _FAILED: Final = ("failed", "error")
@@ -89,24 +87,27 @@ class Summary:
         return ", ".join(shown)
 
 
-def summarize(folder: Path, lines: Iterable[Raw] | None = None) -> Summary:
+def summarize(folder: Path) -> Summary:
     """What the files of a run say.
 
     Raises:
         OSError: They can't be read.
     """
     summary, outcomes = Summary(folder.name), Counter[str]()
-    for raw in raw_lines(folder) if lines is None else lines:
+
+    def count(hits: int) -> None:
+        summary.hits += hits
+        summary.events += hits
+
+    for raw in without_hits(folder, count):
         summary.events += 1
-        if raw.type == b"hit":
-            summary.hits += 1
-        elif raw.type == b"call":
+        if raw.type == b"call":
             summary.calls += 1
-        else:
-            try:
-                _take(summary, outcomes, Line.decoded(raw.text))
-            except ValueError:
-                continue  # it is damaged
+            continue
+        try:
+            _take(summary, outcomes, Line.decoded(raw.text))
+        except ValueError:
+            continue  # it is damaged
     summary.outcomes = dict(sorted(outcomes.items()))
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary

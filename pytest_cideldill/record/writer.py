@@ -14,6 +14,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Final
+from typing import NamedTuple
 
 from pytest_cideldill import clock
 from pytest_cideldill.record.format import DROPPED
@@ -43,6 +44,24 @@ _END: Final = "}\n"
 _RAISED: Final = ',"condition_error":true}\n'
 
 
+class _Hits(NamedTuple):
+    """What the hits of a breakpoint have in common, in a test and a thread.
+
+    Attributes:
+        share: How many may be written.
+        middle: Of a line, from its type up to the number of the pass.
+        end: Of a line, behind its message.
+        nodeid: Of the test.
+        thread: Its ident.
+    """
+
+    share: Share
+    middle: str
+    end: str
+    nodeid: str | None
+    thread: int
+
+
 class PartWriter:
     """See the module.
 
@@ -69,6 +88,7 @@ class PartWriter:
         self._is_plain = is_plain
         self._number = 0
         self._shares = Shares()
+        self._hits: dict[HitTelling, _Hits] = {}
         self._middles: dict[tuple[HitTelling, str | None, int], str] = {}
         self._dropped: Counter[str] = Counter()
         self._told_at = clock.monotonic()
@@ -113,43 +133,47 @@ class PartWriter:
 
     def _rows(self, rows: list[Row]) -> list[str]:
         """The lines of rows; those of hits are the hot path of this thread."""
-        messages = [row[5] for row in rows if type(row[0]) is HitTelling]
-        is_plain = self._is_plain("\n".join(messages))
-        lines: list[str] = []
-        before: tuple[object, object, object] = (None, None, None)
-        share, middle, epoch = self._shares.of(""), "", clock.wall_at(0.0)
+        is_plain = self._is_plain("\n".join([row[5] for row in rows if type(row[0]) is HitTelling]))
+        epoch, find, lines, dropped = clock.wall_at(0.0), self._hits.get, [], 0
+        number, left = self._number, self._left
         for row in rows:
+            number += 1
             telling = row[0]
             if type(telling) is not HitTelling:
-                lines.append(self._call(row))
+                line = self._call(number, row, left)
+                left -= len(line)
+                lines.append(line)
                 continue
-            _, moment, nodeid, thread, number, text = row
-            if telling is not before[0] or nodeid is not before[1] or thread != before[2]:
-                before = (telling, nodeid, thread)
-                share, middle = self._of_hits(telling, nodeid, thread)
+            _, moment, nodeid, thread, passed, text = row
+            hits = find(telling)
+            if hits is None or hits.nodeid is not nodeid or hits.thread != thread:
+                hits = self._hits_of(telling, nodeid, thread)
+            share = hits.share
             if moment >= share.until:
                 share.renew(moment)
             share.left -= 1
-            self._number += 1
-            if share.left < 0 or self._left <= 0:
-                self._dropped["hit"] += 1
+            if share.left < 0 or left <= 0:
+                dropped += 1
                 continue
             stamp = str(int((epoch + moment) * _MICROSECONDS))
             line = (
-                f'{{"n":{self._number},"ts":{stamp[:-6]}.{stamp[-6:]},{middle}{number},"message":'
-                f"{_quoted(text if is_plain else telling.text_of(text))}"
-                f"{_RAISED if telling.condition_error else _END}"
+                f'{{"n":{number},"ts":{stamp[:-6]}.{stamp[-6:]},{hits.middle}{passed},"message":'
+                f"{_quoted(text if is_plain else telling.text_of(text))}{hits.end}"
             )
-            self._left -= len(line)
+            left -= len(line)
             lines.append(line)
+        self._number, self._left = number, left
+        if dropped:
+            self._dropped["hit"] += dropped
         return lines
 
-    def _of_hits(self, telling: HitTelling, nodeid: str | None, thread: int) -> tuple[Share, str]:
-        """What is the same in the hits of a breakpoint, in a test and a thread."""
+    def _hits_of(self, telling: HitTelling, nodeid: str | None, thread: int) -> _Hits:
+        """Of a breakpoint, in another test or thread than before."""
         key = (telling, nodeid, thread)
         if (middle := self._middles.get(key)) is None:
             if len(self._middles) >= _MOST_MIDDLES:
                 self._middles.clear()
+                self._hits.clear()
             values = {
                 "type": "hit",
                 "worker": self._worker,
@@ -160,20 +184,20 @@ class PartWriter:
                 "hit_count": 0,
             }
             middle = self._middles[key] = encoded(values)[1:-2]
-        return self._shares.of(telling.breakpoint_id), middle
+        share = self._shares.of(telling.breakpoint_id)
+        end = _RAISED if telling.condition_error else _END
+        hits = self._hits[telling] = _Hits(share, middle, end, nodeid, thread)
+        return hits
 
-    def _call(self, row: Row) -> str:
+    def _call(self, number: int, row: Row, left: int) -> str:
         """The line of any other row; empty: it was dropped."""
         values = row[0](row)
         type, ts = values.pop("type"), values.pop("ts")
         share = self._shares.of(values.get("qualified_name") or values.get("breakpoint_id") or "")
-        self._number += 1
-        if not share.takes(values.get("completed_at") or ts) or self._left <= 0:
+        if not share.takes(values.get("completed_at") or ts) or left <= 0:
             self._dropped[type] += 1
             return ""
-        line = Line(self._number, ts, type, self._worker, values).text
-        self._left -= len(line)
-        return line
+        return Line(number, ts, type, self._worker, values).text
 
     def _drop(self, type: str, count: int) -> None:
         self._number += count

@@ -1,0 +1,318 @@
+"""The file of one process of a recorded run: what is written, what is dropped and counted."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cideldill.record import share as share_module
+from pytest_cideldill.record import writer as writer_module
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.merging import raw_lines
+from pytest_cideldill.record.share import Share
+from pytest_cideldill.record.share import Shares
+from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.rows import HitTelling
+from pytest_cideldill.rows import Row
+from pytest_cideldill.wire import Departed
+from pytest_cideldill.wire import NodeFinished
+from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import Warned
+
+PLACE = {"file": "till.py", "line": 5, "function": "total"}
+FAILED = PhaseReported("t::x", "call", "failed", "failed", 0.1)
+FINISHED = NodeFinished("t::x", 0.1, {})
+WARNED = Warned("something")
+
+
+class Part:
+    """A writer, and what its file holds."""
+
+    def __init__(self, folder: Path, max_bytes: int = 10**9) -> None:
+        self.redactor = Redactor(environ={})
+        self.path = folder / "main-1.part.jsonl"
+        self.writer = PartWriter(self.path, "main", max_bytes, self.redactor.is_plain)
+        self.telling = self.of("tp-1")
+
+    def of(self, id: str, *, condition_error: bool = False) -> HitTelling:
+        """What tells the hits of a tracepoint."""
+        return HitTelling(id, PLACE, self.redactor.redact_text, condition_error)
+
+    def hit(self, number: int, text: str = "price=2", moment: float = 5.0) -> Row:
+        return (self.telling, moment, "t::x", 7, number, text)
+
+    def add(self, *rows: Row, **dropped: int) -> None:
+        self.writer.write(self.writer.lines(9.0, Batch(list(rows), dropped)))  # type: ignore[arg-type]
+
+    def say(self, *events: Any) -> None:
+        for each in events:
+            self.writer.write(self.writer.lines(9.0, each))
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(each.text) for each in raw_lines(self.path.parent)]
+
+    def of_type(self, type: str) -> list[dict[str, Any]]:
+        return [each for each in self.lines if each["type"] == type]
+
+    def assert_gaps_are_told(self) -> None:
+        """`n` goes up by one and by what was dropped, and lines of type `dropped` tell how many."""
+        numbers = [each["n"] for each in self.lines]
+        assert numbers == sorted(set(numbers))
+        told = sum(sum(each["rows"].values()) for each in self.of_type("dropped"))
+        assert numbers[-1] == len(numbers) + told
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Iterator[Part]:
+    made = Part(tmp_path)
+    yield made
+    made.writer.close()
+
+
+def call_row(number: int, name: str = "till.total", ts: float = 5.0) -> Row:
+    def told(row: Row) -> dict[str, Any]:
+        return {"type": "call", "ts": ts, "qualified_name": name, "call_id": f"c.main.c{row[1]}"}
+
+    return (told, number)
+
+
+@pytest.mark.parametrize(
+    "text", ["price=2", "", 'a "quoted" \\ text', "é\ud800\x00\n\u2028", "x" * 1_000]
+)
+@pytest.mark.parametrize("nodeid", ["t::x", None, 't::x["\\é]'])
+@pytest.mark.parametrize("condition_error", [False, True])
+def test_a_hit_is_written_as_a_front_end_would_be_told(
+    part: Part, text: str, nodeid: str | None, condition_error: bool
+) -> None:
+    """The quick way to a line and the event say the same."""
+    telling = part.of("tp-1", condition_error=condition_error)
+    row = (telling, 5.25, nodeid, 7, 3, text)
+    part.add(row)
+    (line,) = part.lines
+    told = telling(row)
+    assert line.pop("ts") == pytest.approx(told.pop("ts"), abs=1e-6)
+    assert line == {"n": 1, "worker": "main", **told}
+    assert list(line)[-2 - condition_error :][:2] == ["hit_count", "message"]
+
+
+def test_hits_of_several_tracepoints_tests_and_threads_are_told_apart(part: Part) -> None:
+    """What lines have in common is made once; it must not be that of another one."""
+    tellings = [part.of(f"tp-{n}") for n in range(3)]
+    rows = [
+        (tellings[n % 3], 5.0, f"t::{n % 4}", n % 5, n, f"m{n}")
+        for n in range(writer_module._MOST_MIDDLES // 10)
+    ]
+    part.add(*rows)
+    assert [
+        (each["breakpoint_id"], each["nodeid"], each["thread"], each["hit_count"], each["message"])
+        for each in part.lines
+    ] == [(row[0].breakpoint_id, *row[2:]) for row in rows]
+
+
+def test_what_is_kept_of_hits_is_bounded(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests and names come and go."""
+    monkeypatch.setattr(writer_module, "_MOST_MIDDLES", 10)
+    monkeypatch.setattr(share_module, "_MOST_NAMES", 10)
+    for number in range(50):
+        part.add((part.of(f"tp-{number}"), 5.0, f"t::{number}", 7, number, "m"))
+    assert len(part.writer._middles) <= 10
+    assert len(part.writer._hits) <= 10
+    assert len(part.writer._shares._shares) <= 11
+    assert [each["nodeid"] for each in part.lines] == [f"t::{number}" for number in range(50)]
+
+
+def test_a_secret_in_one_message_of_many_is_hidden(part: Part) -> None:
+    """One look at all of them says whether each must be looked at."""
+    texts = ["price=2", "token=zq81-7751-aa", "plain", "postgresql://a:un1ikely-pg@db/x"]
+    part.add(*(part.hit(number, text) for number, text in enumerate(texts)))
+    told = [each["message"] for each in part.lines]
+    assert (told[0], told[2]) == ("price=2", "plain")
+    assert told[1].startswith("token=<redacted:token#")
+    assert "un1ikely" not in part.path.read_text()
+
+
+def test_of_one_breakpoint_only_so_many_hits_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others go on; what is dropped is counted and leaves a gap."""
+    monkeypatch.setattr(share_module, "MAX_ROWS", 5)
+    part = Part(tmp_path)
+    other = part.of("tp-2")
+    for number in range(1, 11):
+        part.add(part.hit(number), (other, 5.0, "t::x", 7, number, "m")) if number < 4 else None
+        part.add(part.hit(number)) if number >= 4 else None
+    part.say(FAILED, FINISHED, WARNED)
+    part.writer.close()
+    hits = Counter(each["breakpoint_id"] for each in part.of_type("hit"))
+    assert hits == {"tp-1": 5, "tp-2": 3}
+    assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 5}]
+    for type in ("test_phase", "test_outcome", "warning"):
+        assert len(part.of_type(type)) == 1
+    part.assert_gaps_are_told()
+
+
+def test_of_one_function_only_so_many_calls_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for records of calls."""
+    monkeypatch.setattr(share_module, "MAX_ROWS", 5)
+    part = Part(tmp_path)
+    part.add(*map(call_row, range(8)), call_row(9, "till.other"))
+    part.say(FAILED)
+    part.writer.close()
+    names = Counter(each["qualified_name"] for each in part.of_type("call"))
+    assert names == {"till.total": 5, "till.other": 1}
+    assert [each["rows"] for each in part.of_type("dropped")] == [{"call": 3}]
+    assert len(part.of_type("test_phase")) == 1
+    part.assert_gaps_are_told()
+
+
+def test_a_hot_line_leaves_something_for_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many in any second: what a later test tells is not lost to the first one."""
+    monkeypatch.setattr(share_module, "MAX_ROWS", 10)
+    monkeypatch.setattr(share_module, "MAX_ROWS_PER_S", 4)
+    part = Part(tmp_path)
+    part.add(*(part.hit(number, moment=5.0 + number / 100) for number in range(20)))
+    part.add(*(part.hit(number, moment=7.0) for number in range(20, 23)))
+    part.add(*(part.hit(number, moment=9.0) for number in range(23, 30)))
+    part.writer.close()
+    counts = [each["hit_count"] for each in part.of_type("hit")]
+    assert counts == [0, 1, 2, 3, 20, 21, 22, 23, 24, 25]
+    part.assert_gaps_are_told()
+
+
+def test_a_share_never_gives_more_than_it_has() -> None:
+    """What a second leaves over is not lost to the next ones."""
+    share = Share(10, 4)
+    taken = [share.takes(moment) for moment in (0, 0.5, 1.5, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5)]
+    assert taken == [True] * 7 + [False] + [True] * 3 + [False] * 2
+
+
+def test_shares_of_too_many_names_are_one() -> None:
+    """Bounded memory."""
+    shares = Shares()
+    of = {id(shares.of(f"f{number}")) for number in range(share_module._MOST_NAMES + 50)}
+    assert len(of) == share_module._MOST_NAMES + 1
+
+
+def test_beyond_its_bytes_rows_are_dropped_and_nothing_else(tmp_path: Path) -> None:
+    """Outcomes, failures and warnings are always written."""
+    part = Part(tmp_path, max_bytes=2_000)
+    part.add(*(part.hit(number) for number in range(100)))
+    part.add(*(call_row(number) for number in range(100)))
+    for _ in range(50):
+        part.say(FAILED, FINISHED, WARNED)
+    part.writer.close()
+    hits = len(part.of_type("hit"))
+    assert 2_000 < sum(len(json.dumps(each)) for each in part.of_type("hit")) < 3_000
+    assert part.of_type("call") == []
+    (told,) = part.of_type("dropped")
+    assert told["rows"] == {"hit": 100 - hits, "call": 100}
+    for type in ("test_phase", "test_outcome", "warning"):
+        assert len(part.of_type(type)) == 50
+    part.assert_gaps_are_told()
+
+
+def test_what_was_lost_before_it_came_here_is_counted_by_what_it_was(part: Part) -> None:
+    """Rows that the log dropped, since too many waited."""
+    part.add(part.hit(1), hit=5, call=2, record=3)
+    part.writer.close()
+    assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 5, "call": 5}]
+    part.assert_gaps_are_told()
+
+
+def test_dropped_rows_are_told_while_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may be killed: at the latest a second after."""
+    monkeypatch.setattr(share_module, "MAX_ROWS", 1)
+    part = Part(tmp_path)
+    part.add(part.hit(1), part.hit(2))
+    assert part.of_type("dropped") == []
+    part.writer._told_at -= 2
+    part.add(part.hit(3))
+    assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 2}]
+    part.add(part.hit(4))
+    assert len(part.of_type("dropped")) == 1
+    part.writer.close()
+    assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 2}, {"hit": 1}]
+
+
+class Disk:
+    """Takes so many bytes, and then so many writes fail."""
+
+    def __init__(self, room: int, failures: int = 10**9) -> None:
+        self.room, self.failures = room, failures
+
+    def write(self, descriptor: int, text: bytes | bytearray) -> int:
+        if self.room == 0 and self.failures > 0:
+            self.failures -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = bytes(text[: self.room] if self.failures else text)
+        self.room -= len(taken) if self.failures else 0
+        return os.write(descriptor, taken)
+
+
+def test_a_full_disk_is_told_and_does_not_raise(
+    part: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written before a line that was cut off opens."""
+    monkeypatch.setattr(writer_module, "_write", Disk(room=500).write)
+    part.add(*(part.hit(number) for number in range(10)))
+    part.say(FAILED, FINISHED)
+    part.writer.close()
+    assert part.writer.error == os.strerror(errno.ENOSPC)
+    assert [each["hit_count"] for each in part.lines] == [0, 1]
+    assert part.path.stat().st_size == 500
+
+
+@pytest.mark.parametrize("room", [0, 1, 300, 500])
+def test_what_a_disk_refused_for_a_while_is_counted(
+    part: Part, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """It is written on when there is room again, behind the line that was cut off."""
+    monkeypatch.setattr(writer_module, "_write", Disk(room, failures=2).write)
+    part.add(*(part.hit(number) for number in range(5)))
+    part.say(FAILED, FINISHED)
+    part.say(Departed())
+    part.writer.close()
+    written = len(part.of_type("hit"))
+    assert written == {0: 0, 1: 0, 300: 1, 500: 2}[room]
+    (told,) = part.of_type("dropped")
+    assert told["rows"] == {"hit": 5 - written, "test_phase": 1}
+    assert len(part.of_type("worker_down")) == 1
+    part.assert_gaps_are_told()
+
+
+def test_a_forked_child_writes_nothing(part: Part) -> None:
+    """What the parent dropped is the parent's to tell."""
+    part.writer._dropped["hit"] += 1
+    part.writer._pid += 1
+    part.writer.close()
+    part.writer.close()
+    assert part.lines == []
+
+
+def test_a_file_that_is_there_is_never_written_into(part: Part, tmp_path: Path) -> None:
+    """Two processes of one name and number are none of ours."""
+    with pytest.raises(FileExistsError):
+        PartWriter(part.path, "main", 1)
+
+
+def test_any_other_message_is_one_line(part: Part) -> None:
+    """And reads back as what was said."""
+    part.say(FAILED, FINISHED, WARNED)
+    read = [Line.decoded(each.text).message for each in raw_lines(part.path.parent)]
+    assert read == [FAILED, FINISHED, WARNED]
