@@ -46,8 +46,8 @@ def refuse_newer(record: Path) -> None:
     version = _version(record / MANIFEST)
     if version > FORMAT:
         raise NoRecord(
-            f"{record} has format {version}, and this pytest-cideldill knows up to {FORMAT}: "
-            "upgrade it, or use another folder"
+            f"{record} has format {version}, and this pytest-cideldill reads up to {FORMAT}: "
+            "upgrade it"
         )
 
 

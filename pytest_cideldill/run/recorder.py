@@ -66,7 +66,7 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
     except OSError as error:
         raise pytest.UsageError(f"--cideldill-record: {directory}: {error.strerror}") from error
     except NoRecord as error:
-        raise pytest.UsageError(f"--cideldill-record: {error}") from error
+        raise pytest.UsageError(f"--cideldill-record: {error}, or use another folder") from error
     except ValueError as error:  # an option is malformed
         raise pytest.UsageError(str(error)) from error
     os.environ[_IS_RECORDED] = run_id
