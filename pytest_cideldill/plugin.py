@@ -16,6 +16,9 @@ import pytest
 from pytest_cideldill import hookspecs
 from pytest_cideldill import options
 from pytest_cideldill import settings
+from pytest_cideldill.fixture import cideldill
+
+__all__ = ["cideldill"]
 
 VARIABLE = "CIDELDILL_CHILD"
 

@@ -30,7 +30,7 @@ PART: Final = ".part.jsonl"
 PART_OBJECTS: Final = ".part.sqlite"
 RUN: Final = "run-"
 
-ROWS: Final = frozenset({"hit", "call"})
+ROWS: Final = frozenset({"hit", "call", "log"})
 """Types of lines that are many; they may be dropped."""
 
 DROPPED: Final = "dropped"

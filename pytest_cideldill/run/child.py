@@ -60,6 +60,7 @@ from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.stackfile import StackFile
+from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.run.workers import Controller
@@ -189,7 +190,7 @@ def _around_tests(
     autopsies = Autopsies(manager.lens, assertions)
     reporting = Reporting(manager, engine.link, watchdogs.pauses, position, stacks, autopsies)
     pausing = [PostMortem(manager, autopsies), watchdogs] if has_client else []
-    return [assertions, reporting, *pausing]
+    return [assertions, reporting, engine.timeline, *pausing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ class _Engine:
     link: ThreadedLink
     keeping: Keeping
     watchdogs: Watchdogs
+    timeline: Timeline
 
 
 def _engine(
@@ -254,7 +256,7 @@ def _engine(
     recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
-    return _Engine(manager, link, keeping, watchdogs)
+    return _Engine(manager, link, keeping, watchdogs, Timeline(lens, position, rows.add))
 
 
 def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Command) -> None:

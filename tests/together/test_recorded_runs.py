@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.together.opened import opened
 from tests.together.records import Recorded
 from tests.together.records import command
 from tests.together.records import recorded
+from tests.together.workbench import workbench
 
 TILL = """
 def total(prices):
@@ -154,3 +156,31 @@ def test_a_second_run_adds_to_the_record(shop: Path) -> None:
     told = json.loads((run.record / "manifest.json").read_text())
     assert [each["folder"] for each in told["runs"]] == [each.name for each in run.runs]
     assert len({each["run_id"] for each in told["runs"]}) == 2
+
+
+def test_tests_log_to_the_timeline_by_a_fixture(shop: Path) -> None:
+    """`cideldill.log`: values without secrets, live and recorded; in other runs it does nothing."""
+    (shop / "test_till.py").write_text(
+        "class Total:\n"
+        "    def __repr__(self): raise RuntimeError('not asked')\n\n"
+        "def test_log(cideldill):\n"
+        "    cideldill.log('after checkout', total=3, password='hunter2', of=Total())\n"
+    )
+    run = recorded(shop)
+    assert run.exit_code == 0
+    (told,) = run.of("log")
+    assert (told["message"], told["nodeid"]) == ("after checkout", "test_till.py::test_log")
+    assert told["values"]["total"] == "3"
+    assert told["values"]["password"].startswith("<redacted:password#")
+    assert told["values"]["of"] == "Total()"
+    plain = subprocess.run(command(), cwd=shop, capture_output=True, text=True, check=False)
+    assert plain.returncode == 0
+    with workbench(shop) as bench:
+        assert bench.run()["exit_code"] == 0
+        (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
+    kept = ("message", "nodeid", "values", "worker", "thread")
+    assert {key: event[key] for key in kept[:2]} == {key: told[key] for key in kept[:2]}
+    assert event["values"].keys() == told["values"].keys()
+    with opened(shop, run.record) as bench:
+        (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
+    assert {key: event[key] for key in kept} == {key: told[key] for key in kept}

@@ -1,0 +1,30 @@
+"""The fixture `cideldill`: every run has it, and one that is debugged or recorded keeps more."""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import Protocol
+
+import pytest
+
+
+class Log(Protocol):
+    """What the fixture gives."""
+
+    def log(self, message: str, /, **values: Any) -> None:
+        """Add a message with values to the timeline of the run."""
+
+
+class _Nowhere:
+    def log(self, message: str, /, **values: Any) -> None:
+        """Nobody keeps it."""
+
+
+@pytest.fixture(scope="session")
+def cideldill(pytestconfig: pytest.Config) -> Log:
+    """Logs to the timeline of a run that is debugged or recorded, else nowhere.
+
+    Example: cideldill.log("after checkout", total=total)
+    """
+    timeline: Log | None = pytestconfig.pluginmanager.get_plugin("cideldill-timeline")
+    return timeline or _Nowhere()

@@ -1,0 +1,49 @@
+"""What tests log themselves, by the fixture `cideldill`: a line of the run's timeline.
+
+Values are shown by the rules of all values: cut, without secrets, and no code of theirs runs.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Callable
+from typing import Any
+
+from pytest_cideldill import clock
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.message import MAX_TEXT
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.rows import Row
+
+
+class Timeline:
+    """See the module.
+
+    Args:
+        lens: Shows values.
+        position: Tells the test.
+        add: Takes rows.
+    """
+
+    def __init__(self, lens: Lens, position: Position, add: Callable[[Row], None]) -> None:
+        self._lens = lens
+        self._position = position
+        self._add = add
+
+    def log(self, message: str, /, **values: Any) -> None:
+        """Log a message with values; from any thread."""
+        kept = {name: self._lens.keep(value, name) for name, value in values.items()}
+        where = (clock.monotonic(), self._position.nodeid, get_ident())
+        text = message if type(message) is str else self._lens.show(message)
+        self._add((self._told, *where, 0, (text, kept)))
+
+    def _told(self, row: Row) -> dict[str, Any]:
+        _, moment, nodeid, thread, _, (text, kept) = row
+        return {
+            "type": "log",
+            "ts": clock.wall_at(moment),
+            "nodeid": nodeid,
+            "thread": thread,
+            "message": self._lens.text(text, MAX_TEXT),
+            "values": {name: self._lens.told(each) for name, each in kept.items()},
+        }
