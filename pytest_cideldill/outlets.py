@@ -20,6 +20,7 @@ from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
@@ -136,7 +137,7 @@ class FileOutlet:
 
     def note(self, command: Message) -> None:
         """See `Outlet`; breakpoints are written as they are set, and what a client changed."""
-        if isinstance(command, AddLine | AddBreakpoint | AddException | Changed):
+        if isinstance(command, AddLine | AddTrace | AddBreakpoint | AddException | Changed):
             self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message | Batch) -> None:

@@ -18,6 +18,7 @@ from pytest_cideldill.syntax.exceptions import builtin_exception
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Command
 
@@ -204,6 +205,24 @@ class LineBreakpoint(Breakpoint):
 
 
 @dataclass(slots=True, kw_only=True)
+class FunctionTracepoint(LineBreakpoint):
+    """A tracepoint on the calls of a function, which a record tells; its place is the body's."""
+
+    at: str
+
+    @property
+    def hits(self) -> int:
+        """Only what it told is counted."""
+        return self.published
+
+    def command(self, request: int) -> Command:  # noqa: ARG002 - it is not answered
+        """See `Breakpoint`."""
+        place, message = self.place, self.log_message or ""
+        what = (place.file, str(place.key[0]), place.line, self.at, message)
+        return AddTrace(self.id, *what, self.condition)
+
+
+@dataclass(slots=True, kw_only=True)
 class ExceptionBreakpoint(Breakpoint):
     """A breakpoint on exceptions of a class; see `probes.classes.ExceptionBreakpoint`."""
 
@@ -241,7 +260,9 @@ class ExceptionBreakpoint(Breakpoint):
         )
 
 
-def from_command(command: AddLine | AddBreakpoint | AddException, rootdir: str) -> Breakpoint:
+def from_command(
+    command: AddLine | AddTrace | AddBreakpoint | AddException, rootdir: str
+) -> Breakpoint:
     """A breakpoint as a record tells it; its file need not be on this machine."""
     if isinstance(command, AddBreakpoint):
         return FunctionBreakpoint(
@@ -265,6 +286,15 @@ def from_command(command: AddLine | AddBreakpoint | AddException, rootdir: str) 
     file = Path(command.file)
     shown = file.relative_to(rootdir).as_posix() if file.is_relative_to(rootdir) else command.file
     source = getline(command.file, command.line).strip()
+    if isinstance(command, AddTrace):
+        name, line = command.qualname, command.line
+        return FunctionTracepoint(
+            command.id,
+            command.condition,
+            place=Place(command.file, shown, line, name, [name, line, 0], source),
+            log_message=command.message,
+            at=command.at,
+        )
     function = str(command.key[0])
     return LineBreakpoint(
         command.id,

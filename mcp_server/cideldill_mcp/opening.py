@@ -31,6 +31,7 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
@@ -92,7 +93,7 @@ class _Opening:
                 self._admit(message, line.ts)
             elif isinstance(message, Changed) and self._run is not None:
                 self._run.results.change(message.nodeid, message.what)
-            elif isinstance(message, AddLine | AddBreakpoint | AddException):
+            elif isinstance(message, AddLine | AddTrace | AddBreakpoint | AddException):
                 self._add(message)
             else:
                 self._handle(line, self._names.in_event(message))
@@ -108,13 +109,14 @@ class _Opening:
         self._targets[hello.worker] = target
         self._runs.admit(target)
 
-    def _add(self, command: AddLine | AddBreakpoint | AddException) -> None:
+    def _add(self, command: AddLine | AddTrace | AddBreakpoint | AddException) -> None:
         """A breakpoint of this run, unless another process of it has told it."""
         if command.id in self._names.breakpoints:
             return
         desired = self._runs.desired
         id, known = command.id, desired.get(command.id)
-        if known is not None and known.command(0) != replace(command, request=0):
+        asked = command if isinstance(command, AddTrace) else replace(command, request=0)
+        if known is not None and known.command(0) != asked:
             id = desired.free_id(command.id)
         self._names.breakpoints[command.id] = id
         if desired.get(id) is None:

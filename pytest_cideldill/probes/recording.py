@@ -11,6 +11,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import count
 from types import CodeType
@@ -35,6 +36,7 @@ from pytest_cideldill.probes.begun import current
 from pytest_cideldill.probes.begun import expected_in
 from pytest_cideldill.probes.begun import start_of
 from pytest_cideldill.probes.calltelling import CallTelling
+from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
@@ -61,6 +63,7 @@ class Recording:
         position: Tells the test.
         prefix: What the ids of calls begin with: `r1.main`.
         objects: Takes arguments and results for their content ids.
+        traces: Whose messages are told beside the records.
     """
 
     def __init__(
@@ -71,7 +74,9 @@ class Recording:
         position: Position,
         prefix: str = "r0.main",
         objects: Objects | None = None,
+        traces: FunctionTraces | None = None,
     ) -> None:
+        self._traces = traces
         self._telling = CallTelling(lens, prefix, objects)
         self._patterns = tuple(patterns)
         self._lens = lens
@@ -95,8 +100,8 @@ class Recording:
 
     @property
     def wants_any(self) -> bool:
-        """Whether functions were chosen by glob."""
-        return bool(self._patterns)
+        """Whether functions were chosen by glob, or have tracepoints."""
+        return bool(self._patterns) or (self._traces is not None and self._traces.are_any)
 
     # --- what is recorded -------------------------------------------------------------------
 
@@ -109,20 +114,32 @@ class Recording:
             if any(fnmatchcase(name, pattern) for pattern in self._patterns):
                 self._chosen.add(id(code))
                 self.record(source, code, DottedPath.of(module, code.co_qualname, code.co_filename))
+            else:
+                self._tell_calls(source, code)
 
     def unrecord(self, source: Source, code: CodeType) -> None:
         """Record no more calls of a function that was not chosen by glob."""
         if id(code) not in self._chosen:
             source.stop_recording(code)
             self._seen.discard(id(code))
+            self._tell_calls(source, code)
 
     def record(self, source: Source, code: CodeType, name: str) -> None:
         """Record the calls of one function from now on."""
+        self._seen.add(id(code))  # the source keeps the code object
+        if not self._tell_calls(source, code, (self._starting(code, name), self._ending(code))):
+            self._seen.discard(id(code))
+
+    def _tell_calls(self, source: Source, code: CodeType, *handlers: tuple[OnStart, OnEnd]) -> bool:
+        """Have the handlers called, and those of the tracepoints that mean these calls."""
+        if self._traces is not None and (traces := self._traces.of(code)):
+            handlers = (*handlers, self._traces.handlers(code, traces))
         try:
-            source.record_calls(code, self._starting(code, name), self._ending(code))
-            self._seen.add(id(code))  # the source keeps the code object
+            if handlers:
+                source.record_calls(code, *_together(handlers))
         except SourceUnavailable:
-            return  # made by C: it has no Python calls to tell
+            return False  # made by C: it has no Python calls to tell
+        return True
 
     # --- on the calling threads -------------------------------------------------------------
 
@@ -305,3 +322,19 @@ def _functions_in(root: CodeType) -> Iterator[CodeType]:
     for constant in root.co_consts:
         if type(constant) is CodeType:
             yield from _functions_in(original_code(constant))
+
+
+def _together(handlers: Sequence[tuple[OnStart, OnEnd]]) -> tuple[OnStart, OnEnd]:
+    """Several as one; the usual case is that there is one."""
+    if len(handlers) == 1:
+        return handlers[0]
+
+    def on_start(frame: FrameType, values: Mapping[str, Any]) -> object:
+        return [start(frame, values) for start, _ in handlers]
+
+    def on_end(tokens: Any, frame: FrameType, result: object, error: BaseException | None) -> None:
+        for token, (_, end) in zip(tokens, handlers, strict=True):
+            if token is not None:
+                end(token, frame, result, error)
+
+    return on_start, on_end

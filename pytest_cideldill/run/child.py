@@ -37,6 +37,8 @@ from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
+from pytest_cideldill.probes.functiontraces import FunctionTraces
+from pytest_cideldill.probes.functiontraces import function_trace
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
@@ -70,6 +72,7 @@ from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
@@ -143,7 +146,10 @@ def switch_on(
     engine = _engine(config, identity, objects, *shared, passive=passive)
     manager, link = engine.manager, engine.link
     for command in commands:
-        manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+        if isinstance(command, AddTrace):
+            engine.traces.add(function_trace(command))
+        else:
+            manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
     manager.begin()
     link.start()
 
@@ -202,6 +208,7 @@ class _Engine:
     keeping: Keeping
     watchdogs: Watchdogs
     timeline: Timeline
+    traces: FunctionTraces
 
 
 def _engine(
@@ -253,10 +260,13 @@ def _engine(
     )
     pauses.pause_on = configure.pause_on
     recorded = () if passive else configure.record_calls
-    recording = Recording(recorded, lens, rows.add, position, identity.prefix, keeping.objects)
+    traces = FunctionTraces(lens, overtime, position, rows.add)
+    shown = (lens, rows.add, position, identity.prefix, keeping.objects)
+    recording = Recording(recorded, *shown, None if passive else traces)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
-    return _Engine(manager, link, keeping, watchdogs, Timeline(lens, position, rows.add))
+    timeline = Timeline(lens, position, rows.add)
+    return _Engine(manager, link, keeping, watchdogs, timeline, traces)
 
 
 def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Command) -> None:

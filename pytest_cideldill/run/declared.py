@@ -21,6 +21,7 @@ from pytest_cideldill.syntax.locations import SourceMap
 from pytest_cideldill.syntax.tracespec import TraceSpec
 from pytest_cideldill.syntax.tracespec import parse_spec
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
 
@@ -52,17 +53,13 @@ def declared(config: pytest.Config, settings: Settings, key: str) -> list[Comman
             file, place = _find(config, spec)
         except (ValueError, OSError) as error:
             raise pytest.UsageError(f"{_FLAG}: {text!r}: {error}") from error
-        commands.append(
-            AddLine(
-                0,
-                f"tp-{number}",
-                str(file),
-                place.line,
-                place.key.to_plain(),
-                condition=spec.condition,
-                message=spec.template,
-            )
-        )
+        id, code = f"tp-{number}", place.key
+        what = {"condition": spec.condition, "message": spec.template}
+        if spec.file is None:
+            what |= {"at": spec.at}
+            commands.append(AddTrace(id, str(file), code.qualname, place.line, **what))  # type: ignore[arg-type]
+        else:
+            commands.append(AddLine(0, id, str(file), place.line, code.to_plain(), **what))  # type: ignore[arg-type]
     return commands
 
 

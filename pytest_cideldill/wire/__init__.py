@@ -14,6 +14,7 @@ from typing import get_args
 from pytest_cideldill.wire.commands import AddBreakpoint
 from pytest_cideldill.wire.commands import AddException
 from pytest_cideldill.wire.commands import AddLine
+from pytest_cideldill.wire.commands import AddTrace
 from pytest_cideldill.wire.commands import Begin
 from pytest_cideldill.wire.commands import CancelPause
 from pytest_cideldill.wire.commands import Changed
@@ -68,6 +69,7 @@ __all__ = [
     "AddBreakpoint",
     "AddException",
     "AddLine",
+    "AddTrace",
     "Begin",
     "Bound",
     "CancelPause",

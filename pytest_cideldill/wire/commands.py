@@ -84,6 +84,22 @@ class AddLine:
 
 
 @dataclass(frozen=True, slots=True)
+class AddTrace:
+    """Tell a message at the calls of a function; only in a handshake, or declared up front.
+
+    `at`: `call | return | raise`. The fields are those of `probes.functiontraces.FunctionTrace`.
+    """
+
+    id: str
+    file: str
+    qualname: str
+    line: int
+    at: str
+    message: str
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AddException:
     """Watch exceptions of a class, or change whether the probe that has this id is enabled.
 
@@ -274,6 +290,7 @@ Command = (
     | AddBreakpoint
     | SetDefaultBehavior
     | AddLine
+    | AddTrace
     | AddException
     | RemoveBreakpoint
     | Resume

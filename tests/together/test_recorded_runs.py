@@ -184,3 +184,74 @@ def test_tests_log_to_the_timeline_by_a_fixture(shop: Path) -> None:
     with opened(shop, run.record) as bench:
         (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
     assert {key: event[key] for key in kept} == {key: told[key] for key in kept}
+
+
+CALLS = """
+import asyncio
+
+def fact(n):
+    return 1 if n < 2 else n * fact(n - 1)
+
+class Box:
+    size = 3
+    def grow(self, by):
+        if by < 0:
+            raise ValueError(f"{by} is too little")
+        return self.size + by
+
+def numbers(last):
+    for number in range(last):
+        yield number
+    return "done"
+
+async def later(value):
+    await asyncio.sleep(0)
+    return value + 1
+"""
+
+TEST_CALLS = """
+import asyncio, pytest
+from calls import Box, fact, later, numbers
+
+def test_calls():
+    assert fact(3) == 6
+    assert Box().grow(1) == 4
+    with pytest.raises(ValueError):
+        Box().grow(-1)
+    assert list(numbers(2)) == [0, 1]
+    assert asyncio.run(later(1)) == 2
+"""
+
+
+@pytest.mark.parametrize("calls", [(), ("--cideldill-record-calls=calls.*",)], ids=str)
+def test_calls_of_functions_are_traced(tmp_path: Path, calls: tuple[str, ...]) -> None:
+    """`pkg.mod:func@call|return|raise`: at its start, with what it returns, with what it raises."""
+    (tmp_path / "calls.py").write_text(CALLS)
+    (tmp_path / "test_calls.py").write_text(TEST_CALLS)
+    specs = {
+        "calls:fact@call => fact({n})": ["fact(3)", "fact(2)", "fact(1)"],
+        "calls:fact@return if result > 1 => {n}! = {result}": ["2! = 2", "3! = 6"],
+        "calls:Box.grow@return => {self.size} + {by} = {result}": ["3 + 1 = 4"],
+        "calls:Box.grow@raise if by < 0 => {exception!r} for {by}": [
+            "ValueError('-1 is too little') for -1"
+        ],
+        "calls:numbers@return => {last}: {result}, {number}": ["2: done, 1"],
+        "calls:later@return => {value} to {result}": ["1 to 2"],
+        "calls:later@return => {nobody}": ["<error: NameError>"],
+        "calls:later@call if nobody => never": [
+            "<condition error: NameError: name 'nobody' is not defined>"
+        ],
+    }
+    run = recorded(tmp_path, *(f"--cideldill-trace={spec}" for spec in specs), *calls)
+    assert run.exit_code == 0
+    told: dict[str, list[str]] = {f"tp-{number}": [] for number in range(1, len(specs) + 1)}
+    for hit in run.of("hit"):
+        told[hit["breakpoint_id"]].append(hit["message"])
+        assert hit["nodeid"] == "test_calls.py::test_calls"
+    assert dict(zip(specs, told.values(), strict=True)) == specs
+    assert bool(run.of("call")) == bool(calls)
+    with opened(tmp_path, run.record) as bench:
+        listed = bench.agent.call("breakpoint_list", max_chars=100_000)["breakpoints"]
+    *counts, _ = [len(each) for each in told.values()]
+    assert [each["hit_count"] for each in listed] == [*counts, 0]  # an error is no hit
+    assert {each["type"] for each in listed} == {"tracepoint"}

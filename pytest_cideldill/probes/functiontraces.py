@@ -1,0 +1,200 @@
+"""Tracepoints on functions: a message when a call of theirs starts, returns or raises.
+
+They are declared up front by file and qualified name. Runs on the calling threads; how a call ended
+is seen by a frame that has the names of the call, and `result` or `exception`.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from keyword import iskeyword
+from types import CodeType
+from types import FrameType
+from types import FunctionType
+from typing import Any
+
+from pytest_cideldill import clock
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.message import MAX_TEXT
+from pytest_cideldill.capture.message import Message
+from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.probes.conditions import Failure
+from pytest_cideldill.probes.conditions import judging
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.rows import HitTelling
+from pytest_cideldill.rows import Row
+from pytest_cideldill.sources.events import OnEnd
+from pytest_cideldill.sources.events import OnStart
+from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.wire import AddTrace
+
+NAMES = {"return": "result", "raise": "exception"}
+"""How what ends a call is called in messages and conditions."""
+
+_getframe = sys._getframe
+
+# `given` holds what is there; the others are unbound, as in the call itself.
+_STUB = """
+def stub({names}see, frame, unbound):
+{deletions}    return see(frame())
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTrace:
+    """One of them.
+
+    Attributes:
+        id: `tp-1`.
+        file: Absolute real path.
+        qualname: In that file.
+        line: Where its body begins.
+        at: When it tells: `call | return | raise`.
+        message: A template.
+        condition: An expression; only calls for which it holds count.
+    """
+
+    id: str
+    file: str
+    qualname: str
+    line: int
+    at: str
+    message: str
+    condition: str | None = None
+
+
+def function_trace(command: AddTrace) -> FunctionTrace:
+    """What a command asks for."""
+    return FunctionTrace(**{each: getattr(command, each) for each in FunctionTrace.__slots__})
+
+
+Ended = Callable[[FrameType, object, BaseException | None], None]
+
+
+class FunctionTraces:
+    """All of them in this process.
+
+    Args:
+        lens: Shows values.
+        overtime: Limits what expressions may take.
+        position: Tells the test.
+        add: Takes a row per message.
+    """
+
+    def __init__(
+        self, lens: Lens, overtime: Overtime, position: Position, add: Callable[[Row], None]
+    ) -> None:
+        self._lens = lens
+        self._overtime = overtime
+        self._position = position
+        self._add = add
+        self._known: list[FunctionTrace] = []
+
+    @property
+    def are_any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._known)
+
+    def add(self, trace: FunctionTrace) -> None:
+        """Tell of one that begins when its code is there."""
+        self._known.append(trace)
+
+    def of(self, code: CodeType) -> list[FunctionTrace]:
+        """Those that mean the calls of some code."""
+        qualname = code.co_qualname.replace(".<locals>", "")
+        mine = [each for each in self._known if each.qualname.replace(".<locals>", "") == qualname]
+        real = self._lens.project.real
+        return [each for each in mine if real(code.co_filename) == each.file]
+
+    def handlers(self, code: CodeType, traces: list[FunctionTrace]) -> tuple[OnStart, OnEnd]:
+        """What an event source calls for these."""
+        starts = [self._telling(each, code) for each in traces if each.at == "call"]
+        ends = [self._ending(each, code) for each in traces if each.at != "call"]
+
+        def on_start(frame: FrameType, _values: Mapping[str, Any]) -> object:
+            for tell in starts:
+                tell(frame)
+            return True if ends else None
+
+        def on_end(
+            _token: object, frame: FrameType, result: object, error: BaseException | None
+        ) -> None:
+            for tell in ends:
+                tell(frame, result, error)
+
+        return on_start, on_end
+
+    def _ending(self, trace: FunctionTrace, code: CodeType) -> Ended:
+        names = [*_names_of(code), NAMES[trace.at]]
+        names = list(dict.fromkeys(name for name in names if _is_name(name)))
+        stub, unbound = _stub(names), object()
+        tell = self._telling(trace, stub)
+        wants_error = trace.at == "raise"
+
+        def ended(frame: FrameType, result: object, error: BaseException | None) -> None:
+            if (error is not None) is not wants_error:
+                return
+            held = {**frame.f_locals, NAMES[trace.at]: error if wants_error else result}
+            given = [held.get(name, unbound) for name in names]
+            FunctionType(stub, frame.f_globals)(*given, tell, _getframe, unbound)
+
+        return ended
+
+    def _telling(self, trace: FunctionTrace, code: CodeType) -> Callable[[FrameType], None]:
+        """Leaves a message for a frame of some code, if the condition holds there."""
+        overtime, lens, position, add = self._overtime, self._lens, self._position, self._add
+        render = Message(parse_template(trace.message), code, lens, overtime).text
+        judge = None
+        if trace.condition is not None:
+            judge = judging(trace.condition, code, overtime)
+        place = {
+            "file": lens.project.relative(trace.file),
+            "line": trace.line,
+            "function": trace.qualname,
+        }
+        told, now = HitTelling(trace.id, place, lens.text), clock.ticking()
+        failed = HitTelling(trace.id, place, lens.text, condition_error=True)
+        next_pass, next_error = count(1).__next__, count(1).__next__
+
+        def tell(frame: FrameType) -> None:
+            number, verdict, telling = next_pass(), True if judge is None else judge(frame), told
+            if verdict is True:
+                text = render(frame)
+            elif type(verdict) is Failure and next_error() == 1:
+                telling, text = failed, f"<condition error: {verdict.text}>"
+            else:
+                return
+            if len(text) > MAX_TEXT or telling is failed:
+                text = lens.text(text, MAX_TEXT)
+            add((telling, now(), position.nodeid, get_ident(), number, text))
+
+        return tell
+
+
+def _stub(names: list[str]) -> CodeType:
+    """Code with these names, whose frame is looked at."""
+    text = _STUB.format(
+        names="".join(f"{name}, " for name in names),
+        deletions="".join(f"    if {name} is unbound: del {name}\n" for name in names),
+    )
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    code: CodeType = namespace["stub"].__code__
+    return code
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_varnames
+    yield from code.co_cellvars
+    yield from code.co_freevars
+
+
+def _is_name(name: str) -> bool:
+    """Whether it can be written as one: comprehensions have others, and the stub its own."""
+    return name.isidentifier() and not iskeyword(name) and name not in ("see", "frame", "unbound")
