@@ -15,17 +15,12 @@ from pytest_cideldill import clock
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.record.format import NOTED
+from pytest_cideldill.record.format import UNWRITTEN
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.rows import Batch
-from pytest_cideldill.wire import AddBreakpoint
-from pytest_cideldill.wire import AddException
-from pytest_cideldill.wire import AddLine
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
@@ -137,12 +132,12 @@ class FileOutlet:
 
     def note(self, command: Message) -> None:
         """See `Outlet`; breakpoints are written as they are set, and what a client changed."""
-        if isinstance(command, AddLine | AddTrace | AddBreakpoint | AddException | Changed):
+        if isinstance(command, NOTED):
             self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message | Batch) -> None:
         """See `Outlet`; answers are for who asked, and not written."""
-        if not isinstance(event, Replied | Refused):
+        if not isinstance(event, UNWRITTEN):
             self.unsent += self._writer.lines(ts, event)
 
     def send(self) -> bool:

@@ -263,7 +263,7 @@ class Run:
     def changed(self, pause: dict[str, Any], what: str) -> None:
         """A client changed how the test of a pause goes on."""
         self.results.change(pause["nodeid"], what)
-        self.workers[pause["worker"]].tell(Changed(pause["nodeid"], what))
+        self.workers[pause["worker"]].tell(Changed(what, pause["nodeid"]))
 
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""

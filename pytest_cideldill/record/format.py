@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.wire import AddBreakpoint
+from pytest_cideldill.wire import AddException
+from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import AddTrace
+from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
 
@@ -35,6 +42,12 @@ ROWS: Final = frozenset({"hit", "call", "log"})
 
 DROPPED: Final = "dropped"
 """Type of a line that tells how many of them were."""
+
+NOTED: Final = AddLine | AddBreakpoint | AddException | Changed
+"""Commands that are written when a process obeys them."""
+
+UNWRITTEN: Final = Replied | Refused
+"""Events that are for who asked."""
 
 _NAMES: Final = {
     "hello": "worker_up",
@@ -91,12 +104,12 @@ class Line:
         Raises:
             ValueError: It is no line of this format.
         """
-        values = _decode(text.decode("ascii"))
         try:
+            values = _decode(text.decode("ascii"))
             n, ts, type, worker = (values.pop(key) for key in _OF_A_LINE)
-        except (AttributeError, KeyError, TypeError) as error:
+            return cls(n, float(ts), type, worker, values)
+        except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"no line of events: {text[:80]!r}") from error
-        return cls(n, float(ts), type, worker, values)
 
     @property
     def message(self) -> Message:

@@ -280,8 +280,8 @@ class Relay:
 class Changed:
     """A client changed how a test goes on, in words; for the record of the run. Not answered."""
 
-    nodeid: str | None
     what: str
+    nodeid: str | None = None
 
 
 Command = (
