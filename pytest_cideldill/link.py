@@ -1,9 +1,8 @@
-"""Takes events away: one raw background thread (`ThreadedLink`), or none (`DirectLink`, for tests).
+"""Takes events away: one raw background thread.
 
 The thread is the only one that touches the outlets: the front end's socket, the file of a recorded
-run. It is invisible to `threading` (raw `_thread`,
-no logging, all signals blocked), runs no user code, and is gone while the process forks. Everything
-it needs is bound at import, since tests patch modules.
+run. It is invisible to `threading` (raw `_thread`, no logging, all signals blocked), runs no user
+code, and is gone while the process forks. What it needs is bound at import: tests patch modules.
 """
 
 from __future__ import annotations
@@ -38,14 +37,18 @@ BATCH_S = 0.01
 HIGH_WATER = 1024 * 1024
 """Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
 
+PATIENCE_S = 3.0
+"""How long an event may wait for rows before it; then all but a few are dropped and counted. A stop
+must not come late, and xdist kills workers that don't end in time."""
+
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
 
 _getpid = os.getpid
 _exists = os.path.exists
 
-_Stamped = tuple[float, Event]
-"""An event with its epoch seconds; its number it gets when it leaves."""
+_Stamped = tuple[float, Event | Callable[[], object]]
+"""An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
 
 
 class Link(Protocol):
@@ -59,24 +62,6 @@ class Link(Protocol):
 
     def close(self, deadline_s: float) -> None:
         """Send what is queued and hang up."""
-
-
-class DirectLink:
-    """A link without a socket: events are handed over in the sender's thread."""
-
-    def __init__(self, deliver: Callable[[Event], None]) -> None:
-        self._deliver = deliver
-
-    def send(self, event: Event, *, urgent: bool = False) -> None:  # noqa: ARG002 - the protocol
-        """See `Link`."""
-        self._deliver(event)
-
-    def flush(self, deadline_s: float) -> bool:  # noqa: ARG002 - the protocol
-        """See `Link`."""
-        return True
-
-    def close(self, deadline_s: float) -> None:
-        """See `Link`."""
 
 
 class ThreadedLink:
@@ -94,7 +79,8 @@ class ThreadedLink:
             that the I/O thread comes back right after a fork.
         mark: Notes beside what the hot path leaves that the item it is given belongs there.
         collect: Makes events of what the hot path left: up to the mark of an item, or with None of
-            a batch. On the I/O thread; hits come before the stop behind them, and not earlier.
+            a batch; of few rows when it is late. On the I/O thread; hits come before the stop
+            behind them, and not earlier.
         collects_every_s: How often it must be called although nothing is sent; None: never.
     """
 
@@ -105,7 +91,7 @@ class ThreadedLink:
         on_lost: Callable[[], None],
         is_awaited: Callable[[], bool] = lambda: False,
         mark: Callable[[object], object] = lambda _item: None,
-        collect: Callable[[object], Iterable[Event | Batch]] = lambda _until: (),
+        collect: Callable[[object, bool], Iterable[Event | Batch]] = lambda _until, _is_late: (),
         collects_every_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._outlets = list(outlets)
@@ -118,8 +104,9 @@ class ThreadedLink:
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
-        self._queue: deque[_Stamped | Callable[[], object]] = deque()
+        self._queue: deque[_Stamped] = deque()
         self._has_more = False  # rows, perhaps, that were left where they are
+        self._left_some = False
         # Called when each outlet has taken so many bytes.
         self._flushed: deque[tuple[dict[Outlet, int], Callable[[], object]]] = deque()
         self._signalled = False
@@ -148,7 +135,7 @@ class ThreadedLink:
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """See `Link`."""
         if not self._dead:
-            self._put((clock.wall(), event), urgent=urgent)
+            self._put(event, urgent=urgent)
 
     def nudge(self) -> None:
         """Something lies ready for `collect`; never blocks."""
@@ -171,7 +158,8 @@ class ThreadedLink:
         self._stop_thread(deadline_s)
         self._close_sockets()
 
-    def _put(self, item: _Stamped | Callable[[], object], *, urgent: bool) -> None:
+    def _put(self, what: Event | Callable[[], object], *, urgent: bool) -> None:
+        item = clock.wall(), what
         self._mark(item)  # first: what is behind the mark waits for the item
         self._queue.append(item)
         self._wake(urgent=urgent)
@@ -202,12 +190,9 @@ class ThreadedLink:
     def _turn(self) -> None:
         """Wait for something to do and do it."""
         talking = {each.socket: each for each in self._outlets if each.socket is not None}
-        readable, writable, _ = select(
-            (*talking, self._wake_read),
-            [each for each, outlet in talking.items() if outlet.unsent or self._has_more],
-            (),
-            self._collects_every_s(),
-        )
+        full = [each for each, outlet in talking.items() if outlet.unsent]
+        wait_s = 0.0 if self._has_more and not full else self._collects_every_s()
+        readable, writable, _ = select((*talking, self._wake_read), full, (), wait_s)
         if self._wake_read in readable:
             self._collect_batch()
         free = (None, *writable)
@@ -226,33 +211,44 @@ class ThreadedLink:
     def _push(self, ready: Sequence[Outlet]) -> None:
         """Encode and send what is queued as far as the outlets take it; those not ready wait."""
         while ready:
-            while self._queue and self._has_room:
-                item = self._queue[0]  # senders append meanwhile, only this thread removes
-                self._encode_collected(item)
-                if callable(item):
-                    ends = {each: each.taken + len(each.unsent) for each in self._outlets}
-                    self._flushed.append((ends, item))
-                else:
-                    self._encode(*item)
-                self._queue.popleft()
+            self._encode_queue()
             self._has_more = True
-            while self._has_more and self._has_room:
+            while self._has_more and self._has_room and not self._queue:
                 self._has_more = self._encode_collected(None)
             self._lose([each for each in ready if not each.send()])
             self._tell_flushed()
-            if not self._queue or any(each.unsent for each in self._outlets):
+            # With more, commands have their turn before.
+            if self._has_more or not self._queue or any(each.unsent for each in self._outlets):
                 break
+
+    def _encode_queue(self) -> None:
+        while self._queue and self._has_room:
+            item = ts, what = self._queue[0]  # senders append, only this thread removes
+            if self._encode_collected(item, is_late=clock.wall() - ts > PATIENCE_S):
+                break
+            if callable(what):
+                ends = {each: each.taken + len(each.unsent) for each in self._outlets}
+                self._flushed.append((ends, what))
+            else:
+                self._encode(ts, what)
+            self._queue.popleft()
 
     @property
     def _has_room(self) -> bool:
         return all(len(each.unsent) < HIGH_WATER for each in self._outlets)
 
-    def _encode_collected(self, until: object) -> bool:
-        are_any = False
-        for event in self._collect(until):
+    def has_room(self) -> bool:
+        """Asked by `collect` while it has more; when there is none it is called again for that."""
+        self._left_some = not self._has_room
+        return self._has_room
+
+    def _encode_collected(self, until: object, *, is_late: bool = False) -> bool:
+        """Whether there is more, or may be more, in the next batch."""
+        self._left_some = are_any = False
+        for event in self._collect(until, is_late):
             self._encode(clock.wall(), event)
             are_any = True
-        return are_any
+        return self._left_some or (are_any and until is None)
 
     def _encode(self, ts: float, event: Event | Batch) -> None:
         for each in self._outlets:
@@ -294,9 +290,9 @@ class ThreadedLink:
             each.close()
 
     def _release_flushers(self) -> None:
-        for item in (*(each for _, each in self._flushed), *self._queue):
-            if callable(item):
-                item()
+        for _, what in (*self._flushed, *self._queue):
+            if callable(what):
+                what()
         self._queue.clear()
 
     # --- stopping and forking ---------------------------------------------------------------

@@ -24,6 +24,9 @@ MAX_WAITING = 200_000
 MAX_BATCH = 1_000
 """Rows of one event."""
 
+MAX_LATE = 100
+"""Rows that are left before an item that is late; each may take milliseconds."""
+
 
 class RowLog:
     """See the module.
@@ -31,17 +34,23 @@ class RowLog:
     Args:
         nudge: Tells the link that something lies ready; called for the first row of a batch only.
         loses: Asked on the hot path about a row that is dropped.
+        has_room: Whether more of what waits can be taken now; else it is asked for again.
     """
 
     def __init__(
-        self, nudge: Callable[[], None], loses: Callable[[Row], Loss] = lambda _row: "record"
+        self,
+        nudge: Callable[[], None],
+        loses: Callable[[Row], Loss] = lambda _row: "record",
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         self._nudge = nudge
         self._loses = loses
+        self._has_room = has_room
         self._rows: deque[Row | _Mark] = deque()
         # Items whose marks were passed, by id: of those that are not sent yet.
         self._passed: dict[int, object] = {}
         self._is_nudged = False
+        self._warned: set[str] = set()
         self._drops: dict[Loss, _Drops] = {"hit": _Drops(), "call": _Drops(), "record": _Drops()}
 
     def add(self, row: Row) -> None:
@@ -57,18 +66,21 @@ class RowLog:
         """Remember what was there before an item that is sent otherwise; any thread."""
         self._rows.append(_Mark(item))
 
-    def take(self, until: object = None) -> Iterator[Event]:
+    def take(self, until: object = None, is_late: bool = False) -> Iterator[Event]:
         """What `batches` gives, as events for a front end."""
-        for each in self.batches(until):
+        for each in self.batches(until, is_late):
             yield each.told() if isinstance(each, Batch) else each
 
-    def batches(self, until: object = None) -> Iterator[Batch | Warned]:
+    def batches(self, until: object = None, is_late: bool = False) -> Iterator[Batch | Event]:
         """The rows before the mark of an item, and what became of others; on the I/O thread.
 
         With None those of one batch, up to any mark; of an item without a mark all that wait now:
-        what comes meanwhile must not hold up a stop.
+        what comes meanwhile must not hold up a stop. Of an item that is late those of the last
+        `MAX_LATE` rows; the first one tells how many were dropped.
         """
         self._is_nudged = False  # before the rows are read: a later one nudges again
+        if is_late:
+            self._drop_before(until)
         left = len(self._rows)
         dropped = {loss: count for loss, each in self._drops.items() if (count := each.untold())}
         is_first = True
@@ -77,14 +89,19 @@ class RowLog:
             if is_first and dropped:
                 for each in self._drops.values():
                     each.told()
+                yield from self._warnings(dropped)
             yield Batch(rows, dropped if is_first else {})
             is_first = False
+            if left > 0 and id(until) not in self._passed and not self._has_room():
+                return
         self._passed.pop(id(until), None)
-        if dropped and not is_first:
-            hits = dropped.get("hit", 0)
-            counts = {"recorded calls": sum(dropped.values()) - hits, "hits": hits}
-            shown = [f"{count} {name}" for name, count in counts.items() if count]
-            yield Warned(f"{' and '.join(shown)} were dropped: too many at once")
+
+    def _warnings(self, dropped: dict[Loss, int]) -> Iterator[Event]:
+        """Of each kind one: they would be many."""
+        for kind in sorted({"hits" if loss == "hit" else "recorded calls" for loss in dropped}):
+            if kind not in self._warned:
+                self._warned.add(kind)
+                yield Warned(f"{kind} were dropped: too many at once; debug_state counts them")
 
     def _batch(self, count: int, until: object) -> list[Row]:
         taken: list[Row] = []
@@ -102,6 +119,28 @@ class RowLog:
             else:
                 passed[id(row.item)] = row.item
         return taken
+
+    def _drop_before(self, item: object) -> None:
+        """Leave few rows before the mark of an item."""
+        if id(item) in self._passed:
+            return
+        rows: list[Row] = []
+        mark: list[_Mark] = []
+        for _ in range(len(self._rows)):
+            try:
+                row = self._rows.popleft()
+            except IndexError:  # threads drop some, too
+                break
+            if not isinstance(row, _Mark):
+                rows.append(row)
+            elif row.item is item:
+                mark.append(row)
+                break
+            else:
+                self._passed[id(row.item)] = row.item
+        for row in rows[:-MAX_LATE]:
+            self._drops[self._loses(row)].count()
+        self._rows.extendleft(reversed([*rows[-MAX_LATE:], *mark]))
 
     def _drop_oldest(self) -> None:
         try:

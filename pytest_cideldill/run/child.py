@@ -233,10 +233,10 @@ def _engine(
         on_lost=lambda: manager.release("disconnect"),
         is_awaited=lambda: pauses.are_waiting,
         mark=lambda item: rows.mark(item),
-        collect=lambda until: _collect(rows, observers, manager, until),
+        collect=lambda until, is_late: _collect(rows.batches(until, is_late), observers, manager),
         collects_every_s=lambda: manager.looks_around_s,
     )
-    rows = RowLog(link.nudge, lambda row: recording.loses(row))
+    rows = RowLog(link.nudge, lambda row: recording.loses(row), link.has_room)
     observers = Observers(link.send)
     guard = EvaluationGuard()
     watchdogs = Watchdogs(config, guard)
@@ -277,10 +277,10 @@ def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Comman
 
 
 def _collect(
-    rows: RowLog, observers: Observers, manager: BreakpointManager, until: object
+    batches: Iterator[Batch | Event], observers: Observers, manager: BreakpointManager
 ) -> Iterator[Event | Batch]:
     """In this order: an object is written before the event that names it leaves."""
-    for each in rows.batches(until):
+    for each in batches:
         if observers.are_any:
             observers.tell(each.told() if isinstance(each, Batch) else each)
         yield each

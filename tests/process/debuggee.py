@@ -22,7 +22,6 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.limits import DEFAULTS
-from pytest_cideldill.link import DirectLink
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers
@@ -40,6 +39,7 @@ from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
 from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import Stopped
+from tests.wire.linked import DirectLink
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 10.0

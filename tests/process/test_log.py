@@ -67,7 +67,7 @@ def test_rows_leave_in_order_in_bounded_batches(monkeypatch: pytest.MonkeyPatch)
 def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Memory is bounded; the client learns how many are missing, once."""
+    """Memory is bounded; the client is warned once, and a row tells how many are missing."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 3)
     log = RowLog(lambda: None)
     for number in range(5):
@@ -75,10 +75,12 @@ def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
     events = list(log.take(log))
     assert [call["ts"] for call in told(events)] == [2.0, 3.0, 4.0]
     assert [each for each in events if isinstance(each, Warned)] == [
-        Warned("2 recorded calls were dropped: too many at once")
+        Warned("recorded calls were dropped: too many at once; debug_state counts them")
     ]
-    log.add(row(5))
-    assert len(list(log.take(log))) == 1
+    for number in range(5):
+        log.add(row(number))
+    (recorded,) = log.take(log)
+    assert told([recorded])[0]["dropped"] == 2
 
 
 def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,14 +90,44 @@ def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     log = RowLog(lambda: None, lambda row: losses[int(row[1])])
     for number in range(5):
         log.add(row(number))
-    first, warned = list(log.take(log))
+    *warned, first = list(log.take(log))
     assert first == Recorded([{"type": "call", "ts": 4.0, "dropped": 4, "lost": 2}])
-    assert warned == Warned("3 recorded calls and 1 hits were dropped: too many at once")
+    assert warned == [
+        Warned(f"{kind} were dropped: too many at once; debug_state counts them")
+        for kind in ("hits", "recorded calls")
+    ]
     for number in range(2):
         log.add(row(number))
-    first, warned = list(log.take(log))
-    assert first == Recorded([{"type": "call", "ts": 1.0, "dropped": 1}])
-    assert warned == Warned("1 hits were dropped: too many at once")
+    assert list(log.take(log)) == [Recorded([{"type": "call", "ts": 1.0, "dropped": 1}])]
+
+
+def test_before_an_item_that_is_late_few_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest; what is behind the item stays, and what a second look finds is not dropped."""
+    monkeypatch.setattr(log_module, "MAX_LATE", 2)
+    log = RowLog(lambda: None)
+    item = object()
+    for number in range(8):
+        if number == 5:
+            log.mark(item)
+        log.add(row(number))
+    _warned, first = log.take(item, is_late=True)
+    assert [(call["ts"], call.get("dropped")) for call in told([first])] == [(3.0, 3), (4.0, None)]
+    assert [call["ts"] for call in told(list(log.take(log)))] == [5.0, 6.0, 7.0]
+
+
+def test_what_finds_no_room_is_taken_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the mark of the item, whichever batch reaches it."""
+    monkeypatch.setattr(log_module, "MAX_BATCH", 2)
+    answers = iter([False, False])
+    log = RowLog(lambda: None, has_room=lambda: next(answers))
+    item = object()
+    for number in range(4):
+        log.add(row(number))
+    log.mark(item)
+    log.add(row(4))
+    for expected in ([0.0, 1.0], [2.0, 3.0], []):
+        assert [call["ts"] for call in told(list(log.take(item)))] == expected
+    assert [call["ts"] for call in told(list(log.take()))] == [4.0]
 
 
 def test_a_call_is_lost_when_no_other_row_tells_it() -> None:

@@ -179,7 +179,7 @@ class Scene:
                 client.shutdown(socket.SHUT_WR)
                 while more := client.recv(65536):
                     told += more
-            except (ConnectionResetError, BrokenPipeError):  # it has heard enough
+            except OSError:  # it has heard enough
                 pass
             return told
 

@@ -204,3 +204,37 @@ def test_a_worker_never_connects(bench: Bench) -> None:
     (warning,) = reply["warnings"]
     assert warning.startswith("xdist worker gw0: not connected")
     assert len(bench.results(limit=100)) == 42
+
+
+@pytest.mark.parametrize("args", [[], ["-x"]], ids=["to the end", "to the first failure"])
+def test_far_too_many_hits_hold_up_no_worker(bench: Bench, args: list[str]) -> None:
+    """Those that outcomes would wait for too long are dropped and counted; xdist kills nobody.
+
+    To look for secrets in all of them takes minutes.
+    """
+    passes = 100_000
+    bench.write(
+        test_it=f"""
+        import pytest
+        TEXT = "x" * 700
+        def hot():
+            for number in range({passes}):
+                text = TEXT
+        @pytest.mark.parametrize("n", range(4))
+        def test_it(n):
+            hot()
+            assert 0
+        """
+    )
+    tracepoint = bench.agent.call(
+        "tracepoint_set", file="test_it.py", line=6, log_message="{number} {text}"
+    )["tracepoint"]["id"]
+    bench.run(workers=4, pause_on="never", args=args, wait=False)
+    state = to_the_end(bench)
+    failed = state["outcomes"]["failed"]
+    assert (state["state"], failed) == ("finished", 4)
+    assert [warning.partition(":")[0] for warning in state["warnings"]] == ["hits were dropped"]
+    listed = bench.listed(tracepoint)
+    assert listed["hit_count"] == failed * passes
+    dropped = bench.agent.call("timeline_get", run_id=state["run_id"], limit=1)["dropped"]
+    assert listed["notificationsSent"] + dropped == failed * passes

@@ -1,10 +1,11 @@
-"""A `ThreadedLink` and the front end's end of its socket in one process, for tests and scripts."""
+"""A `ThreadedLink` and the front end's end of its socket in one process, and a link without one."""
 
 from __future__ import annotations
 
 import os
 import socket
 from _queue import SimpleQueue
+from collections.abc import Callable
 from typing import Any
 
 from pytest_cideldill.framing import FrameDecoder
@@ -12,6 +13,7 @@ from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
@@ -62,6 +64,24 @@ class Linked:
         """Send a command and wait until the link has handed it on."""
         self.socket.sendall(encode_frame(to_plain(command)))
         assert self.commands.get(timeout=DEADLINE_S) == command
+
+
+class DirectLink:
+    """A link without a socket: events are handed over in the sender's thread."""
+
+    def __init__(self, deliver: Callable[[Event], None]) -> None:
+        self._deliver = deliver
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """See `Link`."""
+        self._deliver(event)
+
+    def flush(self, deadline_s: float) -> bool:
+        """See `Link`."""
+        return True
+
+    def close(self, deadline_s: float) -> None:
+        """See `Link`."""
 
 
 def system_threads() -> list[int]:

@@ -20,7 +20,6 @@ import pytest
 from pytest_cideldill import link as link_module
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.link import DirectLink
 from pytest_cideldill.link import Link
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
@@ -31,6 +30,7 @@ from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from tests.wire.linked import DEADLINE_S
+from tests.wire.linked import DirectLink
 from tests.wire.linked import Linked
 from tests.wire.linked import system_threads
 

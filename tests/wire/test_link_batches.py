@@ -18,6 +18,7 @@ from pytest_cideldill import link as link_module
 from pytest_cideldill import log as log_module
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.log import MAX_BATCH
+from pytest_cideldill.log import MAX_LATE
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import Stopped
@@ -31,7 +32,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.nudges = 0
-        self.log = RowLog(self._nudge)
+        self.log = RowLog(self._nudge, has_room=lambda: self.linked.link.has_room())
         self.linked = Linked(mark=self.log.mark, collect=self.log.take)
         self._decoder = FrameDecoder()
 
@@ -126,11 +127,41 @@ def test_an_event_whose_mark_was_dropped_is_told_all_the_same(
             log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
     assert list(log.take(first)) == []
     assert list(log.take(second)) == []
-    (recorded, warned) = log.take()
+    (warned, recorded) = log.take()
     assert isinstance(recorded, Recorded)
     assert len(recorded.rows) == 3
-    assert warned == Warned("3 recorded calls were dropped: too many at once")
+    assert isinstance(warned, Warned)
+    assert recorded.rows[0]["dropped"] == 3
     assert list(log.take()) == []
+
+
+def test_a_stop_does_not_wait_long_for_what_was_recorded_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The newest rows come before it, the others are dropped and counted; commands have their turn.
+
+    Issue 8, item 6: no stop is lost, and xdist kills a worker that does not end.
+    """
+    monkeypatch.setattr(link_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(link_module, "HIGH_WATER", 10_000)
+    with Recording() as recording:
+
+        def slow(row: tuple[Any, ...]) -> dict[str, Any]:
+            if row[1] >= 0.0:
+                threading.Event().wait(0.002)
+            return told((*row, *[None] * 9))
+
+        total = 30 * MAX_BATCH
+        for number in range(total):
+            recording.log.add((slow, -1.0 if number % 100 else float(number), 0, "f"))
+        recording.linked.link.send(Stopped({}), urgent=True)
+        recording.log.add((slow, 1e6, 0, "g"))
+        frames = recording.frames(lambda got: "g" in {call["function"] for call in calls_in(got)})
+        (stop,) = stops_in(frames)
+        before = calls_in(frames[: frames.index(stop)])
+        assert {call["function"] for call in before} == {"f"}
+        assert len(before) + dropped_in(frames) == total
+        assert MAX_LATE <= len(before) < total
 
 
 def test_rows_alone_arrive_before_a_flush_is_over() -> None:
@@ -183,7 +214,7 @@ def dropped_in(frames: list[dict[str, Any]]) -> int:
 def test_rows_that_are_dropped_are_counted_by_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The count stands at the gap, and in a warning; other rows carry none."""
+    """The count stands at the gap; other rows carry none. One warning says that there are gaps."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 4)
     monkeypatch.setattr(log_module, "MAX_BATCH", 2)
     log = RowLog(lambda: None)
@@ -195,7 +226,7 @@ def test_rows_that_are_dropped_are_counted_by_the_next_one(
         rows = [event.rows for event in events if isinstance(event, Recorded)]
         calls += [call for batch in rows for call in batch]
         assert all("dropped" not in call for batch in rows[1:] for call in batch)
-        assert sum(isinstance(event, Warned) for event in events) == (count > 4)
+        assert sum(isinstance(event, Warned) for event in events) == (count == 6)
     assert [call.get("dropped") for call in calls] == [2, *[None] * 6, 1, *[None] * 3]
     assert list(log.take(log)) == []
 
@@ -247,7 +278,7 @@ def dropped_since(log: RowLog) -> bool:
 def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:
     """A thread that goes on must not wait for the hits of the others."""
     more_than_a_socket_takes = Recorded([{"message": "x" * 1_000_000}])
-    with Linked(collect=lambda _until: [more_than_a_socket_takes]) as linked:
+    with Linked(collect=lambda _until, _is_late: [more_than_a_socket_takes]) as linked:
 
         def reading() -> None:
             while linked.socket.recv(65536):
