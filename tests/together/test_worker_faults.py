@@ -190,6 +190,22 @@ def test_a_worker_loses_its_connection(bench: Bench, workers: int) -> None:
     assert all("assert 7 != 7" in test["longrepr"] for test in failed.values())
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_paused_worker_loses_its_connection(bench: Bench, workers: int) -> None:
+    """Nobody could let it go on any more: it does by itself, and what it told counts once."""
+    bench.write(test_it=f"{CUTTING}\n    def test_paused(): assert 0\n")
+    bench.run(args=["-k", "before or paused"], workers=workers, wait=False)
+    pause = paused_in(bench, "test_it.py::test_paused")
+    bench.agent.refused("breakpoint_repl_eval", pause_id=pause["id"], expression="cut()")
+    state = to_the_end(bench)
+    assert state["state"] == "finished"
+    assert state["outcomes"] == {"passed": 19, "failed": 2}
+    assert any(pause["id"] in warning for warning in state["warnings"])
+    assert len(bench.results(limit=100)) == 21
+    refused = bench.agent.refused("breakpoint_continue", pause_id=pause["id"])
+    assert f"the process {pause['worker']} ended, or lost its connection" in refused["message"]
+
+
 ALONE = "popen//env:PYTEST_DISABLE_PLUGIN_AUTOLOAD=1//env:PYTEST_PLUGINS=xdist.plugin"
 """A worker in which our plugin is not loaded."""
 
