@@ -175,6 +175,13 @@ OPTIONS = (
         "cideldill show, cideldill report and cideldill-mcp --open",
     ),
     Option(
+        "summary",
+        "summary",
+        parsing.path,
+        "FILE",
+        "With --cideldill-record: append a summary in Markdown to this file, for a CI page",
+    ),
+    Option(
         "trace",
         "trace",
         parsing.text,

@@ -76,7 +76,7 @@ def _record(config: pytest.Config) -> str:
     """The folder that this run is to be recorded in; empty: it is not.
 
     Raises:
-        pytest.UsageError: The table of options is malformed; or there are messages without a place.
+        pytest.UsageError: The table of options is malformed; or it is missing for what needs it.
     """
     known = config.known_args_namespace
     if known.help or known.version or options.conflict(known, options.NO_TESTS) is not None:
@@ -87,4 +87,6 @@ def _record(config: pytest.Config) -> str:
         raise pytest.UsageError(str(error)) from error
     if not directory and known.cideldill_trace:
         raise pytest.UsageError("--cideldill-trace needs --cideldill-record=DIR: it writes there")
+    if not directory and known.cideldill_summary is not None:
+        raise pytest.UsageError("--cideldill-summary needs --cideldill-record=DIR: it tells that")
     return directory

@@ -35,6 +35,7 @@ class Settings:
         tools: The tool profile, one of `PROFILES`.
         lease_s: Seconds that an untouched pause lasts.
         record: Folder that the run is recorded in; empty: it is not.
+        summary: File that a summary in Markdown is appended to; empty: none is.
         trace: Tracepoints that are declared up front, as `syntax.tracespec` reads them.
         record_calls: Globs over dotted paths of functions whose calls are recorded.
         redact_names: Further names whose values are secrets.
@@ -55,6 +56,7 @@ class Settings:
     tools: str = "full"
     lease_s: float = DEFAULT_LEASE_S
     record: str = ""
+    summary: str = ""
     trace: tuple[str, ...] = ()
     record_calls: tuple[str, ...] = ()
     redact_names: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ ROWS: Final = frozenset({"hit", "call", "log"})
 DROPPED: Final = "dropped"
 """Type of a line that tells how many of them were."""
 
-NOTED: Final = AddLine | AddBreakpoint | AddException | Changed
+NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
 """Commands that are written when a process obeys them."""
 
 UNWRITTEN: Final = Replied | Refused

@@ -14,6 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 from typing import Final
+from typing import Protocol
 
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import FORMAT
@@ -23,8 +24,23 @@ from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import without_hits
 
 _SUMMARY: Final = "run.json"
-_FAILED: Final = ("failed", "error")
+FAILED: Final = ("failed", "error")
+"""Categories that make a run fail."""
+
 _UNITS: Final = ("bytes", "kB", "MB", "GB")
+
+
+class Listener(Protocol):
+    """Gets all lines of a run while it is summarized."""
+
+    def take(self, line: Line) -> None:
+        """One that is no row."""
+
+    def take_call(self, text: bytes) -> None:
+        """A recorded call."""
+
+    def take_hits(self, text: bytes) -> None:
+        """Hits, one or many lines of them."""
 
 
 @dataclass(slots=True)
@@ -70,7 +86,7 @@ class Summary:
     @property
     def failures(self) -> int:
         """Tests that failed, in any phase."""
-        return sum(self.outcomes.get(each, 0) for each in _FAILED)
+        return sum(self.outcomes.get(each, 0) for each in FAILED)
 
     @property
     def sentence(self) -> str:
@@ -87,39 +103,51 @@ class Summary:
         return ", ".join(shown)
 
 
-def summarize(folder: Path) -> Summary:
+def summarize(folder: Path, listener: Listener | None = None) -> Summary:
     """What the files of a run say.
+
+    Args:
+        folder: Of the run.
+        listener: Who wants to know more than that.
 
     Raises:
         OSError: They can't be read.
     """
     summary, outcomes = Summary(folder.name), Counter[str]()
 
-    def count(hits: int) -> None:
-        summary.hits += hits
-        summary.events += hits
+    def take_hits(text: bytes) -> None:
+        count = text.count(b"\n")
+        summary.hits += count
+        summary.events += count
+        if listener is not None:
+            listener.take_hits(text)
 
-    for raw in without_hits(folder, count):
+    for raw in without_hits(folder, take_hits):
         summary.events += 1
         if raw.type == b"call":
             summary.calls += 1
+            if listener is not None:
+                listener.take_call(raw.text)
             continue
         try:
-            _take(summary, outcomes, Line.decoded(raw.text))
+            line = Line.decoded(raw.text)
+            _take(summary, outcomes, line)
         except ValueError:
             continue  # it is damaged
+        if listener is not None:
+            listener.take(line)
     summary.outcomes = dict(sorted(outcomes.items()))
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary
 
 
-def write_summaries(folder: Path) -> Summary:
-    """Write that of a run, and the manifest of the record that it is in.
+def write_summaries(folder: Path, listener: Listener | None = None) -> Summary:
+    """Write that of a run, and the manifest of the record that it is in; `listener` as there.
 
     Raises:
         OSError: A file can't be read or written.
     """
-    summary = summarize(folder)
+    summary = summarize(folder, listener)
     _write(folder / _SUMMARY, asdict(summary))
     write_manifest(folder.parent)
     return summary

@@ -89,12 +89,12 @@ def raw_lines(folder: Path) -> Iterator[Raw]:
         yield from heapq.merge(*map(_in_order, opened))
 
 
-def without_hits(folder: Path, count: Callable[[int], object]) -> Iterator[Raw]:
+def without_hits(folder: Path, take_hits: Callable[[bytes], object]) -> Iterator[Raw]:
     """All lines of a run but for hits, of each process in order; quick where there are only hits.
 
     Args:
         folder: Of the run.
-        count: Told how many hits were left out.
+        take_hits: Gets the lines of hits instead, one or many at once.
 
     Raises:
         OSError: A file can't be read.
@@ -103,13 +103,12 @@ def without_hits(folder: Path, count: Callable[[int], object]) -> Iterator[Raw]:
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
                 block += file.readline()
-                hits = block.count(_HIT)
-                if hits == block.count(b"\n"):
-                    count(hits)
+                if block.count(_HIT) == block.count(b"\n"):
+                    take_hits(block)
                     continue
                 for each in _in_order(block.splitlines(True)):
                     if each.type == b"hit":
-                        count(1)
+                        take_hits(each.text)
                     else:
                         yield each
 

@@ -139,7 +139,8 @@ def switch_on(
         recorded = part_of_record(invitation.record, hello, commands, redactor, settings)
         outlets.append(recorded)
         if worker == MAIN:
-            config.add_cleanup(partial(finish, config, invitation.record, recorded))
+            over = partial(finish, config, invitation.record, recorded, settings.summary)
+            config.add_cleanup(over)
     identity, passive = Identity(invitation.run_id, worker), controls or listing
     objects = objects_path(config, invitation, identity)
     shared = (configure, settings, redactor, outlets)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from typing import Any
 
 import pytest
 
 from pytest_cideldill import clock
 from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.record.format import REPORT
 from pytest_cideldill.record.format import part
 from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.manifest import write_manifest
@@ -31,6 +35,9 @@ from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Hello
 
+if TYPE_CHECKING:
+    from pytest_cideldill.record.story import Story
+
 _IS_RECORDED = "CIDELDILL_RECORDED"
 """Set while a run is recorded, so that pytest runs which its tests start are not.
 
@@ -38,6 +45,9 @@ They would inherit the option by PYTEST_ADDOPTS, or by a project's ini file.
 """
 
 _TAG_KEY_BYTES = 32
+
+_OLDER_BYTES = 8_000_000
+"""Of the events of older runs that are read for the report: some tenths of a second."""
 
 
 def begin(config: pytest.Config, directory: str, variable: str) -> None:
@@ -109,21 +119,26 @@ def part_of_record(
     return outlet
 
 
-def finish(config: pytest.Config, record: str, outlet: FileOutlet) -> None:
+def finish(config: pytest.Config, record: str, outlet: FileOutlet, summary: str) -> None:
     """Put together what was written, when all processes of the run are gone.
 
     Args:
         config: Of the run.
         record: The folder of the run.
         outlet: Of this process, closed.
+        summary: File that a summary is appended to; empty: none is.
     """
+    from pytest_cideldill.record.story import Story
+
     folder, said, wrong = Path(record), "", outlet.error
+    story = Story(folder)
     try:
         merge_run(folder)
     except OSError as error:
         wrong = error.strerror or str(error)
     try:
-        said = write_summaries(folder).sentence
+        story.summary = write_summaries(folder, story)
+        said = "; ".join([story.summary.sentence, *_told_to_people(config, story, summary)])
     except OSError as error:
         wrong = error.strerror or str(error)
         said = _unwritten(folder)
@@ -139,3 +154,25 @@ def _unwritten(folder: Path) -> str:
         return summarize(folder).sentence
     except OSError as error:
         return error.strerror or str(error)
+
+
+def _told_to_people(config: pytest.Config, story: Story, summary: str) -> Iterator[str]:
+    """Write the report, and the summary if there is to be one; what went wrong, in words."""
+    from pytest_cideldill.record.report import write_report
+    from pytest_cideldill.record.story import runs_in
+    from pytest_cideldill.record.summary import append
+
+    record = story.folder.parent
+    invoked = config.invocation_params.dir
+    where = record.relative_to(invoked) if record.is_relative_to(invoked) else record
+    writers: list[tuple[str, Callable[[], object]]] = [
+        (REPORT, lambda: write_report(record / REPORT, runs_in(record), story, _OLDER_BYTES)),
+        (summary, lambda: append(story, str(where), invoked / summary)),
+    ]
+    for name, write in writers:
+        try:
+            if name:
+                write()
+        except Exception as error:  # noqa: BLE001 - the run is over and its record whole: a page
+            # that can't be made, whatever the reason, must not change how pytest ends.
+            yield f"no {name}: {getattr(error, 'strerror', None) or repr(error)}"

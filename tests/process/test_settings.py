@@ -128,7 +128,7 @@ def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() 
     assert sorted([*given, "limits"]) == sorted(fields)
     lists = ("a.*",), ("b",), ("c",)
     chosen = Settings(
-        "run", "plan", 12.5, "rec", ("a.py:1=x",), *lists, True, ("../l",), bind="h:1"
+        "run", "plan", 12.5, "rec", "summary.md", ("a.py:1=x",), *lists, True, ("../l",), bind="h:1"
     )
     chosen = dataclasses.replace(chosen, limits=Limits(max_items=7))
     assert Settings.from_plain(json.loads(json.dumps(chosen.to_plain()))) == chosen

@@ -1,0 +1,88 @@
+"""The console script `cideldill`: what recorded runs are for people. Needs no extra.
+
+Exit codes: 0; 1: there is no such record, run or test, or a file can't be written; 2: usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_DESCRIPTION = "Read runs that pytest --cideldill-record=DIR recorded."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script; see `--help`."""
+    chosen = _parser().parse_args(argv)
+    try:
+        return int(chosen.run_it(chosen))
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    except ValueError as error:
+        told = str(error)
+    print(f"cideldill: {told}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("cideldill", description=_DESCRIPTION, allow_abbrev=False)
+    version = importlib.metadata.version("pytest-cideldill")
+    parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    show = commands.add_parser("show", help="tell about the runs in the terminal")
+    show.add_argument("--test", metavar="NODEID", help="all about one test")
+    show.add_argument("--hits", action="store_true", help="each message of each tracepoint")
+    show.set_defaults(run_it=_show)
+
+    report = commands.add_parser("report", help="write a page for the browser")
+    report.add_argument("-o", "--output", metavar="FILE", help="default: DIR/report.html")
+    report.add_argument("--summary", metavar="FILE", help="append Markdown for a CI page, instead")
+    report.set_defaults(run_it=_report)
+
+    for command in (show, report):
+        command.add_argument("record", metavar="DIR", type=Path, help="a record, or a run in it")
+        command.add_argument("--run", metavar="ID", default="", help="only this run")
+    return parser
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    from pytest_cideldill.record import show
+    from pytest_cideldill.record.story import read
+    from pytest_cideldill.record.story import runs_in
+
+    style = show.Style.of(sys.stdout)
+    folders = runs_in(chosen.record, chosen.run)
+    if chosen.test is not None:
+        folders = folders[-1:]
+    for folder in folders:
+        story = read(folder)
+        if chosen.test is None:
+            show.write(show.overview(story, style, hits=chosen.hits))
+        else:
+            show.write(show.one_test(story, chosen.test, style))
+    return 0
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    from pytest_cideldill.record.format import REPORT
+    from pytest_cideldill.record.report import write_report
+    from pytest_cideldill.record.story import read
+    from pytest_cideldill.record.story import runs_in
+    from pytest_cideldill.record.summary import append
+
+    folders = runs_in(chosen.record, chosen.run)
+    if chosen.summary is not None:
+        append(read(folders[-1]), str(chosen.record), Path(chosen.summary))
+    if chosen.output is not None or chosen.summary is None:
+        page = Path(chosen.output or chosen.record / REPORT)
+        write_report(page, folders)
+        print(page)
+    return 0

@@ -1,0 +1,193 @@
+"""Outcomes and failures of a run as HTML, which is there without a script and found by search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.record.manifest import FAILED
+from pytest_cideldill.record.markup import Markup
+from pytest_cideldill.record.markup import joined
+from pytest_cideldill.record.markup import tag
+from pytest_cideldill.record.results import Failure
+from pytest_cideldill.record.results import place_of
+from pytest_cideldill.record.results import variables_of
+from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.words import about
+from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import ordered
+from pytest_cideldill.record.words import verdict
+
+MOST_FAILURES: Final = 200
+MOST_CHARACTERS: Final = 6_000_000
+"""Of all failures of a run."""
+
+_OPEN: Final = 1
+"""Failures that are unfolded at first."""
+
+
+def run_section(story: Story, anchor: str) -> tuple[Markup, list[str]]:
+    """The section of a run.
+
+    Args:
+        story: Of the run.
+        anchor: Its id in the page.
+
+    Returns:
+        It, and the ids of the failures in it, in their order; those left out have none.
+    """
+    shown: list[Markup] = []
+    room = MOST_CHARACTERS
+    for number, failure in enumerate(story.failures[:MOST_FAILURES]):
+        element = _failure(failure, f"{anchor}-f{number}", is_open=number < _OPEN)
+        room -= len(element)
+        if room < 0:
+            break
+        shown.append(element)
+    missing = len(story.failures) - len(shown)
+    section = tag(
+        "section",
+        _head(story),
+        tag("h3", counted(len(story.failures), "failure")) if story.failures else None,
+        *shown,
+        tag("p", f"{counted(missing, 'failure')} more: see the tests below.") if missing else None,
+        id=anchor,
+        class_="run",
+        aria_label=story.folder.name,
+    )
+    return section, [f"{anchor}-f{number}" for number in range(len(shown))]
+
+
+def outcome_class(category: str) -> str:
+    """The class of an outcome, by which it has its color."""
+    if category in (*FAILED, "unfinished"):
+        return "failed"
+    return category if category in ("passed", "skipped", "xfailed", "xpassed") else "x"
+
+
+def _head(story: Story) -> Markup:
+    summary = story.summary
+    is_good = not story.failures and summary.exit_code in (0, 5)
+    facts = f"{about(summary)}, in {summary.rootdir}"
+    return joined(
+        tag("h2", verdict(summary), class_="passed" if is_good else "failed"),
+        _bar(summary.outcomes),
+        tag("p", facts, class_="facts"),
+        tag("p", f"{summary.dropped:,} hits or calls beyond the limits were dropped.")
+        if summary.dropped
+        else None,
+        tag("p", f"{counted(story.damaged, 'line')} of the record made no sense.")
+        if story.damaged
+        else None,
+        *_notes(story),
+    )
+
+
+def _bar(outcomes: dict[str, int]) -> Markup | None:
+    parts: list[Markup] = []
+    at = 0
+    for name, count in ordered(outcomes):
+        part = tag("rect", x=at, y=0, width=count, height=1)
+        parts.append(tag("g", part, class_=outcome_class(name)))
+        at += count
+    if not at:
+        return None
+    box = {"viewBox": f"0 0 {at} 1", "preserveAspectRatio": "none"}
+    return tag("svg", *parts, class_="bar", aria_hidden="true", **box)
+
+
+def _notes(story: Story) -> Iterator[Markup]:
+    lost = [each for each in story.notes if each.type != "log"]
+    if lost:
+        yield tag("ul", *(tag("li", each.type.replace("_", " "), ": ", each.text) for each in lost))
+    open_ends = [each for each in story.tests if each.outcome == "unfinished"]
+    if open_ends:
+        names = joined(*(tag("li", tag("code", each.nodeid)) for each in open_ends))
+        yield joined(tag("p", "These tests had begun and did not end:"), tag("ul", names))
+
+
+def _failure(failure: Failure, anchor: str, *, is_open: bool) -> Markup:
+    phase = "" if failure.phase == "call" else f" in {failure.phase}"
+    head = tag(
+        "summary",
+        tag("span", failure.category, class_="badge failed"),
+        tag("code", failure.nodeid, class_="nodeid"),
+        tag("span", f"{phase} on {failure.worker}", class_="dim"),
+        tag("span", failure.cause, class_="cause"),
+    )
+    return tag(
+        "details",
+        head,
+        tag("pre", failure.explanation, class_="why"),
+        *_parameters(failure),
+        *_frames(failure),
+        *_causes(failure),
+        *_output(failure),
+        _folded("Fixtures", _fixtures(failure)),
+        _folded("What pytest says", tag("pre", failure.longrepr) if failure.longrepr else None),
+        id=anchor,
+        class_="failure",
+        open_="" if is_open else None,
+    )
+
+
+def _parameters(failure: Failure) -> Iterator[Markup]:
+    pairs = (failure.autopsy.get("parameters") or {}).items()
+    if pairs:
+        yield joined(tag("h4", "Parameters"), _pairs(pairs))
+
+
+def _frames(failure: Failure) -> Iterator[Markup]:
+    if failure.frames:
+        yield tag("h4", "Frames, innermost first" if len(failure.frames) > 1 else "Frame")
+    elif failure.place:
+        yield tag("p", "At ", tag("code", failure.place))
+    for number, frame in enumerate(failure.frames):
+        name = tag("code", place_of(frame.get("location")))
+        head = tag("summary", name, " in ", tag("code", frame.get("function")))
+        variables = [(each.get("name"), each.get("value")) for each in variables_of(frame)]
+        yield tag(
+            "details",
+            head,
+            tag("pre", frame.get("source"), class_="line"),
+            _pairs(variables) if variables else None,
+            class_="frame",
+            open_="" if number == 0 else None,
+        )
+
+
+def _causes(failure: Failure) -> Iterator[Markup]:
+    inner = failure.autopsy.get("innerExceptions") or ()
+    if inner:
+        yield tag("h4", "Exceptions behind it")
+    for each in inner:
+        place = place_of(each.get("location"))
+        told = f"{each.get('type')}: {each.get('message')}"
+        yield tag("p", tag("code", told), f" ({each.get('relation')}) at ", tag("code", place))
+    notes = failure.autopsy.get("notes") or ()
+    if notes:
+        yield tag("ul", *(tag("li", each) for each in notes))
+
+
+def _output(failure: Failure) -> Iterator[Markup]:
+    for name, text in failure.output:
+        yield joined(tag("h4", f"Captured {name}"), tag("pre", text))
+
+
+def _fixtures(failure: Failure) -> Markup | None:
+    told = failure.autopsy.get("fixtures") or ()
+    return _pairs((each.get("name"), each.get("value")) for each in told) if told else None
+
+
+def _folded(title: str, inside: Markup | None) -> Markup | None:
+    return None if inside is None else tag("details", tag("summary", title), inside)
+
+
+def _pairs(pairs: Iterable[tuple[Any, Any]]) -> Markup:
+    rows = (
+        tag("tr", tag("th", tag("code", name), scope="row"), tag("td", tag("code", value)))
+        for name, value in pairs
+    )
+    return tag("table", tag("tbody", *rows), class_="pairs")

@@ -1,0 +1,200 @@
+"""What the script of a report draws: the rows of a run as plain lists, names told once.
+
+Times are milliseconds from the begin of the run. The lists are those that `page/*.js` take apart:
+
+* tests: node id, worker, begin, end, outcome, class of that, seconds, id of a failure or null
+* tracepoints: place, template, condition, hits
+* hits: time, test, worker, tracepoint, number, message
+* calls, each before those that it made: depth, time, end, test, worker,
+  function, arguments, what came of it, whether it raised, call site, objects `[name, number]`
+* notes: time, worker, type, text
+* objects: snapshots
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.record.failures import outcome_class
+from pytest_cideldill.record.format import OBJECTS
+from pytest_cideldill.record.format import PART_OBJECTS
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.results import place_of
+from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.words import left_out
+
+MOST_OBJECTS: Final = 2_000
+_OBJECT_CHARACTERS: Final = 4_000_000
+_TEXT: Final = 2_000
+"""Characters of a message."""
+
+_MOST_TESTS: Final = 50_000
+
+
+class _Numbers:
+    """Keys by the order in which they first came."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def __call__(self, key: Any) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    @property
+    def keys(self) -> list[Any]:
+        return list(self._numbers)
+
+
+class _Page:
+    """One run; see the module."""
+
+    def __init__(self, story: Story, anchors: list[str], most_rows: int) -> None:
+        self._story = story
+        self._most = most_rows
+        self._workers, self._cids = _Numbers(), _Numbers()
+        self._began = story.summary.started_at
+        self._tests = story.tests[:_MOST_TESTS]
+        self._anchors: dict[tuple[str, str], str] = {}
+        for failure, anchor in zip(story.failures, anchors, strict=False):
+            self._anchors.setdefault((failure.worker, failure.nodeid), anchor)
+        self._numbers = {
+            (test.worker, test.nodeid): number for number, test in enumerate(self._tests)
+        }
+
+    def plain(self) -> dict[str, Any]:
+        story = self._story
+        tracepoints = list(story.tracepoints.values())
+        share = max(100, self._most // max(1, len(story.hottest)))
+        hits = [
+            self._hit(number, line)
+            for number, each in enumerate(tracepoints)
+            for line in each.hits.lines(share)
+        ]
+        calls = list(self._calls())
+        objects = list(self._objects())
+        told = {
+            "name": story.folder.name,
+            "tests": list(self._test_rows()),
+            "tracepoints": [
+                [each.place, each.message, each.condition, each.hits.count] for each in tracepoints
+            ],
+            "hits": sorted(hits, key=lambda each: float(each[0] or 0)),
+            "calls": calls,
+            "notes": [
+                [self._ms(each.ts), self._workers(each.worker), each.type, each.text[:_TEXT]]
+                for each in story.notes[: self._most]
+            ],
+            "objects": objects,
+        }
+        left = (
+            (len(story.tests) - len(self._tests), "test"),
+            (sum(each.hits.count for each in tracepoints) - len(hits), "hit"),
+            (story.calls.count - len(calls), "call"),
+            (len(story.notes) - len(told["notes"]), "note"),
+            (len(self._cids.keys) - len(objects), "object"),
+        )
+        return told | {"workers": self._workers.keys, "left_out": left_out(left)}
+
+    def _ms(self, ts: float | None) -> float | None:
+        return None if ts is None else round((ts - self._began) * 1000, 3)
+
+    def _test_rows(self) -> Iterator[list[Any]]:
+        for test in self._tests:
+            yield [
+                test.nodeid,
+                self._workers(test.worker),
+                self._ms(test.began),
+                self._ms(test.ended),
+                test.outcome,
+                outcome_class(test.outcome),
+                test.duration_s,
+                self._anchors.get((test.worker, test.nodeid)),
+            ]
+
+    def _test(self, line: Line) -> int | None:
+        return self._numbers.get((line.worker, str(line.values.get("nodeid"))))
+
+    def _hit(self, tracepoint: int, line: Line) -> list[Any]:
+        message = str(line.values.get("message") or "")[:_TEXT]
+        shared = [self._ms(line.ts), self._test(line), self._workers(line.worker)]
+        return [*shared, tracepoint, line.values.get("hit_count"), message]
+
+    def _calls(self) -> Iterator[list[Any]]:
+        """Depth first, without recursion: a record may claim any depth."""
+        lines = sorted(
+            self._story.calls.lines(self._most),
+            key=lambda each: (each.worker, str(each.values.get("thread")), _started(each)),
+        )
+        known = {str(each.values.get("call_id")) for each in lines}
+        below: dict[str, list[Line]] = {}
+        for line in lines:
+            parent = str(line.values.get("parent_id"))
+            below.setdefault(parent if parent in known else "", []).append(line)
+        waiting = [(0, line) for line in reversed(below.pop("", []))]
+        while waiting:
+            depth, line = waiting.pop()
+            yield self._call(depth, line)
+            inner = below.pop(str(line.values.get("call_id")), [])
+            waiting += [(depth + 1, each) for each in reversed(inner)]
+
+    def _call(self, depth: int, line: Line) -> list[Any]:
+        values = line.values
+        cids = values.get("cids") or {}
+        args = [str(each) for each in values.get("pretty_args") or ()]
+        named = [f"{name}={text}" for name, text in (values.get("pretty_kwargs") or {}).items()]
+        positional = [(f"argument {n}", cid) for n, cid in enumerate(cids.get("args") or (), 1)]
+        more = [*(cids.get("kwargs") or {}).items(), ("result", cids.get("result"))]
+        objects = [[name, self._cids(cid)] for name, cid in [*positional, *more] if cid]
+        is_raised = values.get("status") != "success"
+        result = values.get("pretty_result")
+        if is_raised:
+            exception = values.get("exception") or {}
+            result = f"{exception.get('type') or values.get('status')}: {exception.get('message')}"
+        return [
+            depth,
+            self._ms(_started(line)),
+            self._ms(values.get("completed_at") or line.ts),
+            self._test(line),
+            self._workers(line.worker),
+            str(values.get("qualified_name")),
+            ", ".join([*args, *named])[:_TEXT],
+            str(result)[:_TEXT],
+            is_raised,
+            place_of(values.get("call_site")),
+            objects,
+        ]
+
+    def _objects(self) -> Iterator[dict[str, Any] | None]:
+        """Snapshots by number, as many as there is room for; None: it was not stored."""
+        folder = self._story.folder
+        paths = [*folder.glob(OBJECTS), *sorted(folder.glob(f"*{PART_OBJECTS}"))]
+        stores = [CIDStore(path, is_reader=True) for path in paths]
+        room = _OBJECT_CHARACTERS
+        for cid in self._cids.keys[:MOST_OBJECTS]:
+            found = (store.description(str(cid)) for store in stores)
+            told = next((each for each in found if each is not None), None)
+            room -= len(str(told))
+            if room < 0:
+                break
+            yield told
+        for store in stores:
+            store.close()
+
+
+def of_run(story: Story, anchors: list[str], most_rows: int) -> dict[str, Any]:
+    """See the module.
+
+    Args:
+        story: Of the run.
+        anchors: Ids of its failures in the page, in their order.
+        most_rows: How many hits there may be; as many calls.
+    """
+    return _Page(story, anchors, most_rows).plain()
+
+
+def _started(line: Line) -> float:
+    at = line.values.get("started_at")
+    return float(at) if isinstance(at, int | float) else line.ts

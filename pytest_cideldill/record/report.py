@@ -1,0 +1,114 @@
+"""The report of a record: one page, complete in itself, that asks nothing of any network.
+
+The page tells the newest runs. Scripts and styles run by their digest only, so nothing that got
+into the page could run even if it were not escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from pytest_cideldill.record import pagedata
+from pytest_cideldill.record.failures import run_section
+from pytest_cideldill.record.markup import Markup
+from pytest_cideldill.record.markup import data
+from pytest_cideldill.record.markup import joined
+from pytest_cideldill.record.markup import tag
+from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.story import read
+from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import verdict
+
+MOST_RUNS: Final = 10
+MOST_ROWS: Final = 40_000
+"""Hits of all runs in a page; as many calls."""
+
+_SCRIPTS: Final = ("base.js", "rows.js", "timeline.js", "tables.js", "calls.js", "main.js")
+
+
+def write_report(
+    path: Path,
+    folders: Sequence[Path],
+    known: Story | None = None,
+    most_bytes: float = math.inf,
+) -> None:
+    """Write the page, at once for whoever looks at it.
+
+    Args:
+        path: The file.
+        folders: Of the runs, oldest first.
+        known: The run that is over now, which has been read.
+        most_bytes: How much of older runs is read for it.
+
+    Raises:
+        OSError, ValueError: A run can't be read, or the page not be written.
+    """
+    stories = [] if known is None else [known]
+    for folder in reversed(folders):
+        if known is not None and folder == known.folder:
+            continue
+        most_bytes -= sum(each.stat().st_size for each in folder.glob("*.jsonl"))
+        if len(stories) == MOST_RUNS or most_bytes < 0:
+            break
+        try:
+            stories.append(read(folder))
+        except ValueError:
+            if len(folders) == 1:
+                raise
+    unfinished = path.with_name(f"{path.name}.tmp")
+    unfinished.write_text(page(stories, len(folders) - len(stories)), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def page(stories: list[Story], older: int = 0) -> str:
+    """The page; the runs newest first."""
+    sections, runs = [], []
+    for number, story in enumerate(stories):
+        section, anchors = run_section(story, f"run{number}")
+        sections.append(section)
+        runs.append(pagedata.of_run(story, anchors, MOST_ROWS // len(stories)))
+    script = Markup("(() => {\n'use strict';\n" + "".join(map(_text, _SCRIPTS)) + "})();\n")
+    style = Markup(_text("page.css"))
+    body = tag(
+        "body",
+        tag("header", tag("h1", "Recorded test runs" if len(stories) > 1 else "Recorded test run")),
+        tag("main", *sections, Markup(_text("explorer.html")) if stories else None),
+        tag("footer", tag("p", _foot(older))),
+        tag("script", data(runs), type="application/json", id="data"),
+        tag("script", script),
+    )
+    title = f"{verdict(stories[0].summary)} – recorded run" if stories else "No recorded runs"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script, style)),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", style),
+    )
+    return joined(Markup("<!DOCTYPE html>\n"), tag("html", head, body, lang="en"), "\n")
+
+
+def _foot(older: int) -> str:
+    more = f"{counted(older, 'older run')} in the record: cideldill report DIR --run ID. "
+    return f"{more if older else ''}Made by pytest-cideldill; secrets are replaced by tags."
+
+
+def _policy(script: str, style: str) -> str:
+    allowed = f"script-src {_digest(script)}; style-src {_digest(style)}"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath("page", name).read_text(encoding="utf-8")

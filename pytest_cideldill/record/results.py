@@ -1,0 +1,135 @@
+"""What became of a test in a recorded run, and each of its failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+from pytest_cideldill.record.manifest import FAILED
+
+
+@dataclass(slots=True)
+class Test:
+    """One test in one process.
+
+    Attributes:
+        began: Epoch seconds; None: nobody told.
+        ended: The same; None: its process was gone before.
+        duration_s: As pytest counts it.
+        phases: What its phases told that did not just pass, as `wire.PhaseReported` has it.
+        plain: Category → how many reports had nothing to tell but that.
+    """
+
+    __test__ = False
+
+    nodeid: str
+    worker: str
+    began: float | None = None
+    ended: float | None = None
+    duration_s: float = 0.0
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    plain: dict[str, int] = field(default_factory=dict)
+    is_tried_again: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """pytest's category; of several failures the first. `unfinished`: its process was gone."""
+        told = [str(each["category"] or each["outcome"]) for each in self.phases]
+        told = [each for each in told if each != "rerun"]
+        failed = [each for each in told if each in FAILED]
+        plain = ["passed"] if "passed" in self.plain else list(self.plain)
+        open_end = [] if self.ended is not None else ["unfinished"]
+        return [*failed, *told, *open_end, *plain, "passed"][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A phase of a test that failed, or a file that could not be collected.
+
+    Attributes:
+        told: As `wire.PhaseReported` has it.
+    """
+
+    nodeid: str
+    worker: str
+    told: dict[str, Any]
+
+    @property
+    def phase(self) -> str:
+        """`setup`, `call`, `teardown`, `collect`; `???`: its process died."""
+        return str(self.told.get("phase") or "call")
+
+    @property
+    def category(self) -> str:
+        """`failed` or `error`."""
+        return str(self.told.get("category"))
+
+    @property
+    def autopsy(self) -> dict[str, Any]:
+        """See `exception_get_context` in the contract; empty: there is none."""
+        return self.told.get("autopsy") or {}
+
+    @property
+    def place(self) -> str:
+        """`file:line`; empty: nobody knows."""
+        return place_of(self.told.get("location"))
+
+    @property
+    def cause(self) -> str:
+        """`AssertionError: assert 1 == 2`, in one line."""
+        exception = self.told.get("exception")
+        if exception:
+            message = _first_line(exception.get("message"))
+            return f"{exception.get('type')}: {message}" if message else str(exception.get("type"))
+        lines = str(self.told.get("longrepr") or "").strip().splitlines()
+        return lines[-1].removeprefix("E ").strip() if lines else self.category
+
+    @property
+    def explanation(self) -> str:
+        """The same in full: of an assertion, what it compared."""
+        assertion = self.autopsy.get("assertion") or {}
+        exception = self.told.get("exception") or {}
+        text = str(assertion.get("explanation") or exception.get("message") or "")
+        if not exception:
+            return self.cause
+        return f"{exception.get('type')}: {text}" if text else str(exception.get("type"))
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        """As in the autopsy, innermost first."""
+        return list(self.autopsy.get("frames") or ())
+
+    @property
+    def statement(self) -> str:
+        """The source of the line in the user's code where it failed; empty: nobody knows."""
+        own = [each for each in self.frames if not each.get("isExternal")]
+        return str((own or self.frames or [{}])[0].get("source") or "")
+
+    @property
+    def longrepr(self) -> str:
+        """What pytest says about it."""
+        return str(self.told.get("longrepr") or "")
+
+    @property
+    def output(self) -> list[tuple[str, str]]:
+        """What was captured: `(stdout, text)`, …"""
+        texts = ((name, self.told.get(name)) for name in ("stdout", "stderr", "log"))
+        return [(name, str(text)) for name, text in texts if text]
+
+
+def place_of(location: Any) -> str:
+    """`file:line` of a location; empty: there is none."""
+    if not isinstance(location, dict) or "line" not in location:
+        return ""
+    return f"{location.get('file')}:{location['line']}"
+
+
+def variables_of(frame: dict[str, Any]) -> list[dict[str, Any]]:
+    """Arguments and locals of a frame of an autopsy."""
+    local = (frame.get("variables") or {}).get("locals") or ()
+    return [*(frame.get("arguments") or ()), *local]
+
+
+def _first_line(text: Any) -> str:
+    return str(text or "").partition("\n")[0]

@@ -1,0 +1,197 @@
+"""A recorded run in the terminal, in the tone of pytest's own reports.
+
+Nothing that the record holds reaches the terminal as a command: see `words.printable`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from typing import Final
+from typing import TextIO
+
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.results import Failure
+from pytest_cideldill.record.results import Test
+from pytest_cideldill.record.results import place_of
+from pytest_cideldill.record.results import variables_of
+from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.words import about
+from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import duration
+from pytest_cideldill.record.words import printable
+from pytest_cideldill.record.words import verdict
+
+_WIDTH: Final = 80
+_CODES: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "unfinished": "red"}
+_MOST_ROWS: Final = 1_000
+"""Of hits, and of calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How texts stand out; plain where nobody wants color.
+
+    Attributes:
+        is_plain: They don't.
+    """
+
+    is_plain: bool = True
+
+    @classmethod
+    def of(cls, stream: TextIO) -> Style:
+        """By the stream, and by what pytest and others obey (`NO_COLOR`, `FORCE_COLOR`)."""
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            return cls()
+        return cls(not (os.environ.get("FORCE_COLOR") or stream.isatty()))
+
+    def __call__(self, text: object, *names: str) -> str:
+        """A text of the record, made harmless, in this style."""
+        shown = printable(text)
+        if self.is_plain or not names:
+            return shown
+        return f"\x1b[{';'.join(_CODES[name] for name in names)}m{shown}\x1b[0m"
+
+    def rule(self, title: str, mark: str = "=", *names: str) -> str:
+        """A line across, with a title."""
+        return self(f" {printable(title)} ".center(_WIDTH, mark), *names)
+
+
+def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]:
+    """A run: outcomes, failures with their cause, what tracepoints told, calls.
+
+    Args:
+        story: Of the run.
+        style: Of the terminal.
+        hits: Each message of each tracepoint, too.
+    """
+    yield style.rule(story.folder.name, "=", "bold")
+    yield style(f"{about(story.summary)}, in {story.summary.rootdir}", "dim")
+    for failure in story.failures:
+        yield from _cause(failure, style)
+    for test in story.tests:
+        if test.outcome == "unfinished":
+            yield f"{style('UNFINISHED', 'red')} {style(test.nodeid)} ({test.worker})"
+    for note in story.notes:
+        yield f"{style(note.type.replace('_', ' '), 'yellow')} {style(note.text)}"
+    for tracepoint in story.tracepoints.values():
+        told = counted(tracepoint.hits.count, "hit")
+        yield f"{style(tracepoint.place, 'bold')} {told}  {style(tracepoint.message or '', 'dim')}"
+        if hits:
+            yield from _hits(tracepoint.hits.lines(_MOST_ROWS), tracepoint.hits.count, style)
+    summary = story.summary
+    if summary.calls or summary.dropped:
+        yield f"{counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
+    if story.damaged:
+        yield style(f"{counted(story.damaged, 'line')} of the record made no sense", "yellow")
+    color = "red" if story.failures or summary.exit_code != 0 else "green"
+    yield style.rule(verdict(summary), "=", color)
+
+
+def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
+    """What is known of a test: its failures in full, hits and calls.
+
+    Raises:
+        ValueError: It is not in the run; the message names some that are.
+    """
+    tests = [each for each in story.tests if each.nodeid == nodeid]
+    failures = [each for each in story.failures if each.nodeid == nodeid]
+    if not tests and not failures:
+        near = [each.nodeid for each in story.tests if nodeid in each.nodeid] or [
+            each.nodeid for each in story.tests
+        ]
+        raise ValueError(f"no test {nodeid!r} in {story.folder.name}; {_some(near)}")
+    yield style.rule(nodeid, "=", "bold")
+    for test in tests:
+        yield _outcome(test, style)
+    for failure in failures:
+        yield style.rule(f"{failure.phase}: {failure.category}", "_", "red")
+        yield from _in_full(failure, style)
+    for tracepoint in story.hottest:
+        own = [each for each in tracepoint.hits.lines() if each.values.get("nodeid") == nodeid]
+        if own:
+            yield style.rule(f"{tracepoint.place}: {counted(len(own), 'hit')}", "-")
+            yield from _hits(own[:_MOST_ROWS], len(own), style)
+    calls = [each for each in story.calls.lines() if each.values.get("nodeid") == nodeid]
+    if calls:
+        yield style.rule(counted(len(calls), "call"), "-")
+        yield from _calls(calls[:_MOST_ROWS], style)
+
+
+def _cause(failure: Failure, style: Style) -> Iterator[str]:
+    word = "FAILED" if failure.category == "failed" else "ERROR"
+    phase = "" if failure.phase in ("call", "collect") else f" ({failure.phase})"
+    yield f"{style(word, 'red')} {style(failure.nodeid, 'bold')}{phase} - {style(failure.cause)}"
+    if failure.place:
+        yield f"  {style(failure.place)}: {style(failure.statement)}"
+
+
+def _outcome(test: Test, style: Style) -> str:
+    outcome = test.outcome
+    took = f" in {duration(test.duration_s)}" if test.ended is not None else ""
+    return f"{style(outcome.upper(), _COLORS.get(outcome, 'yellow'))}{took} on {test.worker}"
+
+
+def _in_full(failure: Failure, style: Style) -> Iterator[str]:
+    if failure.longrepr:
+        yield style(failure.longrepr)
+    autopsy = failure.autopsy
+    for name, value in (autopsy.get("parameters") or {}).items():
+        yield f"parameter {style(name, 'bold')} = {style(value)}"
+    for each in autopsy.get("fixtures") or ():
+        yield f"fixture {style(each.get('name'), 'bold')} = {style(each.get('value'))}"
+    for frame in failure.frames:
+        place = place_of(frame.get("location"))
+        yield f"{style(place, 'bold')} in {style(frame.get('function'))}"
+        yield f"    {style(frame.get('source') or '')}"
+        for variable in variables_of(frame):
+            yield f"  {style(variable.get('name'), 'bold')} = {style(variable.get('value'))}"
+    for name, text in failure.output:
+        yield style.rule(f"captured {name}", "-")
+        yield style(text.rstrip("\n"))
+
+
+def _hits(lines: list[Line], count: int, style: Style) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if len(lines) < count and number == len(lines) // 2:
+            yield f"  … {count - len(lines):,} more"
+        where = style(f"{line.worker} {line.values.get('nodeid') or ''}", "dim")
+        hit = style(line.values.get("hit_count", ""))
+        yield f"  {hit:>6}  {style(line.values.get('message'))}  {where}"
+
+
+def _calls(lines: list[Line], style: Style) -> Iterator[str]:
+    """As they were made, each below its caller."""
+    depths: dict[Any, int] = {}
+    for line in sorted(lines, key=lambda each: each.values.get("started_at") or each.ts):
+        values = line.values
+        depth = depths[values.get("call_id")] = depths.get(values.get("parent_id"), -1) + 1
+        named = [f"{name}={value}" for name, value in (values.get("pretty_kwargs") or {}).items()]
+        inside = ", ".join([*map(str, values.get("pretty_args") or ()), *named])
+        call = f"{values.get('qualified_name')}({inside})"
+        yield f"  {'  ' * depth}{style(call)}{_end(values)}"
+
+
+def _end(values: dict[str, Any]) -> str:
+    if values.get("status") == "success":
+        return f" → {printable(values.get('pretty_result'))}"
+    exception = values.get("exception") or {}
+    return f" ✗ {printable(exception.get('type') or values.get('status'))}"
+
+
+def _some(nodeids: list[str]) -> str:
+    more = f" and {len(nodeids) - 5} more" if len(nodeids) > 5 else ""
+    return f"there are {', '.join(nodeids[:5])}{more}" if nodeids else "it has no tests"
+
+
+def write(lines: Iterator[str], stream: TextIO | None = None) -> None:
+    """Print them, in an encoding that may not know every character."""
+    stream = stream or sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    for line in lines:
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.flush()  # whoever reads it may be gone, and that is told here

@@ -1,0 +1,271 @@
+"""A recorded run as people look at it: tests, failures, tracepoints and calls, read once.
+
+The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: of each
+tracepoint, and of all calls, the first and the last ones are kept and only those are decoded; the
+others are counted. Whatever a record holds was written by somebody else: lines that make no sense
+are counted and passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.record.format import EVENTS
+from pytest_cideldill.record.format import PART
+from pytest_cideldill.record.format import RUN
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.manifest import FAILED
+from pytest_cideldill.record.manifest import Summary
+from pytest_cideldill.record.manifest import summarize
+from pytest_cideldill.record.results import Failure
+from pytest_cideldill.record.results import Test
+
+KEPT: Final = 10_000
+"""Hits that are kept of one tracepoint; as many calls of all functions."""
+
+_ID: Final = re.compile(rb',"breakpoint_id":"([^"\\]*)"')
+_SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
+
+_TOLD: Final = {
+    "warning": "message",
+    "log": "message",
+    "interrupted": "message",
+    "internal_error_raised": "longrepr",
+    "worker_lost": "error",
+}
+"""Types of lines that are told as they are → their text."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """The first and the last rows of a series, as they were written; the number of all of them.
+
+    Attributes:
+        count: How many there were.
+    """
+
+    count: int = 0
+    _first: list[bytes] = field(default_factory=list)
+    _last: deque[tuple[int, bytes]] = field(default_factory=deque)
+    _in_last: int = 0
+
+    def add(self, text: bytes, count: int = 1) -> None:
+        """So many lines more."""
+        if self.count < KEPT // 2:
+            self._first.append(text)
+        else:
+            self._last.append((count, text))
+            self._in_last += count
+            while self._in_last - self._last[0][0] >= KEPT // 2:
+                self._in_last -= self._last.popleft()[0]
+        self.count += count
+
+    def lines(self, most: int = KEPT) -> list[Line]:
+        """Those that are kept, in their order; if they are more, half of so many from either end."""
+        kept = b"".join([*self._first, *(text for _, text in self._last)]).splitlines(keepends=True)
+        if len(kept) > most:
+            kept = [*kept[: most // 2], *kept[len(kept) - (most - most // 2) :]]
+        return list(_decoded(kept))
+
+
+@dataclass(slots=True)
+class Tracepoint:
+    """What was watched, and what it told.
+
+    Attributes:
+        place: `file:line`, or a function.
+        message: Its template; None: it told none, as it pauses.
+        hits: Its messages.
+    """
+
+    id: str
+    place: str
+    message: str | None = None
+    condition: str | None = None
+    hits: Rows = field(default_factory=Rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was told beside tests: warnings, words of `cideldill.log`, a lost worker."""
+
+    ts: float
+    worker: str
+    type: str
+    text: str
+    nodeid: str | None = None
+
+
+@dataclass(slots=True)
+class Story:
+    """See the module.
+
+    Attributes:
+        folder: Of the run.
+        summary: What the manifest tells of it.
+        damaged: Lines that make no sense.
+    """
+
+    folder: Path
+    summary: Summary = field(default_factory=lambda: Summary(""))
+    tests: list[Test] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    tracepoints: dict[str, Tracepoint] = field(default_factory=dict)
+    calls: Rows = field(default_factory=Rows)
+    notes: list[Note] = field(default_factory=list)
+    damaged: int = 0
+    _open: dict[tuple[str, str], Test] = field(default_factory=dict)
+    _root: str = ""
+
+    @property
+    def hottest(self) -> list[Tracepoint]:
+        """The tracepoints that told anything, by how often."""
+        told = [each for each in self.tracepoints.values() if each.hits.count]
+        return sorted(told, key=lambda each: -each.hits.count)
+
+    def take(self, line: Line) -> None:
+        """See `manifest.Listener`."""
+        try:
+            self._take(line)
+        except _SENSELESS:
+            self.damaged += 1
+
+    def take_call(self, text: bytes) -> None:
+        """See there."""
+        self.calls.add(text)
+
+    def take_hits(self, text: bytes) -> None:
+        """See there; quick where many hits of one tracepoint follow each other."""
+        found, count = _ID.search(text), text.count(b"\n")
+        if found is not None and text.count(found[0]) == count:
+            self._tracepoint(found[1].decode(errors="replace")).hits.add(text, count)
+        elif count > 1:
+            for each in text.splitlines(keepends=True):
+                self.take_hits(each)
+        else:
+            self.damaged += 1
+
+    def _take(self, line: Line) -> None:
+        values = line.values
+        match line.type:
+            case "worker_up":
+                self._root = str(values["rootdir"]).rstrip("/\\")
+            case "test_started":
+                self._begun(line.worker, values["nodeid"], line.ts)
+            case "test_phase":
+                self._reported(line.worker, values["nodeid"], values)
+            case "test_outcome":
+                self._ended(self._test(line.worker, values["nodeid"]), line.ts, values)
+            case "node_relayed":
+                self._relayed(values["about"], line.ts, values)
+            case "collection_failed" if all(
+                each.nodeid != values["nodeid"] for each in self.failures if each.phase == "collect"
+            ):
+                told = {"phase": "collect", "category": "error", "longrepr": values["longrepr"]}
+                self.failures.append(Failure(values["nodeid"], line.worker, told))
+            case "add_line" | "add_breakpoint":
+                self._declared(values)
+            case type if type in _TOLD:
+                text = str(values[_TOLD[type]])
+                named = [f"{key}={value}" for key, value in (values.get("values") or {}).items()]
+                text = " ".join([text, *named])
+                note = Note(line.ts, line.worker, type, text, values.get("nodeid"))
+                self.notes.append(note)
+
+    def _test(self, worker: str, nodeid: str) -> Test:
+        return self._open.get((worker, nodeid)) or self._begun(worker, nodeid, None)
+
+    def _begun(self, worker: str, nodeid: str, ts: float | None) -> Test:
+        before = self._open.get((worker, nodeid))
+        if before is not None and before.is_tried_again:
+            return before
+        test = self._open[worker, nodeid] = Test(str(nodeid), worker, ts)
+        self.tests.append(test)
+        return test
+
+    def _reported(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
+        self._test(worker, nodeid).phases.append(told)
+        if told["category"] in FAILED:
+            self.failures.append(Failure(str(nodeid), worker, told))
+
+    def _ended(self, test: Test, ts: float, values: dict[str, Any]) -> None:
+        test.ended = ts
+        test.duration_s += float(values["duration_s"])
+        test.plain = dict(values["plain"])
+        test.is_tried_again = bool(values.get("again"))
+
+    def _relayed(self, worker: str, ts: float, values: dict[str, Any]) -> None:
+        """By xdist's controller: what its worker told too is known."""
+        test = self._open.get((worker, values["nodeid"]))
+        if test is None:
+            test = self._begun(worker, values["nodeid"], ts)
+        known = [(each["phase"], each.get("attempt")) for each in test.phases]
+        for told in values["phases"]:
+            if (told["phase"], told.get("attempt")) not in known:
+                self._reported(worker, test.nodeid, told)
+        if values["has_ended"] and test.ended is None:
+            self._ended(test, ts + float(values["duration_s"]), values)
+
+    def _tracepoint(self, id: str) -> Tracepoint:
+        return self.tracepoints.setdefault(id, Tracepoint(id, id))
+
+    def _declared(self, values: dict[str, Any]) -> None:
+        tracepoint = self._tracepoint(values["id"])
+        tracepoint.message, tracepoint.condition = values.get("message"), values.get("condition")
+        file, root = values.get("file"), self._root
+        if file is None:
+            tracepoint.place = str(values["function_name"])
+        else:
+            inside = file[len(root) + 1 :] if file.startswith(root) else file
+            tracepoint.place = f"{inside}:{values['line']}"
+
+
+def read(folder: Path) -> Story:
+    """A run, whether it came to its end or not.
+
+    Raises:
+        OSError, ValueError: It can't be read.
+    """
+    story = Story(folder)
+    try:
+        story.summary = summarize(folder, story)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"{folder} is no recorded run: {error!r}") from error
+    return story
+
+
+def runs_in(record: Path, wanted: str = "") -> list[Path]:
+    """The folders of the runs in a record, oldest first; a run's own folder is one of itself.
+
+    Args:
+        record: The folder.
+        wanted: Only the run whose folder ends so.
+
+    Raises:
+        ValueError: There is none; the message says where and what there is.
+    """
+    if (record / EVENTS).exists() or any(record.glob(f"*{PART}")):
+        found = [record]
+    else:
+        found = sorted(each for each in record.glob(f"{RUN}*") if each.is_dir())
+    if not found:
+        raise ValueError(f"{record} holds no recorded run: pytest --cideldill-record={record}")
+    chosen = [each for each in found if each.name.endswith(wanted)]
+    if not chosen:
+        raise ValueError(f"no run {wanted!r}; there are {', '.join(each.name for each in found)}")
+    return chosen
+
+
+def _decoded(texts: list[bytes]) -> Iterator[Line]:
+    for text in texts:
+        try:
+            yield Line.decoded(text)
+        except ValueError:
+            continue

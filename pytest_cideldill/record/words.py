@@ -1,0 +1,73 @@
+"""How numbers, times and texts of a recorded run are told, wherever people read them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Final
+
+from pytest_cideldill.record.manifest import Summary
+
+_ORDER: Final = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
+
+# What a terminal or a reader would obey instead of show: control characters, changes of direction,
+# halves of surrogate pairs.
+_COMMANDS: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: object) -> str:
+    """A text of the record with what would not be shown as escapes; lines stay lines."""
+    return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], str(text))
+
+
+def counted(count: int, name: str) -> str:
+    """`1 hit`, `2,000 hits`."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
+def ordered(outcomes: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Failures first; the categories of other plugins last."""
+    names = sorted(outcomes, key=lambda name: (_ORDER.index(name) if name in _ORDER else 99, name))
+    return [(name, outcomes[name]) for name in names if outcomes[name]]
+
+
+def verdict(summary: Summary) -> str:
+    """`1 failed, 3 passed in 0.48s`, as pytest says it."""
+    counts = [
+        counted(count, name) if name == "error" else f"{count:,} {name}"
+        for name, count in ordered(summary.outcomes)
+    ]
+    told = ", ".join(counts) or "no tests"
+    if summary.finished_at is None:
+        return f"{told}; the run did not come to its end"
+    return f"{told} in {duration(summary.finished_at - summary.started_at)}"
+
+
+def about(summary: Summary) -> str:
+    """When, where and with what it ran."""
+    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(summary.started_at))
+    status = [] if summary.exit_code is None else [f"exit code {summary.exit_code}"]
+    versions = [f"Python {summary.python}", f"pytest {summary.pytest}"]
+    workers = [worker for worker in summary.workers if worker != "main"]
+    among = [counted(len(set(workers)), "worker")] if workers else []
+    return ", ".join([began, *status, *versions, *among])
+
+
+def duration(seconds: float) -> str:
+    """`3 ms`, `1.25s`, `2m 5s`."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.2f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m {rest}s"
+
+
+def left_out(pairs: Iterable[tuple[int, str]]) -> str:
+    """`3 failures and 10 calls`; empty: nothing."""
+    told = [counted(count, name) for count, name in pairs if count > 0]
+    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)

@@ -1,0 +1,331 @@
+"""What people see of a record: nothing of it is obeyed, and all of it is bounded."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cideldill import cli
+from pytest_cideldill.record import report
+from pytest_cideldill.record.markup import tag
+from pytest_cideldill.record.pagedata import of_run
+from pytest_cideldill.record.report import page
+from pytest_cideldill.record.show import Style
+from pytest_cideldill.record.show import overview
+from pytest_cideldill.record.show import write as write_lines
+from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.record.story import read
+from pytest_cideldill.record.summary import MOST_BYTES
+from pytest_cideldill.record.summary import append
+from pytest_cideldill.record.summary import code
+from pytest_cideldill.record.summary import fenced
+from pytest_cideldill.record.summary import markdown
+from pytest_cideldill.record.words import duration
+from pytest_cideldill.record.words import left_out
+from tests.process.written import Writer
+from tests.process.written import call
+from tests.process.written import hit
+from tests.process.written import write
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&amp;\x1b]0;x\x07\ud800\0"
+)
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the text of its data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = [("", {})]
+        self.data = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.found[-1][1].get("id") == "data" and not self.data:
+            self.data = data
+
+
+def story_of(record: Path, *tests: tuple[str, dict[str, Any] | None]) -> Any:
+    writer = Writer().begin()
+    for name, failure in tests:
+        writer.test(name, hit("total=3"), call("c1"), failure=failure)
+    return read(write(record, writer.end()))
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Any:
+    """A story in which every text that a program under test can choose is hostile."""
+    writer = Writer().begin()
+    frame = {"function": HOSTILE, "source": HOSTILE, "location": {"file": HOSTILE, "line": 1}}
+    variables = [{"name": HOSTILE, "value": HOSTILE}]
+    autopsy = {
+        "frames": [frame | {"arguments": variables, "variables": {"locals": variables}}],
+        "parameters": {HOSTILE: HOSTILE},
+        "fixtures": [{"name": HOSTILE, "value": HOSTILE}],
+        "innerExceptions": [{"type": HOSTILE, "message": HOSTILE, "relation": HOSTILE}],
+        "notes": [HOSTILE],
+    }
+    texts = dict.fromkeys(("longrepr", "stdout", "stderr", "log"), HOSTILE)
+    place = {"file": HOSTILE, "line": 1}
+    made = {"type": HOSTILE, "message": HOSTILE}
+    writer.test(
+        HOSTILE,
+        hit(HOSTILE),
+        hit(HOSTILE, id=HOSTILE),
+        call("c1", qualified_name=HOSTILE, pretty_args=[HOSTILE], pretty_result=HOSTILE),
+        failure={**texts, "autopsy": autopsy, "location": place, "exception": made},
+    )
+    writer.tell("warning", message=HOSTILE)
+    writer.tell("log", message=HOSTILE, values={HOSTILE: HOSTILE})
+    writer.tell("test_started", nodeid=f"unfinished {HOSTILE}")
+    return read(write(tmp_path, writer.end()))
+
+
+def test_nothing_of_a_record_becomes_markup(hostile: Any) -> None:
+    """The same elements as without it; no address but fragments; the data is one block."""
+    text = page([hostile])
+    text.encode()  # half of a surrogate pair has no encoding
+    elements = Elements(text)
+    assert [name for name, _ in elements.found].count("script") == 2
+    assert "img" not in {name for name, _ in elements.found}
+    assert not [key for _, had in elements.found for key in had if key in ("src", "href", "style")]
+    assert not [key for _, had in elements.found for key in had if key.startswith("on")]
+    (told,) = json.loads(elements.data)
+    assert told["hits"][0][-1] == HOSTILE
+    assert "http://www.w3.org/2000/svg" in text
+    assert set(re.findall(r"\w+://\S+?(?=')", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_page_runs_only_its_own_script(hostile: Any) -> None:
+    """By digest, so that not even an element that got into it would run."""
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page([hostile]))
+    assert policy.startswith("default-src &#x27;none&#x27;; script-src &#x27;sha256-")
+    assert "unsafe" not in policy
+
+
+def test_nothing_of_a_record_is_obeyed_by_a_terminal(hostile: Any) -> None:
+    text = "\n".join(overview(hostile, Style(), hits=True))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
+    assert r"\x1b]0;x\x07\ud800\x00" in text
+
+
+def test_nothing_of_a_record_is_markup_of_a_summary(hostile: Any) -> None:
+    """All of it stands in code, whatever ticks it holds."""
+    text = markdown(hostile, "rec")
+    outside = re.sub(r"(`+)[^`].*?[^`]\1(?!`)", "", re.sub(r"(?ms)^ *```text$.*?```$", "", text))
+    assert "alert" in text
+    assert not re.search("alert|script|onerror", outside)
+    assert code("a `` b\nc") == "``` a `` b c ```"
+    assert next(iter(fenced("x\n````\ny"))) == "`````text"
+    assert code("x" * 500).endswith("x…`")
+
+
+def test_a_summary_has_room_on_its_page(tmp_path: Path) -> None:
+    """GitHub shows none that makes all of them longer than a megabyte."""
+    failures = [(f"test_{number}", {"message": "x" * 30_000}) for number in range(200)]
+    story = story_of(tmp_path / "rec", *failures)
+    assert len(markdown(story, "rec").encode()) < MOST_BYTES
+    assert markdown(story, "rec").endswith("0 dropped beyond the limits.\n")
+    short = markdown(story, "rec", 3_000)
+    assert len(short.encode()) <= 3_000
+    assert "*There is no room for the rest.*" in short
+    path = tmp_path / "page.md"
+    path.write_bytes(b"x" * (1024 * 1024 - 2_000))
+    for _ in range(3):
+        append(story, "rec", path)
+    assert 1024 * 1024 - 1_000 > path.stat().st_size - 1_000 > 1024 * 1024 - 4_000
+    assert path.stat().st_size <= 1024 * 1024
+
+
+def test_a_summary_says_what_failed_where_and_why(tmp_path: Path) -> None:
+    text = markdown(story_of(tmp_path, ("test_right", None), ("test_wrong", {})), "rec")
+    assert text.splitlines()[0].startswith("### ❌ 1 failed, 1 passed in ")
+    assert "| failed | passed |\n|---|---|\n| 1 | 1 |" in text
+    assert "- **`test_shop.py::test_wrong`** at `test_shop.py:10`" in text
+    assert "  assert total([1, 2]) == 4\n  AssertionError: assert 3 == 4\n" in text
+    assert "- `shop.py:5`: 2 hits, last `total=3`" in text
+    assert text.endswith("Recorded in `rec`: 2 hits, 2 calls, 0 dropped beyond the limits.\n")
+
+
+def test_a_page_is_bounded_and_says_what_it_left_out(tmp_path: Path) -> None:
+    writer = Writer().begin()
+    for number in range(300):
+        failure = {"message": "x" * 60_000} if number % 2 else {}
+        writer.test(f"test_{number}", hit("n=1"), call(f"c{number}"), failure=failure)
+    story = read(write(tmp_path, writer.end()))
+    text = page([story])
+    assert len(text) < 20_000_000
+    assert re.search(r"\d+ failures more: see the tests below\.", text)
+    told = of_run(story, [], 100)
+    assert (len(told["hits"]), len(told["calls"])) == (100, 100)
+    assert told["left_out"] == "200 hits and 200 calls"
+
+
+def test_calls_are_told_as_a_tree_of_any_depth(tmp_path: Path) -> None:
+    """Below their callers; a caller that is not there, or a circle, harms nobody."""
+    writer = Writer().begin()
+    deep = [call(f"d{n}", f"d{n - 1}" if n else None) for n in range(3_000)]
+    odd = [call("orphan", "gone"), call("x", "y"), call("y", "x")]
+    writer.test("test_deep", *reversed(deep), *odd)
+    told = of_run(read(write(tmp_path, writer.end())), [], 10_000)
+    depths = [row[0] for row in told["calls"]]
+    assert depths == [*range(3_000), 0]
+    assert told["left_out"] == "2 calls"
+
+
+def test_objects_of_calls_are_told_once(tmp_path: Path) -> None:
+    cid, lost = "ab" * 64, "cd" * 64
+    writer = Writer().begin()
+    for name in ("a", "b"):
+        cids = {"args": [cid], "kwargs": {"key": lost}, "result": cid}
+        writer.test(f"test_{name}", call(name, cids=cids))
+    folder = write(tmp_path, writer.end())
+    store = CIDStore(folder / "objects.sqlite")
+    store.put(cid, {"type": "int", "repr": "2", "attributes": {}})
+    store.close()
+    told = of_run(read(folder), [], 100)
+    assert [row[-1] for row in told["calls"]] == [
+        [["argument 1", 0], ["key", 1], ["result", 0]],
+        [["argument 1", 0], ["key", 1], ["result", 0]],
+    ]
+    assert told["objects"] == [{"type": "int", "repr": "2", "attributes": {}}, None]
+
+
+def test_the_newest_runs_are_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MOST_RUNS", 2)
+    names = [f"run-2026010{day}T000000Z-c{day}" for day in (1, 2, 3)]
+    folders = [write(tmp_path, Writer().begin().end(), name=name) for name in names]
+    report.write_report(tmp_path / "page.html", folders)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    sections = [
+        had["aria-label"] for name, had in Elements(text).found if had.get("class") == "run"
+    ]
+    assert sections == [names[2], names[1]]
+    assert "1 older run in the record: cideldill report DIR --run ID." in text
+
+
+def test_an_element_escapes_what_is_no_markup() -> None:
+    made = tag("p", "<b>", tag("i", "&"), None, class_='"x', aria_label="a<b")
+    assert made == '<p class="&quot;x" aria-label="a&lt;b">&lt;b&gt;<i>&amp;</i></p>'
+
+
+def test_colors_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = io.StringIO()
+    assert Style.of(terminal).is_plain
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    assert not Style.of(terminal).is_plain
+    assert Style.of(terminal)("\x1b", "red") == "\x1b[31m\\x1b\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert Style.of(terminal).is_plain
+
+
+def test_a_terminal_that_knows_few_characters_gets_the_others_as_escapes() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    write_lines(iter(["a → b"]), stream)
+    stream.seek(0)
+    assert stream.read() == "a \\u2192 b\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, "0 ms"), (0.00325, "3.25 ms"), (0.5, "0.50s"), (59.99, "59.99s"), (125.2, "2m 5s")],
+)
+def test_a_duration_is_told_as_people_read_it(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
+
+
+def test_what_is_left_out_is_told_in_one_sentence() -> None:
+    pairs = [(0, "test"), (1, "hit"), (2_000, "call"), (3, "note")]
+    assert left_out(pairs) == "1 hit, 2,000 calls and 3 notes"
+    assert left_out(pairs[:1]) == ""
+
+
+# --- the console script -------------------------------------------------------------------------
+
+
+def test_show_tells_outcomes_causes_hits_and_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story_of(tmp_path, ("test_right", None), ("test_wrong", {}))
+    assert cli.main(["show", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "run-20260101T000000Z-c1" in lines[0]
+    assert "FAILED test_shop.py::test_wrong - AssertionError: assert 3 == 4" in lines
+    assert "  test_shop.py:10: assert total([1, 2]) == 4" in lines
+    assert "shop.py:5 2 hits  total={total}" in lines
+    assert "2 recorded calls, 0 rows dropped" in lines
+    assert " 1 failed, 1 passed in " in lines[-1]
+    assert cli.main(["show", str(tmp_path), "--hits"]) == 0
+    assert "       1  total=3  main test_shop.py::test_wrong" in capsys.readouterr().out
+
+
+def test_show_tells_all_about_one_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story_of(tmp_path, ("test_right", None), ("test_wrong", {}))
+    assert cli.main(["show", str(tmp_path), "--test", "test_shop.py::test_wrong"]) == 0
+    out = capsys.readouterr().out
+    for told in (
+        "coupon = 'BULK10'",
+        "prices = [1, 2]",
+        "amount = 3",
+        "printed",
+        "shop.total(2) → 4",
+    ):
+        assert told in out
+    assert "test_right" not in out
+    assert cli.main(["show", str(tmp_path), "--test", "test_wrong"]) == 1
+    assert (
+        "no test 'test_wrong' in run-20260101T000000Z-c1; there are test_shop.py::test_wrong"
+        in (capsys.readouterr().err)
+    )
+
+
+def test_report_writes_the_page_or_a_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story_of(tmp_path / "rec", ("test_wrong", {}))
+    assert cli.main(["report", str(tmp_path / "rec")]) == 0
+    assert (tmp_path / "rec" / "report.html").is_file()
+    page, summary = tmp_path / "p.html", tmp_path / "s.md"
+    assert cli.main(["report", str(tmp_path / "rec"), "--summary", str(summary)]) == 0
+    assert (page.exists(), summary.read_text(encoding="utf-8")[:5]) == (False, "### ❌")
+    assert cli.main(["report", str(tmp_path / "rec"), "-o", str(page)]) == 0
+    assert page.is_file()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "nowhere"], "holds no recorded run: pytest --cideldill-record="),
+        (["report", "rec", "-o", "no/page.html"], "No such file or directory"),
+        (["report", "rec", "--run", "c9"], "no run 'c9'; there are run-20260101T000000Z-c1"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 1, one line, no traceback."""
+    story_of(tmp_path / "rec", ("test_wrong", {}))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("cideldill: ")
+    assert said in told
+    assert told.count("\n") == 1

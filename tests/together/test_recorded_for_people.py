@@ -1,0 +1,209 @@
+"""What a recorded run leaves for people: page, summary, `cideldill show` (contract, section 9)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.together.driver import DEADLINE_S
+from tests.together.records import recorded
+from tests.together.test_recorded_runs import TEST
+from tests.together.test_recorded_runs import TILL
+from tests.together.test_recorded_runs import TRACE
+from tests.together.transcript import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NO_EXTRA = "import sys; sys.modules.update(dict.fromkeys(('mcp', 'anyio', 'cideldill_mcp'))); "
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A project with a test that fails."""
+    for name, text in {"till.py": TILL, "test_till.py": TEST, "conftest.py": ""}.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def cideldill(project: Path, *arguments: str) -> str:
+    """What the console script prints, where the extra is not installed."""
+    code = NO_EXTRA + "from pytest_cideldill.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("workers", [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2")])
+def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str, ...]) -> None:
+    """Made by the run itself, which ends as without them; again by the console script."""
+    calls = "--cideldill-record-calls=till.*"
+    run = recorded(shop, "--cideldill-summary=sum.md", TRACE, calls, *workers)
+    assert run.exit_code == 1
+    assert run.out.splitlines()[-1].endswith(" 4 hits, 3 calls, 0 dropped")
+
+    text = (run.record / "report.html").read_text(encoding="utf-8")
+    assert "1 failed, 2 passed, 1 skipped in " in text
+    assert "assert total([1, 2]) == 4" in text
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    (told,) = json.loads(found[1])
+    assert (len(told["hits"]), len(told["calls"])) == (4, 3)
+    assert told["tracepoints"] == [["till.py:5", "price={price} amount={amount}", "price > 1", 4]]
+    assert {row[0]: row[4] for row in told["tests"]} == {
+        "test_till.py::test_total[1]": "passed",
+        "test_till.py::test_total[2]": "passed",
+        "test_till.py::test_wrong": "failed",
+        "test_till.py::test_later": "skipped",
+    }
+    assert all(each for each in told["objects"])
+
+    summary = (shop / "sum.md").read_text(encoding="utf-8")
+    assert summary.startswith("### ❌ 1 failed, 2 passed, 1 skipped in ")
+    assert "- **`test_till.py::test_wrong`** at `test_till.py:10`" in summary
+    assert "AssertionError: assert 3 == 4" in summary
+    assert summary.endswith("Recorded in `rec`: 4 hits, 3 calls, 0 dropped beyond the limits.\n")
+
+    shown = cideldill(shop, "show", "rec")
+    assert "FAILED test_till.py::test_wrong - AssertionError: assert 3 == 4" in shown
+    assert "1 failed, 2 passed, 1 skipped in " in shown
+    cideldill(shop, "report", "rec", "-o", "again.html", "--summary", "again.md")
+    assert (shop / "again.html").read_text(encoding="utf-8") == text
+    assert (shop / "again.md").read_text(encoding="utf-8") == summary
+
+
+def test_a_summary_needs_a_record(shop: Path) -> None:
+    """As `--cideldill-trace` does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--cideldill-summary=sum.md"],
+        cwd=shop,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "--cideldill-summary needs --cideldill-record=DIR" in done.stderr
+    assert not (shop / "sum.md").exists()
+
+
+def test_what_can_not_be_written_is_told_and_changes_nothing(shop: Path) -> None:
+    """In the one line at the end; the record itself is there."""
+    (shop / "rec" / "report.html").mkdir(parents=True)
+    run = recorded(shop, "--cideldill-summary=no/sum.md")
+    assert run.exit_code == 1
+    last = run.out.splitlines()[-1]
+    assert last.startswith(f"cideldill: recorded in {run.run}: ")
+    assert "; no report.html: " in last
+    assert last.endswith("; no no/sum.md: No such file or directory")
+    assert cideldill(shop, "show", "rec")
+
+
+def test_a_page_tells_the_runs_of_a_record(shop: Path) -> None:
+    """The newest first; what is broken in another run harms nobody."""
+    first = recorded(shop)
+    (first.record / "run-20000101T000000Z-c0").mkdir()
+    (first.record / "run-20000101T000000Z-c0" / "events.jsonl").write_text(
+        '{"n":1,"ts":1.0,"type":"worker_up","worker":"main"}\n'
+    )
+    run = recorded(shop, "test_till.py::test_later")
+    assert run.exit_code == 0
+    text = (run.record / "report.html").read_text(encoding="utf-8")
+    found = re.findall(r'<section id="run\d" class="run" aria-label="([^"]+)">', text)
+    newest, older = run.runs[-1], run.runs[-2]
+    assert found == [newest.name, older.name]
+    assert "1 older run in the record" in text
+    assert newest.name in cideldill(shop, "show", "rec", "--run", newest.name[-6:])
+
+
+# --- docs/recording.md and examples/ci ----------------------------------------------------------
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """A copy of the example shop; `python`, `cideldill` and a summary file for a shell there."""
+    shop = shutil.copytree(ROOT / "examples" / "shop", tmp_path / "shop")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, arguments in (("python", ""), ("cideldill", "-m pytest_cideldill")):
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        script.chmod(0o755)
+    return shop
+
+
+def shell(shop: Path, line: str, exit_code: int) -> str:
+    """What a line of a page, or of a recipe, prints."""
+    more = {
+        "PATH": f"{shop.parent / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_STEP_SUMMARY": str(shop / "page.md"),
+        "CI_JOB_STATUS": "failed",
+    }
+    done = subprocess.run(
+        ["bash", "-ec", line],
+        cwd=shop,
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S * 4,
+        check=False,
+    )
+    assert (line, done.returncode) == (line, exit_code), done.stderr
+    return done.stdout
+
+
+def is_as_shown(shown: str, told: str) -> bool:
+    """Whether a text is there but for what `…` stands for; runs of `=` are as long as they are."""
+    pattern = re.escape(shown.strip()).replace("…", ".*")
+    return re.search(re.sub(r"=+", "=+", pattern), told) is not None
+
+
+@pytest.mark.full
+def test_the_page_about_recording_tells_what_happens(example: Path) -> None:
+    page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
+    lines = [line for text in blocks(page, "sh") for line in text.strip().splitlines()]
+    told = [shell(example, line, 1 if " -m pytest " in line else 0) for line in lines]
+    shown = blocks(page, "text")
+    assert len(shown) == 2
+    for text in shown:
+        assert any(is_as_shown(text, each) for each in told), (text, told)
+    assert (example / "report.html").is_file()
+    assert "1 failed, 3 passed" in (example / "page.md").read_text(encoding="utf-8")
+
+
+RECIPES = sorted((ROOT / "examples" / "ci").glob("*.yml"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_the_commands_of_a_recipe_keep_what_failed(example: Path, recipe: Path) -> None:
+    """As they stand in the file; but for what installs the project."""
+    text = recipe.read_text(encoding="utf-8")
+    lines = r"(?m)^ *(?:- )?(?:run: )?((?:python|cideldill|if \[) .*?)(?: #.*)?$"
+    install, tests, after = re.findall(lines, text)
+    assert install.startswith("python -m pip install ")
+    shell(example, tests, 1)
+    (example / "record" / "report.html").unlink()
+    shell(example, after, 0)
+    assert (example / "record" / "report.html").is_file()
+    assert re.search(r"(?m)^ +(?:path: |paths: \[)record\]?$", text)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_recipe_is_yaml(recipe: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="no parser of YAML is installed")
+    assert isinstance(yaml.safe_load(recipe.read_text(encoding="utf-8")), dict)
