@@ -18,9 +18,8 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.record.failures import outcome_class
-from pytest_cideldill.record.format import OBJECTS
-from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.reader import object_files
 from pytest_cideldill.record.results import place_of
 from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.record.story import Story
@@ -170,8 +169,7 @@ class _Page:
     def _objects(self) -> Iterator[dict[str, Any] | None]:
         """Snapshots by number, as many as there is room for; None: it was not stored."""
         folder = self._story.folder
-        paths = [*folder.glob(OBJECTS), *sorted(folder.glob(f"*{PART_OBJECTS}"))]
-        stores = [CIDStore(path, is_reader=True) for path in paths]
+        stores = [CIDStore(path, is_reader=True) for path in object_files(folder)]
         room = _OBJECT_CHARACTERS
         for cid in self._cids.keys[:MOST_OBJECTS]:
             found = (store.description(str(cid)) for store in stores)

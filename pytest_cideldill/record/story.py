@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import PART
-from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.manifest import FAILED
 from pytest_cideldill.record.manifest import Summary
 from pytest_cideldill.record.manifest import summarize
+from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 
@@ -68,7 +66,7 @@ class Rows:
         self.count += count
 
     def lines(self, most: int = KEPT) -> list[Line]:
-        """Those that are kept, in their order; if they are more, half of so many from either end."""
+        """Those that are kept, in their order; if there are more, half of them from either end."""
         kept = b"".join([*self._first, *(text for _, text in self._last)]).splitlines(keepends=True)
         if len(kept) > most:
             kept = [*kept[: most // 2], *kept[len(kept) - (most - most // 2) :]]
@@ -242,21 +240,12 @@ def read(folder: Path) -> Story:
 
 
 def runs_in(record: Path, wanted: str = "") -> list[Path]:
-    """The folders of the runs in a record, oldest first; a run's own folder is one of itself.
-
-    Args:
-        record: The folder.
-        wanted: Only the run whose folder ends so.
+    """The folders of the runs in a record, oldest first; only those whose name ends as wanted.
 
     Raises:
         ValueError: There is none; the message says where and what there is.
     """
-    if (record / EVENTS).exists() or any(record.glob(f"*{PART}")):
-        found = [record]
-    else:
-        found = sorted(each for each in record.glob(f"{RUN}*") if each.is_dir())
-    if not found:
-        raise ValueError(f"{record} holds no recorded run: pytest --cideldill-record={record}")
+    found = run_folders(record)
     chosen = [each for each in found if each.name.endswith(wanted)]
     if not chosen:
         raise ValueError(f"no run {wanted!r}; there are {', '.join(each.name for each in found)}")

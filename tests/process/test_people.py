@@ -309,7 +309,7 @@ def test_report_writes_the_page_or_a_summary(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["show", "nowhere"], "holds no recorded run: pytest --cideldill-record="),
+        (["show", "nowhere"], "nowhere is no folder"),
         (["report", "rec", "-o", "no/page.html"], "No such file or directory"),
         (["report", "rec", "--run", "c9"], "no run 'c9'; there are run-20260101T000000Z-c1"),
     ],
