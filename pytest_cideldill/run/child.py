@@ -147,10 +147,7 @@ def switch_on(
     engine = _engine(config, identity, objects, *shared, passive=passive)
     manager, link = engine.manager, engine.link
     for command in commands:
-        if isinstance(command, AddTrace):
-            engine.traces.add(function_trace(command))
-        else:
-            manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+        _obey(engine, (), command)
     manager.begin()
     link.start()
 
@@ -230,7 +227,7 @@ def _engine(
     lens = Lens(project, redactor, settings.limits)
     link = ThreadedLink(
         outlets,
-        on_command=lambda command: _obey(manager, outlets, command),
+        on_command=lambda command: _obey(engine, outlets, command),
         on_lost=lambda: manager.release("disconnect"),
         is_awaited=lambda: pauses.are_waiting,
         mark=lambda item: rows.mark(item),
@@ -267,14 +264,18 @@ def _engine(
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
     manager = BreakpointManager(*shared, rows.add, passive=passive)
     timeline = Timeline(lens, position, rows.add)
-    return _Engine(manager, link, keeping, watchdogs, timeline, traces)
+    engine = _Engine(manager, link, keeping, watchdogs, timeline, traces)
+    return engine
 
 
-def _obey(manager: BreakpointManager, outlets: Sequence[Outlet], command: Command) -> None:
+def _obey(engine: _Engine, outlets: Sequence[Outlet], command: Command | Event) -> None:
+    """Carry out a command, but for those that are for the record only."""
     for each in outlets:
         each.note(command)
-    if not isinstance(command, Changed):  # that is for the record only
-        manager.apply(command)
+    if isinstance(command, AddTrace):
+        engine.traces.add(function_trace(command))
+    elif not isinstance(command, Changed):
+        engine.manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
 
 
 def _collect(
