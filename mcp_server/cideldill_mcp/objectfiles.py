@@ -75,6 +75,17 @@ class ObjectFiles:
                 damaged = found
         return damaged
 
+    def recorded(self, cid: str) -> Path | None:
+        """The file of a record that holds an object; waits for the disk."""
+        for folder in self._opened:
+            for path in object_files(folder):
+                store = CIDStore(path, is_reader=True)
+                data = store.get(cid)
+                store.close()
+                if data is not None:
+                    return path
+        return None
+
     def run_is_over(self, run_id: str) -> None:
         """No process of the run writes any more: put its files together, some time."""
         self._start(self._work, run_id)

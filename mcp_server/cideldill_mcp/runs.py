@@ -79,9 +79,8 @@ class Runs(RunList):
         self.recipe = recipe
         self.desired = desired
         self.log = log
-        self._settings = settings
-        bind = settings.bind if settings is not None else None
-        self._hub = Hub(Owner(self.admit, self.handle, self.lost), bind)
+        self.settings = settings or Settings()
+        self._hub = Hub(Owner(self.admit, self.handle, self.lost), self.settings.bind)
         self.directory = Path(self._hub.directory)  # private; gone when this process is
         log.keep_in(self.directory)
         self.records = Records(self.directory)
@@ -111,7 +110,7 @@ class Runs(RunList):
         try:
             await self._hub.listen()
         except OSError as error:
-            bind = self._settings.bind if self._settings else None
+            bind = self.settings.bind
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR,
                 f"nothing can listen at --cideldill-bind={bind}: {error}; start the server with "
@@ -121,7 +120,7 @@ class Runs(RunList):
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
         kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
-        run = Run(f"{kind}{len(known) + 1}", order, self._settings)
+        run = Run(f"{kind}{len(known) + 1}", order, self.settings)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:
@@ -140,9 +139,9 @@ class Runs(RunList):
     def _invitation(self, run: Run) -> dict[str, Any]:
         """What its main process needs to know; it may have to record itself."""
         invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
-        if self._settings is None or not self._settings.record or run.order.listing:
+        if not self.settings.record or run.order.listing:
             return invitation
-        folder = run_folder(Path(self._settings.record).absolute(), run.id)
+        folder = run_folder(Path(self.settings.record).absolute(), run.id)
         self.objects.open(run.id, folder)
         return invitation | {"record": str(folder)}
 

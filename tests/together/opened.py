@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,17 @@ ROOM = 200_000
 Answers = dict[str, Any]
 
 
-def opener(*records: Path) -> StdioServerParameters:
+def opener(*records: Path, options: Sequence[str] = ()) -> StdioServerParameters:
     """How to start `cideldill-mcp --open` on records."""
     opens = [argument for record in records for argument in ("--open", str(record))]
-    return StdioServerParameters(command=sys.executable, args=["-m", "cideldill_mcp", *opens])
+    arguments = ["-m", "cideldill_mcp", *opens, "--", *options]
+    return StdioServerParameters(command=sys.executable, args=arguments)
 
 
 @contextmanager
-def opened(root: Path, *records: Path) -> Iterator[Bench]:
+def opened(root: Path, *records: Path, options: Sequence[str] = ()) -> Iterator[Bench]:
     """A bench whose front end shows records of a project."""
-    with connected(opener(*records)) as agent:
+    with connected(opener(*records, options=options)) as agent:
         yield Bench(agent, root)
 
 

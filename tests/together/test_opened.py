@@ -204,3 +204,44 @@ def test_what_is_no_record_is_refused_with_a_sentence(
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stdout == ""
+
+
+DEEP = """
+class Node:
+    def __init__(self, depth):
+        self.depth = depth
+        self.inner = Node(depth - 1) if depth else None
+
+def grow(depth):
+    return Node(depth)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("allowed", [False, True])
+def test_objects_of_a_record_are_unpickled_only_where_that_is_allowed(
+    tmp_path: Path, *, allowed: bool
+) -> None:
+    """Deeper than the snapshot: in a process of its own, or with a sentence that names the way."""
+    (tmp_path / "deep.py").write_text(DEEP)
+    (tmp_path / "test_it.py").write_text(
+        "from deep import grow\n\ndef test_it():\n    assert grow(8).depth == 8\n"
+    )
+    run = recorded(tmp_path, "--cideldill-record-calls=deep.grow")
+    options = ("--cideldill-allow-unpickle",) if allowed else ()
+    with opened(tmp_path, run.record, options=options) as bench:
+        (call,) = bench.agent.call("breakpoint_get_call_records")["calls"]
+        cid, path = call["cids"]["result"], ".inner.inner.inner.inner.inner.depth"
+        near = bench.agent.call("breakpoint_inspect_object", cid=cid, path=".inner.depth")
+        assert near["repr"] == "7"
+        if allowed:
+            told = bench.agent.call("breakpoint_inspect_object", cid=cid, path=path)
+            assert (told["type"], told["repr"]) == ("int", "3")
+            missing = bench.agent.refused(
+                "breakpoint_inspect_object", cid=cid, path=".inner.inner.inner.inner.outer"
+            )
+            assert missing["error"] == "invalid_path"
+        else:
+            refused = bench.agent.refused("breakpoint_inspect_object", cid=cid, path=path)
+            assert refused["error"] == "invalid_path"
+            assert "--cideldill-allow-unpickle" in refused["message"]

@@ -10,6 +10,7 @@ from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.unpickling import look_into
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.record.paths import Unreachable
@@ -21,6 +22,12 @@ MAX_DEPTH = 10
 
 LIVE_S = 10.0
 """How long a parked thread may take to look deeper."""
+
+_OF_PAUSES = "deeper levels need a pause in the process that made it"
+_OF_RECORDS = (
+    "deeper levels of a recorded object have to be unpickled, which runs code of the record's; "
+    "--cideldill-allow-unpickle allows that"
+)
 
 
 async def inspect(request: Request) -> Reply:
@@ -44,20 +51,15 @@ async def inspect(request: Request) -> Reply:
         part, is_deep_enough = None, False
         told["message"] = str(error)
     if not is_deep_enough and "error" not in description:
-        live = await _look_deeper(request, prefix, cid, path, depth)
+        look = _look_again if request.runs.are_opened else _look_deeper
+        live = await look(request, prefix, cid, path, depth)
         if live is not None:
             return Reply({"cid": cid, **live})
+        why = _OF_RECORDS if request.runs.are_opened else _OF_PAUSES
         if part is None:
-            raise Refusal(
-                ErrorCode.INVALID_PATH,
-                f"{told['message']}; only the snapshot is left, as no thread of the process that "
-                "made the object is paused",
-                cid=cid,
-                path=path,
-            )
-        told["message"] = (
-            "only the snapshot is left: deeper levels need a pause in the process that made it"
-        )
+            message = f"{told['message']}; only the snapshot is left: {why}"
+            raise Refusal(ErrorCode.INVALID_PATH, message, cid=cid, path=path)
+        told["message"] = f"only the snapshot is left: {why}"
     assert part is not None
     return Reply({"cid": cid, **_pruned(part, depth), **told})
 
@@ -84,6 +86,20 @@ async def _look_deeper(
             if pause_id.rpartition(".")[0] == prefix:
                 return await _ask(request, pause_id, cid, path, depth)
     return None
+
+
+async def _look_again(
+    request: Request, _prefix: str, cid: str, path: str, depth: int
+) -> dict[str, Any] | None:
+    """What a copy of it tells, made anew; None: that is not allowed, or it was not kept."""
+    runs = request.runs
+    if not runs.settings.allow_unpickle:
+        return None
+    store = await anyio.to_thread.run_sync(runs.objects.recorded, cid)
+    if store is None:
+        return None
+    redact = not runs.settings.no_redact
+    return await look_into(runs.recipe, store, cid, path, depth, redact=redact)
 
 
 async def _look_elsewhere(

@@ -1,0 +1,57 @@
+"""`python -P -m pytest_cideldill.capture.unpickling`: makes an object of a record anew, to look in.
+
+A process of its own, for that runs code of the record's: whoever opened it has allowed that. One
+JSON request on stdin, one reply on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from pytest_cideldill.capture.paths import navigate
+from pytest_cideldill.capture.structure import describe
+from pytest_cideldill.record.paths import Unreachable
+from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.redact import Redactor
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """`{"found": DESCRIPTION}`, or `{"error": CODE, "message": SENTENCE}`.
+
+    The request has `store` (a file), `cid`, `path`, `depth`; `roots`, where modules may be;
+    `redact`, whether secrets are hidden.
+    """
+    sys.path[:0] = request["roots"]
+    store = CIDStore(request["store"], is_reader=True)
+    data = store.get(request["cid"])
+    store.close()
+    if data is None:
+        return {"error": "cid_not_found", "message": "only the snapshot of this object was kept"}
+    import dill
+
+    try:
+        value = dill.loads(data)
+    except BaseException as error:  # noqa: BLE001 - a border: it is code of the record's
+        return {"error": "cid_not_found", "message": f"can't be made anew: {type(error).__name__}"}
+    redactor = Redactor(enabled=request["redact"])
+    try:
+        found = navigate(value, request["path"], redactor)
+    except (ValueError, Unreachable) as error:
+        return {"error": "invalid_path", "message": str(error)}
+    told = describe(found.value, name=found.name, depth=request["depth"], redactor=redactor)
+    return {"found": told}
+
+
+def main() -> None:
+    """Answer; what the record's code prints goes to stderr."""
+    out = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    json.dump(answer(json.load(sys.stdin)), out)
+    out.close()
+
+
+if __name__ == "__main__":
+    main()
