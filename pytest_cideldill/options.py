@@ -186,7 +186,7 @@ OPTIONS = (
         "trace",
         parsing.text,
         "SPEC",
-        "With --cideldill-record: tell a message at each pass of a line or function, as "
+        "Tell a message at each pass of a line or, in runs without a client, at each call: "
         "'shop/cart.py:12=total={total}', 'shop/cart.py:12 if total < 0 => {items}' or "
         "'shop.cart:add@call => {item!r}' (repeatable)",
         "linelist",

@@ -23,6 +23,8 @@ from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
+from cideldill_mcp.inspection import find_places
+from cideldill_mcp.inspection import real_path
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.opening import open_records
@@ -34,6 +36,7 @@ from cideldill_mcp.stdio import stdio_streams
 from cideldill_mcp.updates import Updates
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.settings import Settings
+from pytest_cideldill.syntax.tracespec import parse_spec
 
 SHUTDOWN_S = 1.0
 """How long runs may take to end by themselves; clients kill servers 2 s after they hung up."""
@@ -83,8 +86,9 @@ async def _serve(
         if settings.open:
             runs.ready.clear()
             group.start_soon(_open, runs, settings.open)
-        elif settings.start == "run":
-            group.start_soon(_start_at_once, runs)
+        else:
+            runs.ready.clear()
+            group.start_soon(_begin, runs, settings)
         if listener is not None:
             group.start_soon(serve_http, listener, runs.directory, server_for)
         if pipes is not None:
@@ -113,11 +117,23 @@ async def _open(runs: Runs, records: Sequence[str]) -> None:
         runs.ready.set()
 
 
-async def _start_at_once(runs: Runs) -> None:
-    try:
-        await runs.start(Order())
-    except Refusal as refusal:  # no reason to end: test_run will say the same
-        sys.stderr.write(f"pytest-cideldill: {refusal.message}\n")
+async def _begin(runs: Runs, settings: Settings) -> None:
+    """Set what was declared up front, and run if that was asked for."""
+    for text in settings.trace:
+        spec = parse_spec(text)
+        try:
+            path = real_path(runs.recipe, spec.file or "")
+            checked = {"condition": spec.condition, "template": spec.template}
+            place, *_ = await find_places(runs.recipe, path, line=spec.line, **checked)
+            runs.desired.add_line(place, condition=spec.condition, log_message=spec.template)
+        except Refusal as refusal:
+            sys.stderr.write(f"pytest-cideldill: --cideldill-trace: {text!r}: {refusal.message}\n")
+    runs.ready.set()
+    if settings.start == "run":
+        try:
+            await runs.start(Order())
+        except Refusal as refusal:  # no reason to end: test_run will say the same
+            sys.stderr.write(f"pytest-cideldill: {refusal.message}\n")
 
 
 def _pause(runs: Runs, run_id: str, pause_id: str) -> dict[str, Any] | None:

@@ -22,6 +22,8 @@ from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import split
+from pytest_cideldill.syntax.tracespec import InvalidSpec
+from pytest_cideldill.syntax.tracespec import parse_spec
 
 _DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout, or over HTTP."
 
@@ -129,11 +131,8 @@ def _divide(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]) -> int:
-    try:
-        for each in settings.open:
-            run_folders(Path(each))
-    except NoRecord as error:
-        refuse(str(error))
+    if (reason := _mistake(settings)) is not None:
+        refuse(reason)
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
     from cideldill_mcp.http import CannotListen
@@ -144,3 +143,21 @@ def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]
         return run_server(recipe, settings)
     except CannotListen as error:
         refuse(str(error))
+
+
+def _mistake(settings: Settings) -> str | None:
+    """What is wrong with records and tracepoints, which no table of options can say."""
+    try:
+        for each in settings.open:
+            run_folders(Path(each))
+    except NoRecord as error:
+        return str(error)
+    for text in settings.trace:
+        try:
+            if parse_spec(text).file is None:
+                return (
+                    f"--cideldill-trace: {text!r}: calls are traced in runs without a client only"
+                )
+        except InvalidSpec as error:
+            return f"--cideldill-trace: {text!r}: {error}"
+    return None

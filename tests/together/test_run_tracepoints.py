@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.together.driver import DEADLINE_S
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench
+from tests.together.workbench import workbench
 
 TILL = """
     def total(prices, rate):
@@ -161,3 +166,25 @@ def test_workers_get_them_too(till: Bench) -> None:
     assert {worker for _, worker, _ in hits} == {"gw0", "gw1"}
     assert len([line for _, _, line in hits if line == 6]) == 2
     assert known(till) == []
+
+
+@pytest.mark.full
+def test_tracepoints_are_declared_on_the_command_line(tmp_path: Path) -> None:
+    """Contract, section 9: `--cideldill-trace`; a mistake is told where clients show it."""
+    traces = ("--cideldill-trace=test_it.py:3=x={x}", "--cideldill-trace=test_it.py:9=x")
+    (tmp_path / "test_it.py").write_text("def test_it():\n    x = 1\n    assert x\n")
+    with workbench(tmp_path, *traces) as bench:
+        reply = bench.run()
+        assert [hit["message"] for hit in reply["hits"]] == ["x=1"]
+        (listed,) = bench.agent.call("breakpoint_list")["breakpoints"]
+        assert (listed["logMessage"], listed["line"]) == ("x={x}", 3)
+    for spec, said in (
+        ("test_it.py:3", "position 12: expected = or => and the message"),
+        ("test_it:test_it@call => x", "in runs without a client only"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--cideldill-mcp", f"--cideldill-trace={spec}"],
+            cwd=tmp_path, input="", capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 4
+        assert said in done.stderr
