@@ -68,11 +68,19 @@ CALL: Final = {
     "replaced_by?": {},
 }
 
+LOG: Final = {
+    "nodeid": or_null(TEXT),
+    "thread": COUNT,
+    "message": TEXT,
+    "values": {"type": "object", "additionalProperties": TEXT},
+}
+
 DROPPED: Final = {"rows": {"type": "object", "additionalProperties": COUNT}}
 
 ROWS: Final[dict[str, tuple[str, Schema]]] = {
     "hit": ("A tracepoint told a message.", HIT),
     "call": ("A recorded call ended; or runs, while something stops.", CALL),
+    "log": ("A test logged this by the fixture `cideldill`.", LOG),
     "dropped": ("So many lines were not written since the last line of this type.", DROPPED),
 }
 """What is no message: text and keys; `?`: may be absent."""

@@ -196,7 +196,11 @@ def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
 def _write(path: Path, plain: Any) -> None:
     """At once, for whoever reads it meanwhile."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # several runs write a manifest
-    unfinished.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    try:
+        unfinished.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
     unfinished.replace(path)
 
 

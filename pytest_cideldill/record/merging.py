@@ -68,8 +68,12 @@ def merge_run(folder: Path) -> None:
         parts.pop().replace(whole)
     elif parts and not whole.exists():
         unfinished = folder / f"{EVENTS}.tmp"
-        with unfinished.open("wb") as file:
-            file.writelines(each.text for each in raw_lines(folder))
+        try:
+            with unfinished.open("wb") as file:
+                file.writelines(each.text for each in raw_lines(folder))
+        except OSError:
+            unfinished.unlink(missing_ok=True)  # others need the room
+            raise
         unfinished.replace(whole)
     for each in parts:  # if they were put together before, and left
         each.unlink()
