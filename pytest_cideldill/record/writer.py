@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Final
@@ -21,8 +21,10 @@ from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.format import encoded
 from pytest_cideldill.record.format import line_of
+from pytest_cideldill.record.hiding import Hiding
 from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Row
@@ -69,7 +71,7 @@ class PartWriter:
         path: Of the file, which is made.
         worker: Name of the process.
         max_bytes: From here on rows are dropped.
-        is_plain: Whether a text holds no secret for certain; quick.
+        redactor: Knows secrets.
 
     Attributes:
         error: Why the disk did not take something; None: it took everything.
@@ -80,12 +82,12 @@ class PartWriter:
         path: Path,
         worker: str,
         max_bytes: int,
-        is_plain: Callable[[str], bool] = lambda _text: False,
+        redactor: Redactor,
     ) -> None:
         self.error: str | None = None
         self._worker = worker
         self._left = max_bytes
-        self._is_plain = is_plain
+        self._hiding = Hiding(redactor)
         self._number = 0
         self._shares = Shares()
         self._hits: dict[HitTelling, _Hits] = {}
@@ -99,7 +101,8 @@ class PartWriter:
     def lines(self, ts: float, event: Message | Batch) -> bytes:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
         if not isinstance(event, Batch):
-            return self._line(line_of(self._next(), ts, self._worker, event))
+            line = line_of(self._next(), ts, self._worker, event)
+            return self._line(replace(line, values=self._hiding.values(line.values)))
         for loss, count in event.dropped.items():
             self._drop("hit" if loss == "hit" else "call", count)
         text = "".join(self._rows(event.rows)).encode("ascii")
@@ -133,7 +136,9 @@ class PartWriter:
 
     def _rows(self, rows: list[Row]) -> list[str]:
         """The lines of rows; those of hits are the hot path of this thread."""
-        is_plain = self._is_plain("\n".join([row[5] for row in rows if type(row[0]) is HitTelling]))
+        is_plain = self._hiding.is_plain(
+            "\n".join([row[5] for row in rows if type(row[0]) is HitTelling])
+        )
         epoch, find, lines, dropped = clock.wall_at(0.0), self._hits.get, [], 0
         number, left = self._number, self._left
         for row in rows:
@@ -177,7 +182,7 @@ class PartWriter:
             values = {
                 "type": "hit",
                 "worker": self._worker,
-                "nodeid": nodeid,
+                "nodeid": self._hiding.name(nodeid),
                 "thread": thread,
                 "breakpoint_id": telling.breakpoint_id,
                 "location": telling.location,
@@ -197,6 +202,7 @@ class PartWriter:
         if not share.takes(values.get("completed_at") or ts) or left <= 0:
             self._dropped[type] += 1
             return ""
+        values["nodeid"] = self._hiding.name(values.get("nodeid"))
         return Line(number, ts, type, self._worker, values).text
 
     def _drop(self, type: str, count: int) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
@@ -108,15 +109,27 @@ def part_of_record(
         part(Path(record), hello.worker, hello.pid),
         hello.worker,
         settings.limits.max_log_bytes // processes,
-        redactor.is_plain,
+        redactor,
     )
-    argv = [redactor.redact_text(each) for each in hello.argv]
     outlet = FileOutlet(writer)
-    outlet.encode(clock.wall(), replace(hello, argv=argv, position_file=None, stacks_file=None))
+    argv = _without_secrets(hello.argv, redactor)
+    greeting = replace(hello, argv=argv, position_file=None, stacks_file=None)
+    outlet.encode(clock.wall(), greeting)
     for command in commands:
         outlet.note(command)
     outlet.send()
     return outlet
+
+
+def _without_secrets(argv: list[str], redactor: Redactor) -> list[str]:
+    """Also those that stand behind their name: `--token`, `VALUE`."""
+    hidden = []
+    for before, each in pairwise(["", *argv]):
+        alone = redactor.redact_text(each)
+        named = redactor.redact_text(f"{before} {each}")
+        is_named = alone == each and named.startswith(f"{before} <redacted:")
+        hidden.append(named[len(before) + 1 :] if is_named else alone)
+    return hidden
 
 
 def finish(config: pytest.Config, record: str, outlet: FileOutlet, summary: str) -> None:

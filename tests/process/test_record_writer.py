@@ -40,7 +40,7 @@ class Part:
     def __init__(self, folder: Path, max_bytes: int = 10**9) -> None:
         self.redactor = Redactor(environ={})
         self.path = folder / "main-1.part.jsonl"
-        self.writer = PartWriter(self.path, "main", max_bytes, self.redactor.is_plain)
+        self.writer = PartWriter(self.path, "main", max_bytes, self.redactor)
         self.telling = self.of("tp-1")
 
     def of(self, id: str, *, condition_error: bool = False) -> HitTelling:
@@ -308,7 +308,7 @@ def test_a_forked_child_writes_nothing(part: Part) -> None:
 def test_a_file_that_is_there_is_never_written_into(part: Part, tmp_path: Path) -> None:
     """Two processes of one name and number are none of ours."""
     with pytest.raises(FileExistsError):
-        PartWriter(part.path, "main", 1)
+        PartWriter(part.path, "main", 1, part.redactor)
 
 
 def test_any_other_message_is_one_line(part: Part) -> None:
@@ -316,3 +316,30 @@ def test_any_other_message_is_one_line(part: Part) -> None:
     part.say(FAILED, FINISHED, WARNED)
     read = [Line.decoded(each.text).message for each in raw_lines(part.path.parent)]
     assert read == [FAILED, FINISHED, WARNED]
+
+
+SECRET = "env-val-90125-deploy"
+
+
+def test_secrets_in_names_of_tests_are_hidden_everywhere_alike(tmp_path: Path) -> None:
+    """In rows, in messages and deep inside of them; other values stay as they are."""
+    nodeid = f"test_it.py::test_x[{SECRET}]"
+    redactor = Redactor(environ={"DEPLOY_TOKEN": SECRET})
+    writer = PartWriter(tmp_path / "main-1.part.jsonl", "main", 10**9, redactor)
+    telling = HitTelling("tp-1", PLACE, redactor.redact_text)
+    (tell_call, number) = call_row(1)
+    rows = [
+        (telling, 5.0, nodeid, 7, 1, "m"),
+        (lambda row: {**tell_call(row), "nodeid": nodeid}, number),
+        (lambda row: {**tell_call(row), "nodeid": None}, number),
+    ]
+    writer.write(writer.lines(5.0, Batch(rows, {})))
+    autopsy = {"siblings": [{"nodeid": nodeid, "of": (1, None, True)}], nodeid: 2.5}
+    failed = PhaseReported(nodeid, "call", "failed", "failed", 0.1, autopsy=autopsy)
+    writer.write(writer.lines(5.0, failed))
+    writer.close()
+    lines = [json.loads(each.text) for each in raw_lines(tmp_path)]
+    (name,) = {each["nodeid"] for each in lines} - {None}
+    assert name.startswith("test_it.py::test_x[<redacted:env:DEPLOY_TOKEN#")
+    told = {"siblings": [{"nodeid": name, "of": [1, None, True]}], name: 2.5}
+    assert lines[3]["autopsy"] == told

@@ -1,0 +1,63 @@
+"""The last look at what is written to a record: texts that name things may hold secrets as well.
+
+Values, messages and reports were redacted where they were captured. Node ids were not: they name
+tests. But a file is kept, and shown to others, so that what is known for a secret is hidden in them
+too. It is the same in all processes of a run, and so are the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.redact import Redactor
+
+_MOST_NAMES: Final = 1_000
+
+
+class Hiding:
+    """See the module. Not for several threads."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.is_plain = redactor.is_plain
+        self._redact = redactor.redact_text
+        self._names: dict[str, str] = {}
+
+    def name(self, name: str | None) -> str | None:
+        """A node id; the same ones come again and again."""
+        if name is None:
+            return None
+        if name not in self._names:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            self._names[name] = self._redact(name)
+        return self._names[name]
+
+    def values(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Of a line: the same if nothing is to be hidden."""
+        if self.is_plain("\n".join(_texts(values))):
+            return values
+        hidden: dict[str, Any] = self._hidden(values)
+        return hidden
+
+    def _hidden(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._redact(value)
+        if isinstance(value, dict):
+            return {self._hidden(key): self._hidden(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._hidden(each) for each in value]
+        return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
