@@ -10,7 +10,6 @@ import math
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,10 @@ MOST_RUNS: Final = 10
 MOST_ROWS: Final = 40_000
 """Hits of all runs in a page; as many calls."""
 
+_QUICK_ROWS: Final = 2_000
+_QUICK_BYTES: Final = 4_000_000
+"""Of older runs, for a page that is made at the end of another one."""
+
 _SCRIPTS: Final = ("base.js", "rows.js", "timeline.js", "tables.js", "calls.js", "main.js")
 
 
@@ -36,20 +39,19 @@ def write_report(
     path: Path,
     folders: Sequence[Path],
     known: Story | None = None,
-    most_bytes: float = math.inf,
 ) -> None:
     """Write the page, at once for whoever looks at it.
 
     Args:
         path: The file.
         folders: Of the runs, oldest first.
-        known: The run that is over now, which has been read.
-        most_bytes: How much of older runs is read for it.
+        known: The run that is over now, which has been read; then the page is made quickly.
 
     Raises:
         OSError, ValueError: A run can't be read, or the page not be written.
     """
     stories = [] if known is None else [known]
+    most_bytes, most_rows = (math.inf, MOST_ROWS) if known is None else (_QUICK_BYTES, _QUICK_ROWS)
     for folder in reversed(folders):
         if known is not None and folder == known.folder:
             continue
@@ -62,17 +64,17 @@ def write_report(
             if len(folders) == 1:
                 raise
     unfinished = path.with_name(f"{path.name}.tmp")
-    unfinished.write_text(page(stories, len(folders) - len(stories)), encoding="utf-8")
+    unfinished.write_text(page(stories, len(folders) - len(stories), most_rows), encoding="utf-8")
     unfinished.replace(path)
 
 
-def page(stories: list[Story], older: int = 0) -> str:
+def page(stories: list[Story], older: int = 0, most_rows: int = MOST_ROWS) -> str:
     """The page; the runs newest first."""
     sections, runs = [], []
     for number, story in enumerate(stories):
         section, anchors = run_section(story, f"run{number}")
         sections.append(section)
-        runs.append(pagedata.of_run(story, anchors, MOST_ROWS // len(stories)))
+        runs.append(pagedata.of_run(story, anchors, most_rows // len(stories)))
     script = Markup("(() => {\n'use strict';\n" + "".join(map(_text, _SCRIPTS)) + "})();\n")
     style = Markup(_text("page.css"))
     body = tag(
@@ -97,7 +99,7 @@ def page(stories: list[Story], older: int = 0) -> str:
 
 
 def _foot(older: int) -> str:
-    more = f"{counted(older, 'older run')} in the record: cideldill report DIR --run ID. "
+    more = f"{counted(older, 'older run')} in the record: cideldill report DIR, or with --run ID. "
     return f"{more if older else ''}Made by pytest-cideldill; secrets are replaced by tags."
 
 
@@ -111,4 +113,4 @@ def _digest(text: str) -> str:
 
 
 def _text(name: str) -> str:
-    return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+    return Path(__file__).with_name("page").joinpath(name).read_text(encoding="utf-8")

@@ -1,14 +1,14 @@
 """A recorded run as people look at it: tests, failures, tracepoints and calls, read once.
 
-The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: of each
-tracepoint, and of all calls, the first and the last ones are kept and only those are decoded; the
-others are counted. Whatever a record holds was written by somebody else: lines that make no sense
+The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: the
+first and the last ones are kept, and only those are decoded; the others are counted. Whatever a record holds was written by somebody else: lines that make no sense
 are counted and passed over.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,10 +25,11 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 
-KEPT: Final = 10_000
-"""Hits that are kept of one tracepoint; as many calls of all functions."""
+KEPT: Final = 5_000
+"""Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
 
-_ID: Final = re.compile(rb',"breakpoint_id":"([^"\\]*)"')
+# In texts quotes are escaped, so it is found nowhere else.
+_ids: Final = re.compile(rb',"breakpoint_id":"([^"\\]*)"').findall
 _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 
 _TOLD: Final = {
@@ -43,31 +44,21 @@ _TOLD: Final = {
 
 @dataclass(slots=True)
 class Rows:
-    """The first and the last rows of a series, as they were written; the number of all of them.
+    """The first and the last rows of a series, as they were written.
 
     Attributes:
         count: How many there were.
+        first: Some of them.
+        last: Those that were kept of the others.
     """
 
     count: int = 0
-    _first: list[bytes] = field(default_factory=list)
-    _last: deque[tuple[int, bytes]] = field(default_factory=deque)
-    _in_last: int = 0
+    first: list[bytes] = field(default_factory=list)
+    last: deque[bytes] = field(default_factory=deque)
 
-    def add(self, text: bytes, count: int = 1) -> None:
-        """So many lines more."""
-        if self.count < KEPT // 2:
-            self._first.append(text)
-        else:
-            self._last.append((count, text))
-            self._in_last += count
-            while self._in_last - self._last[0][0] >= KEPT // 2:
-                self._in_last -= self._last.popleft()[0]
-        self.count += count
-
-    def lines(self, most: int = KEPT) -> list[Line]:
+    def lines(self, most: int = 2 * KEPT) -> list[Line]:
         """Those that are kept, in their order; if there are more, half of them from either end."""
-        kept = b"".join([*self._first, *(text for _, text in self._last)]).splitlines(keepends=True)
+        kept = [*self.first, *self.last]
         if len(kept) > most:
             kept = [*kept[: most // 2], *kept[len(kept) - (most - most // 2) :]]
         return list(_decoded(kept))
@@ -107,11 +98,13 @@ class Story:
 
     Attributes:
         folder: Of the run.
+        kept: How many rows are kept from either end.
         summary: What the manifest tells of it.
         damaged: Lines that make no sense.
     """
 
     folder: Path
+    kept: int = KEPT
     summary: Summary = field(default_factory=lambda: Summary(""))
     tests: list[Test] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -121,6 +114,8 @@ class Story:
     damaged: int = 0
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
     _root: str = ""
+    _last: deque[tuple[int, bytes]] = field(default_factory=deque)
+    _in_last: int = 0
 
     @property
     def hottest(self) -> list[Tracepoint]:
@@ -137,18 +132,44 @@ class Story:
 
     def take_call(self, text: bytes) -> None:
         """See there."""
-        self.calls.add(text)
+        self.calls.count += 1
+        if len(self.calls.first) < self.kept:
+            self.calls.first.append(text)
+            return
+        self.calls.last.append(text)
+        if len(self.calls.last) > self.kept:
+            self.calls.last.popleft()
 
     def take_hits(self, text: bytes) -> None:
-        """See there; quick where many hits of one tracepoint follow each other."""
-        found, count = _ID.search(text), text.count(b"\n")
-        if found is not None and text.count(found[0]) == count:
-            self._tracepoint(found[1].decode(errors="replace")).hits.add(text, count)
-        elif count > 1:
-            for each in text.splitlines(keepends=True):
-                self.take_hits(each)
-        else:
-            self.damaged += 1
+        """See there. There may be very many: most of them are only counted, by their blocks."""
+        counts = Counter(_ids(text))
+        rows = {id: self._tracepoint(id.decode()).hits for id in counts}
+        for id, count in counts.items():
+            rows[id].count += count
+        if all(len(each.first) >= self.kept for each in rows.values()):
+            self._add_last(text, counts.total())
+            return
+        for line in text.splitlines(keepends=True):
+            id, *_ = _ids(line) or (b"",)
+            if id in rows and len(rows[id].first) < self.kept:
+                rows[id].first.append(line)
+            else:
+                self._add_last(line, 1)
+
+    def end(self, summary: Summary) -> None:
+        """All lines were taken, and this is what they are in short."""
+        self.summary = summary
+        for _, text in self._last:
+            for line in text.splitlines(keepends=True):
+                for id in _ids(line)[:1]:
+                    self._tracepoint(id.decode()).hits.last.append(line)
+        self._last.clear()
+
+    def _add_last(self, text: bytes, count: int) -> None:
+        self._last.append((count, text))
+        self._in_last += count
+        while self._in_last - self._last[0][0] >= self.kept:
+            self._in_last -= self._last.popleft()[0]
 
     def _take(self, line: Line) -> None:
         values = line.values
@@ -233,7 +254,7 @@ def read(folder: Path) -> Story:
     """
     story = Story(folder)
     try:
-        story.summary = summarize(folder, story)
+        story.end(summarize(folder, story))
     except (TypeError, KeyError) as error:
         raise ValueError(f"{folder} is no recorded run: {error!r}") from error
     return story

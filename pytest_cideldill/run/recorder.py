@@ -47,8 +47,8 @@ They would inherit the option by PYTEST_ADDOPTS, or by a project's ini file.
 
 _TAG_KEY_BYTES = 32
 
-_OLDER_BYTES = 8_000_000
-"""Of the events of older runs that are read for the report: some tenths of a second."""
+_KEPT = 500
+"""Of hits and calls, from either end, for the report: it must cost next to nothing here."""
 
 
 def begin(config: pytest.Config, directory: str, variable: str) -> None:
@@ -144,13 +144,13 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, summary: str)
     from pytest_cideldill.record.story import Story
 
     folder, said, wrong = Path(record), "", outlet.error
-    story = Story(folder)
+    story = Story(folder, _KEPT)
     try:
         merge_run(folder)
     except OSError as error:
         wrong = error.strerror or str(error)
     try:
-        story.summary = write_summaries(folder, story)
+        story.end(write_summaries(folder, story))
         said = "; ".join([story.summary.sentence, *_told_to_people(config, story, summary)])
     except OSError as error:
         wrong = error.strerror or str(error)
@@ -179,7 +179,7 @@ def _told_to_people(config: pytest.Config, story: Story, summary: str) -> Iterat
     invoked = config.invocation_params.dir
     where = record.relative_to(invoked) if record.is_relative_to(invoked) else record
     writers: list[tuple[str, Callable[[], object]]] = [
-        (REPORT, lambda: write_report(record / REPORT, runs_in(record), story, _OLDER_BYTES)),
+        (REPORT, lambda: write_report(record / REPORT, runs_in(record), story)),
         (summary, lambda: append(story, str(where), invoked / summary)),
     ]
     for name, write in writers:

@@ -211,7 +211,7 @@ def test_the_newest_runs_are_in_the_page(tmp_path: Path, monkeypatch: pytest.Mon
         had["aria-label"] for name, had in Elements(text).found if had.get("class") == "run"
     ]
     assert sections == [names[2], names[1]]
-    assert "1 older run in the record: cideldill report DIR --run ID." in text
+    assert "1 older run in the record: cideldill report DIR, or with --run ID." in text
 
 
 def test_an_element_escapes_what_is_no_markup() -> None:
