@@ -99,7 +99,7 @@ def _bar(outcomes: dict[str, int]) -> Markup | None:
 
 
 def _notes(story: Story) -> Iterator[Markup]:
-    lost = [each for each in story.notes if each.type != "log"]
+    lost = [each for each in story.notes if each.type not in ("log", "changed")]
     if lost:
         yield tag("ul", *(tag("li", each.type.replace("_", " "), ": ", each.text) for each in lost))
     open_ends = [each for each in story.tests if each.outcome == "unfinished"]

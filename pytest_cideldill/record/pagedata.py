@@ -7,7 +7,7 @@ Times are milliseconds from the begin of the run. The lists are those that `page
 * hits: time, test, worker, tracepoint, number, message
 * calls, each before those that it made: depth, time, end, test, worker,
   function, arguments, what came of it, whether it raised, call site, objects `[name, number]`
-* notes: time, worker, type, text
+* notes: time, test, worker, type, text
 * objects: snapshots
 """
 
@@ -83,7 +83,13 @@ class _Page:
             "hits": sorted(hits, key=lambda each: float(each[0] or 0)),
             "calls": calls,
             "notes": [
-                [self._ms(each.ts), self._workers(each.worker), each.type, each.text[:_TEXT]]
+                [
+                    self._ms(each.ts),
+                    self._numbers.get((each.worker, str(each.nodeid))),
+                    self._workers(each.worker),
+                    each.type,
+                    each.text[:_TEXT],
+                ]
                 for each in story.notes[: self._most]
             ],
             "objects": objects,

@@ -1,8 +1,8 @@
 """A recorded run as people look at it: tests, failures, tracepoints and calls, read once.
 
 The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: the
-first and the last ones are kept, and only those are decoded; the others are counted. Whatever a record holds was written by somebody else: lines that make no sense
-are counted and passed over.
+first and the last ones are kept, and only those are decoded; the others are counted. Whatever a
+record holds was written by somebody else: lines that make no sense are passed over, and counted.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 _TOLD: Final = {
     "warning": "message",
     "log": "message",
+    "changed": "what",
     "interrupted": "message",
     "internal_error_raised": "longrepr",
     "worker_lost": "error",
@@ -189,7 +190,7 @@ class Story:
             ):
                 told = {"phase": "collect", "category": "error", "longrepr": values["longrepr"]}
                 self.failures.append(Failure(values["nodeid"], line.worker, told))
-            case "add_line" | "add_breakpoint":
+            case "add_line" | "add_trace" | "add_breakpoint":
                 self._declared(values)
             case type if type in _TOLD:
                 text = str(values[_TOLD[type]])
@@ -241,9 +242,10 @@ class Story:
         file, root = values.get("file"), self._root
         if file is None:
             tracepoint.place = str(values["function_name"])
-        else:
-            inside = file[len(root) + 1 :] if file.startswith(root) else file
-            tracepoint.place = f"{inside}:{values['line']}"
+            return
+        inside = file[len(root) + 1 :] if file.startswith(root) else file
+        where = f" {values['qualname']}@{values['at']}" if "at" in values else ""
+        tracepoint.place = f"{inside}:{values['line']}{where}"
 
 
 def read(folder: Path) -> Story:

@@ -139,8 +139,7 @@ def switch_on(
         recorded = part_of_record(invitation.record, hello, commands, redactor, settings)
         outlets.append(recorded)
         if worker == MAIN:
-            over = partial(finish, config, invitation.record, recorded, settings.summary)
-            config.add_cleanup(over)
+            config.add_cleanup(partial(finish, config, invitation.record, recorded, settings))
     identity, passive = Identity(invitation.run_id, worker), controls or listing
     objects = objects_path(config, invitation, identity)
     shared = (configure, settings, redactor, outlets)

@@ -132,14 +132,14 @@ def _without_secrets(argv: list[str], redactor: Redactor) -> list[str]:
     return hidden
 
 
-def finish(config: pytest.Config, record: str, outlet: FileOutlet, summary: str) -> None:
+def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Settings) -> None:
     """Put together what was written, when all processes of the run are gone.
 
     Args:
         config: Of the run.
         record: The folder of the run.
         outlet: Of this process, closed.
-        summary: File that a summary is appended to; empty: none is.
+        settings: Whether there is to be a summary, and where.
     """
     from pytest_cideldill.record.story import Story
 
@@ -151,7 +151,9 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, summary: str)
         wrong = error.strerror or str(error)
     try:
         story.end(write_summaries(folder, story))
-        said = "; ".join([story.summary.sentence, *_told_to_people(config, story, summary)])
+        said = "; ".join(
+            [story.summary.sentence, *_told_to_people(config, story, settings.summary)]
+        )
     except OSError as error:
         wrong = error.strerror or str(error)
         said = _unwritten(folder)

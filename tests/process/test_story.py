@@ -63,6 +63,18 @@ def test_what_is_kept_of_a_hot_tracepoint_does_not_drown_another_one(tmp_path: P
     assert len(kept) < 2 * KEPT + 1_000  # a block more
 
 
+def test_a_tracepoint_of_a_function_tells_where_and_when(tmp_path: Path) -> None:
+    writer = Writer().begin()
+    place = {"file": "/project/shop.py", "qualname": "Cart.add", "line": 7, "at": "return"}
+    writer.tell("add_trace", id="tp-2", message="{result}", condition="item", **place)
+    told = read(write(tmp_path, writer.end())).tracepoints["tp-2"]
+    assert (told.place, told.message, told.condition) == (
+        "shop.py:7 Cart.add@return",
+        "{result}",
+        "item",
+    )
+
+
 def test_a_test_whose_process_was_killed_is_unfinished(tmp_path: Path) -> None:
     writer = Writer().begin()
     writer.test("test_right")

@@ -35,11 +35,13 @@ class Page:
     """A page of a browser.
 
     Attributes:
+        folder: For whoever opened it.
         said: What went wrong in the eyes of the browser: errors, warnings, refused requests.
         urls: Of all that it asked for.
     """
 
     def __init__(self, reader: int, writer: int) -> None:
+        self.folder = Path()
         self.said: list[str] = []
         self.urls: list[str] = []
         self._reader, self._writer = reader, writer

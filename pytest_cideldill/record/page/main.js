@@ -10,7 +10,8 @@ const runs = JSON.parse($('data').textContent).map((run) => {
   run.calls = run.calls.map(([depth, at, end, number, worker, name, inside, result, raised, site, objects]) => (
     { depth, at, end, nodeid: test(number).nodeid, test: test(number), worker, name, inside, result, raised, site, objects,
       process: run.workers[worker] }));
-  run.notes = run.notes.map(([at, worker, type, text]) => ({ at, worker, type, text, process: run.workers[worker] }));
+  run.notes = run.notes.map(([at, number, worker, type, text]) => (
+    { at, nodeid: test(number).nodeid, test: test(number), worker, type, text, process: run.workers[worker] }));
   return run;
 });
 
@@ -51,10 +52,10 @@ function apply() {
     tests: run.tests.filter((test) => isHere(test) && (outcome === '' || test.outcome === outcome) && has(test, test.nodeid, test.outcome)),
     hits: run.hits.filter((hit) => isHere(hit) && isOf(hit) && has(hit, hit.nodeid ?? '', hit.message, hit.place)),
     calls: run.calls.filter((call) => isHere(call) && isOf(call) && has(call, call.nodeid ?? '', call.name, call.inside, call.result)),
-    notes: run.notes.filter((note) => isHere(note) && has(note, note.type, note.text)),
+    notes: run.notes.filter((note) => isHere(note) && isOf(note) && has(note, note.nodeid ?? '', note.type, note.text)),
   };
   if (words.length) { // what was asked for in a test belongs to it, and the other way round
-    const named = new Set([...view.tests, ...[...view.hits, ...view.calls].map((row) => row.test)]);
+    const named = new Set([...view.tests, ...[...view.hits, ...view.calls, ...view.notes].map((row) => row.test)]);
     view.tests = run.tests.filter((test) => named.has(test) && isHere(test));
   }
   timeline.show(run, view);

@@ -35,7 +35,8 @@ class Rows {
 
   render() {
     const tall = Math.max(this.box.clientHeight, 10 * ROW);
-    const first = Math.max(0, Math.floor(this.box.scrollTop / ROW) - 8);
+    const top = Math.min(this.box.scrollTop, this.rows.length * ROW - tall); // there may be fewer now
+    const first = Math.max(0, Math.floor(top / ROW) - 8);
     const end = Math.min(this.rows.length, first + Math.ceil(tall / ROW) + 18);
     const shown = this.rows.slice(first, end).map((row, index) => this.row(row, first + index));
     this.body.replaceChildren(

@@ -23,6 +23,7 @@ const notesColumns = () => [
   { title: 'Process', class: 'narrow', cell: (note) => note.process },
   { title: 'What', class: 'narrow', cell: (note) => note.type.replaceAll('_', ' ') },
   { title: 'Text', cell: (note) => note.text },
+  { title: 'Test', class: 'middle', cell: (note) => h('span', { title: note.nodeid }, shortName(note.nodeid)) },
 ];
 
 function openHit(hit) {
@@ -32,7 +33,7 @@ function openHit(hit) {
 
 function openNote(note) {
   details(note.type.replaceAll('_', ' '), h('pre', {}, note.text),
-    pairs([['time', moment(note.at)], ['process', note.process]]));
+    pairs([['time', moment(note.at)], ['test', note.nodeid], ['process', note.process]]));
 }
 
 /** Name → its numbers in the messages of these hits, in their order. */

@@ -1,0 +1,247 @@
+"""The report in a real browser: 10,000 events, by keyboard too, and nothing from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pytest_cideldill.record.report import write_report
+from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.record.story import runs_in
+from tests.process.test_people import HOSTILE
+from tests.process.written import Writer
+from tests.process.written import call
+from tests.process.written import hit
+from tests.process.written import write
+from tests.together.browser import COMMAND
+from tests.together.browser import Page
+from tests.together.browser import browser
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(COMMAND is None, reason="there is no chromium"),
+]
+
+CID = "ab" * 64
+TESTS = 200
+FRAMES = """
+new Promise((done) => {
+  const box = document.querySelector('#hits .scroll');
+  const took = [];
+  let before = performance.now();
+  const step = (now) => {
+    took.push(performance.now() - before);
+    before = performance.now();
+    if (took.length > 60) done(took.slice(1).sort((a, b) => a - b));
+    else { box.scrollTop = took.length * box.scrollHeight / 60; requestAnimationFrame(step); }
+  };
+  requestAnimationFrame(step);
+})
+"""
+
+
+def big_record(record: Path) -> None:
+    """400 tests of two workers with 8,000 hits and 2,000 calls, and texts that want to be code."""
+    workers = [Writer(name).begin() for name in ("gw0", "gw1")]
+    for worker in workers:
+        name = worker.worker
+        for number in range(TESTS):
+            hits = [hit(f"total={n * number % 97} of {name}", n) for n in range(20)]
+            ids = [f"{name}.{number}.{n}" for n in range(5)]
+            calls = [call(id, above) for id, above in zip(ids, [None, *ids], strict=False)]
+            calls[0]["cids"] = {"args": [CID], "kwargs": {}, "result": None}
+            failure = {"message": HOSTILE} if number == 7 else None
+            worker.test(f"test_{number}[{name}]", *hits, *calls, failure=failure)
+    last = workers[0]
+    last.test(
+        HOSTILE, hit(HOSTILE), call("x", qualified_name=HOSTILE), failure={"message": HOSTILE}
+    )
+    last.tell("log", message=HOSTILE, values={})
+    run = write(record, Writer().begin().end(), *workers)
+    store = CIDStore(run / "objects.sqlite")
+    inside = {"price": {"type": "int", "repr": "40", "attributes": {}}}
+    store.put(CID, {"type": "Cart", "repr": HOSTILE, "attributes": inside})
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The report of that record, opened."""
+    folder = tmp_path_factory.mktemp("page")
+    big_record(folder / "rec")
+    write_report(folder / "report.html", runs_in(folder / "rec"))
+    with browser(folder / "profile") as page:
+        page.folder = folder
+        page.open(folder / "report.html")
+        yield page
+
+
+@pytest.fixture(autouse=True)
+def from_the_start(page: Page) -> Iterator[None]:
+    """Each test finds the page as it was opened, and leaves nothing that went wrong in it."""
+    page.run("document.querySelector('#filters button[type=reset]').click()")
+    settle(page)
+    yield
+    assert page.said == []
+    assert page.urls == [(page.folder / "report.html").as_uri()]
+
+
+def settle(page: Page) -> None:
+    page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def state(page: Page) -> str:
+    settle(page)
+    return str(page.run("document.getElementById('state').textContent"))
+
+
+def choose(page: Page, name: str, value: str) -> str:
+    page.run(
+        f"{{ const field = document.querySelector('[name={name}]'); field.value = {value!r};"
+        " field.dispatchEvent(new Event('input', { bubbles: true })); }"
+    )
+    return state(page)
+
+
+def count(page: Page, selector: str) -> int:
+    return int(page.run(f"document.querySelectorAll({selector!r}).length"))
+
+
+def text(page: Page, selector: str) -> str:
+    return str(page.run(f"document.querySelector({selector!r})?.textContent ?? ''"))
+
+
+def test_ten_thousand_events_scroll_smoothly(page: Page) -> None:
+    """Only what is in sight is in the document; the median frame is one of 60 a second, about."""
+    assert state(page) == "401 tests, 8,001 hits, 2,001 calls"
+    took = page.run(FRAMES)
+    assert count(page, "#hits tr.row") < 60
+    assert took[len(took) // 2] < 50
+    last = page.run("[...document.querySelectorAll('#hits tr.row')].pop().ariaRowIndex")
+    assert last == "8002"
+
+
+def test_hostile_texts_are_texts(page: Page) -> None:
+    """Nothing of them ran, or became an element."""
+    assert count(page, "img") == 0
+    assert count(page, "script") == 2
+    choose(page, "text", "onerror")
+    shown = text(page, "#hits tr.row")
+    assert "</script><script>alert(1)</script><img src=x onerror=alert(1)>" in shown
+    for rows in ("hits", "calls", "notes"):
+        page.run(f"document.querySelector('#{rows} tr.row').click()")
+        assert "<img src=x" in text(page, "#details")
+        page.run("document.querySelector('#details').close()")
+
+
+def test_filters_hold_for_everything(page: Page) -> None:
+    assert choose(page, "text", "test_7[gw1]") == "1 test, 20 hits, 5 calls"
+    page.run("document.querySelector('#filters').reset()")
+    settle(page)
+    assert choose(page, "worker", "1").startswith("200 tests, 4,000 hits")
+    assert choose(page, "outcome", "failed") == "1 test, 20 hits, 5 calls"
+    assert count(page, "#tests tr.row") == 1
+
+
+def test_the_timeline_zooms_by_keyboard_and_is_a_filter(page: Page) -> None:
+    page.run("document.getElementById('timeline').focus()")
+    for _ in range(5):
+        page.press("+")
+        settle(page)
+    told = state(page)
+    assert 2 < int(told.split()[0]) < 40
+    assert " s to " in told
+    label = page.run("document.getElementById('timeline').ariaLabel")
+    assert label.startswith("Timeline from 2.")
+    page.press("0")
+    assert state(page) == "401 tests, 8,001 hits, 2,001 calls"
+    drawn = page.run(
+        "(() => { const canvas = document.getElementById('timeline');"
+        " const data = canvas.getContext('2d').getImageData(0, 0, 1000, 100).data;"
+        " return new Set(new Uint32Array(data.buffer)).size; })()"
+    )
+    assert drawn > 5
+
+
+def test_a_table_is_walked_by_keyboard(page: Page) -> None:
+    """The active row is told; Enter opens it, Escape closes, End goes to the last of all."""
+    page.run("document.querySelector('#hits .scroll').focus()")
+    for key in ("ArrowDown", "ArrowDown", "End", "ArrowUp"):
+        page.press(key)
+    active = page.run("document.activeElement.getAttribute('aria-activedescendant')")
+    assert active == "hits-7999"
+    assert count(page, f"#{active}.active") == 1
+    page.press("Enter")
+    assert page.run("document.getElementById('details').open")
+    page.run("document.getElementById('details').close()")
+
+
+def test_calls_are_a_tree_with_objects(page: Page) -> None:
+    choose(page, "text", "test_3[gw0]")
+    levels = "[...document.querySelectorAll('#calls tr.row')].map((row) => row.ariaLevel).join('')"
+    assert page.run(levels) == "12345"
+    page.run("document.querySelector('#calls .scroll').focus()")
+    page.press("ArrowDown")
+    page.press("ArrowLeft")
+    assert page.run(levels) == "12"
+    page.press("ArrowRight")
+    page.press("Home")
+    assert page.run(levels) == "12345"
+    page.press("Enter")
+    assert "argument 1" in text(page, "#details .object")
+    assert "price 40" in text(page, "#details .object details .leaf")
+    page.run("document.getElementById('details').close()")
+
+
+def test_a_tracepoint_has_a_line_of_its_numbers(page: Page) -> None:
+    label = page.run("document.querySelector('#tracepoints .spark svg').getAttribute('aria-label')")
+    assert label.startswith("total: 0 to 96, last ")
+
+
+def test_everything_has_a_name_for_who_does_not_see_it(page: Page) -> None:
+    """And headings are in order."""
+    unnamed = page.run(
+        "[...document.querySelectorAll('input, select, button, canvas, svg[role], [role=grid]')]"
+        ".filter((one) => !(one.ariaLabel || one.title || one.textContent || one.labels?.length))"
+        ".map((one) => one.outerHTML)"
+    )
+    assert unnamed == []
+    levels = page.run(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => +one.tagName[1])"
+    )
+    assert levels[:2] == [1, 2]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_texts_stand_out_in_light_and_dark(page: Page) -> None:
+    """WCAG's contrast of 4.5 for the colors that texts have, on both of the grounds."""
+    for scheme in ("light", "dark"):
+        page.color_scheme(scheme)
+        settle(page)
+        assert page.run(LOW_CONTRAST) == [], scheme
+    page.color_scheme("light")
+
+
+LOW_CONTRAST = """
+(() => {
+  const style = getComputedStyle(document.body);
+  const light = (name) => {
+    const hex = style.getPropertyValue(`--${name}`).trim();
+    const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255)
+      .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const found = [];
+  for (const ground of ['ground', 'raised', 'shade']) {
+    for (const ink of ['ink', 'dim', 'accent', 'passed', 'failed', 'skipped', 'xfailed', 'x']) {
+      const [one, other] = [light(ground), light(ink)].sort((a, b) => b - a);
+      const contrast = (one + 0.05) / (other + 0.05);
+      if (!(contrast >= 4.5)) found.push(`${ink} on ${ground}: ${contrast.toFixed(2)}`);
+    }
+  }
+  return found;
+})()
+"""
