@@ -18,6 +18,7 @@ from typing import Final
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
+from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused

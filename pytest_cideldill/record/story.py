@@ -144,7 +144,7 @@ class Story:
     def take_hits(self, text: bytes) -> None:
         """See there. There may be very many: most of them are only counted, by their blocks."""
         counts = Counter(_ids(text))
-        rows = {id: self._tracepoint(id.decode()).hits for id in counts}
+        rows = {id: self._of(id).hits for id in counts}
         for id, count in counts.items():
             rows[id].count += count
         if all(len(each.first) >= self.kept for each in rows.values()):
@@ -163,7 +163,7 @@ class Story:
         for _, text in self._last:
             for line in text.splitlines(keepends=True):
                 for id in _ids(line)[:1]:
-                    self._tracepoint(id.decode()).hits.last.append(line)
+                    self._of(id).hits.last.append(line)
         self._last.clear()
 
     def _add_last(self, text: bytes, count: int) -> None:
@@ -235,6 +235,9 @@ class Story:
 
     def _tracepoint(self, id: str) -> Tracepoint:
         return self.tracepoints.setdefault(id, Tracepoint(id, id))
+
+    def _of(self, id: bytes) -> Tracepoint:
+        return self._tracepoint(id.decode(errors="replace"))
 
     def _declared(self, values: dict[str, Any]) -> None:
         tracepoint = self._tracepoint(values["id"])

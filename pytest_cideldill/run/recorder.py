@@ -151,9 +151,8 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
         wrong = error.strerror or str(error)
     try:
         story.end(write_summaries(folder, story))
-        said = "; ".join(
-            [story.summary.sentence, *_told_to_people(config, story, settings.summary)]
-        )
+        missing = _told_to_people(config, story, settings.summary)
+        said = "; ".join([story.summary.sentence, *missing])
     except OSError as error:
         wrong = error.strerror or str(error)
         said = _unwritten(folder)
