@@ -155,9 +155,7 @@ def _mistake(settings: Settings) -> str | None:
     for text in settings.trace:
         try:
             if parse_spec(text).file is None:
-                return (
-                    f"--cideldill-trace: {text!r}: calls are traced in runs without a client only"
-                )
+                return f"--cideldill-trace: {text!r}: calls are traced without a client only"
         except InvalidSpec as error:
             return f"--cideldill-trace: {text!r}: {error}"
     return None

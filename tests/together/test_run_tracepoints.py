@@ -180,7 +180,7 @@ def test_tracepoints_are_declared_on_the_command_line(tmp_path: Path) -> None:
         assert (listed["logMessage"], listed["line"]) == ("x={x}", 3)
     for spec, said in (
         ("test_it.py:3", "position 12: expected = or => and the message"),
-        ("test_it:test_it@call => x", "in runs without a client only"),
+        ("test_it:test_it@call => x", "calls are traced without a client only"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "--cideldill-mcp", f"--cideldill-trace={spec}"],
