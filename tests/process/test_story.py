@@ -48,6 +48,7 @@ def test_of_many_rows_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
     assert [line.values["hit_count"] for line in tracepoint.hits.lines(1)] == [4]
 
 
+@pytest.mark.full
 def test_what_is_kept_of_a_hot_tracepoint_does_not_drown_another_one(tmp_path: Path) -> None:
     """Hits are taken in by blocks where they can be."""
     writer = Writer().begin()

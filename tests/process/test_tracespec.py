@@ -100,6 +100,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=12).map("".join)))
 def test_any_text_is_a_tracepoint_or_refused_with_a_position_in_it(text: str) -> None:

@@ -258,6 +258,7 @@ def tracepoint(front: Front) -> str:
     return front.desired.add_line(place, log_message="x").id
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [3_000, 30_000])
 def test_a_hit_among_thousands_of_another_tracepoint_is_found(count: int) -> None:
     """In memory, and when it left that; whether it came before the wait or during it."""

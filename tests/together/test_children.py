@@ -149,6 +149,7 @@ FORKS = """
 """
 
 
+@pytest.mark.full
 def test_forked_children_run_as_if_nothing_was_armed(bench: Bench) -> None:
     """They end with their own status, and no event of theirs comes; the parent stays armed."""
     tracepoint = arm(bench)
@@ -303,6 +304,7 @@ PAUSED = """
 """
 
 
+@pytest.mark.full
 def test_forks_while_a_thread_is_paused(bench: Bench) -> None:
     """The pause stays and answers; so do forks that its evaluations make."""
     arm(bench, tracepoint=False)

@@ -106,6 +106,7 @@ def test_a_call_can_be_made_to_raise_what_the_project_knows(shapes: Bench) -> No
     assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 5)
 
 
+@pytest.mark.full
 def test_what_cannot_be_done_is_refused_and_the_call_stays_paused(shapes: Bench) -> None:
     """Contract, section 2: everything is validated before the thread is released."""
     shapes.breakpoint("area")

@@ -238,6 +238,7 @@ def matrix(cases: dict[str, Any], fast: tuple[str, ...]) -> Callable[[Any], Any]
     )
 
 
+@pytest.mark.full
 @matrix(HANGS, fast=("busy loop",))
 def test_a_hang_is_told_and_ended(bench: Bench, how: str) -> None:
     """Issue 5, item 5: test, phase, time, stacks, tasks, CPU; then a pause, the end, the next."""
@@ -299,6 +300,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.full
 @matrix(CRASHES, fast=("segfault",))
 def test_a_crash_tells_the_signal_the_last_test_and_the_stacks(bench: Bench, how: str) -> None:
     """Exit codes lie (`os._exit(3)` is no internal error): what counts is what was not said."""

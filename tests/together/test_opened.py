@@ -132,6 +132,7 @@ def test_tools_that_need_a_live_test_say_so(tmp_path: Path) -> None:
         assert bench.agent.read("debugger://session")["stale"] is True
 
 
+@pytest.mark.full
 def test_several_records_are_open_at_once(tmp_path: Path) -> None:
     """CI shards and reruns: each run by its own id, breakpoints of one place once."""
     (tmp_path / "test_it.py").write_text("def test_it():\n    x = 1\n    assert x\n")

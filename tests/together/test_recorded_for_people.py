@@ -100,6 +100,7 @@ def test_a_summary_needs_a_record(shop: Path) -> None:
     assert not (shop / "sum.md").exists()
 
 
+@pytest.mark.full
 def test_what_can_not_be_written_is_told_and_changes_nothing(shop: Path) -> None:
     """In the one line at the end; the record itself is there."""
     (shop / "rec" / "report.html").mkdir(parents=True)
@@ -112,6 +113,7 @@ def test_what_can_not_be_written_is_told_and_changes_nothing(shop: Path) -> None
     assert cideldill(shop, "show", "rec")
 
 
+@pytest.mark.full
 def test_a_page_tells_the_runs_of_a_record(shop: Path) -> None:
     """The newest first; what is broken in another run harms nobody."""
     first = recorded(shop)

@@ -57,7 +57,10 @@ def outcomes(run: Recorded) -> dict[str, int]:
     return counted
 
 
-@pytest.mark.parametrize("workers", [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2")])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.full)],
+)
 def test_a_run_is_recorded_with_its_hits_calls_and_failures(
     shop: Path, workers: tuple[str, ...]
 ) -> None:
@@ -88,6 +91,7 @@ def test_a_run_is_recorded_with_its_hits_calls_and_failures(
     assert not [path for path in run.run.iterdir() if "part" in path.name]
 
 
+@pytest.mark.full
 def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
     """Where it is and what it holds; all else is pytest's own."""
     run = recorded(shop)
@@ -98,6 +102,7 @@ def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
     assert run.err == plain.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
@@ -118,6 +123,7 @@ def test_a_typo_is_refused_at_the_start_with_its_position(shop: Path, spec: str,
     assert not run.record.exists()
 
 
+@pytest.mark.full
 def test_the_table_of_pyproject_declares_the_same(shop: Path) -> None:
     """`[tool.cideldill]`: keys without the prefix; what the command line says counts first."""
     (shop / "pyproject.toml").write_text(
@@ -134,6 +140,7 @@ def test_the_table_of_pyproject_declares_the_same(shop: Path) -> None:
     assert "traces in [tool.cideldill] of pyproject.toml is no option" in refused.err
 
 
+@pytest.mark.full
 def test_runs_that_tests_start_are_not_recorded(shop: Path) -> None:
     """They inherit PYTEST_ADDOPTS, and are part of the test that starts them."""
     (shop / "test_till.py").write_text(
@@ -148,6 +155,7 @@ def test_runs_that_tests_start_are_not_recorded(shop: Path) -> None:
     assert not (shop / "rec").exists()
 
 
+@pytest.mark.full
 def test_a_second_run_adds_to_the_record(shop: Path) -> None:
     """Contract, section 9."""
     assert len(recorded(shop).runs) == 1
@@ -158,6 +166,7 @@ def test_a_second_run_adds_to_the_record(shop: Path) -> None:
     assert len({each["run_id"] for each in told["runs"]}) == 2
 
 
+@pytest.mark.full
 def test_tests_log_to_the_timeline_by_a_fixture(shop: Path) -> None:
     """`cideldill.log`: values without secrets, live and recorded; in other runs it does nothing."""
     (shop / "test_till.py").write_text(
@@ -223,7 +232,9 @@ def test_calls():
 """
 
 
-@pytest.mark.parametrize("calls", [(), ("--cideldill-record-calls=calls.*",)], ids=str)
+@pytest.mark.parametrize(
+    "calls", [(), pytest.param(("--cideldill-record-calls=calls.*",), marks=pytest.mark.full)]
+)
 def test_calls_of_functions_are_traced(tmp_path: Path, calls: tuple[str, ...]) -> None:
     """`pkg.mod:func@call|return|raise`: at its start, with what it returns, with what it raises."""
     (tmp_path / "calls.py").write_text(CALLS)

@@ -133,6 +133,7 @@ HOLDING = """
 """
 
 
+@pytest.mark.full
 def test_no_local_attribute_or_item_of_a_failed_test_tells_a_secret(confidant: Confidant) -> None:
     """The autopsy of a failure, its report and the locals of its pause."""
     stop = only_stop(confidant.run(HOLDING))
@@ -264,6 +265,7 @@ def test_arguments_and_parameters_tell_no_secret(confidant: Confidant) -> None:
     confidant.keeps_them()
 
 
+@pytest.mark.full
 def test_one_value_has_one_tag_wherever_it_appears(confidant: Confidant) -> None:
     """Contract, section 8: the same value gets the same tag, a different one another."""
     stop = only_stop(confidant.run(HOLDING))

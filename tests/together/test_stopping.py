@@ -91,6 +91,7 @@ def test_a_test_that_swallows_the_interrupt_is_ended_all_the_same(bench: Bench) 
     assert not is_alive(pid)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["kill", pytest.param("interrupt", marks=pytest.mark.full)])
 def test_stopping_releases_what_is_paused(bench: Bench, mode: str) -> None:
     """Contract, section 5: `released`."""
@@ -112,6 +113,7 @@ def test_stopping_a_run_that_ended_changes_nothing(bench: Bench) -> None:
         assert (ended["released"], ended["end"]) == ([], {"kind": "finished"})
 
 
+@pytest.mark.full
 def test_the_state_tells_where_a_run_is_paused_and_what_came_of_it(bench: Bench) -> None:
     """Contract, section 4: `debug_state`."""
     stop = bench.stop_of("def test_good(): pass\ndef test_bad(): assert 0\n")
