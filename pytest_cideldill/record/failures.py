@@ -109,12 +109,11 @@ def _notes(story: Story) -> Iterator[Markup]:
 
 
 def _failure(failure: Failure, anchor: str, *, is_open: bool) -> Markup:
-    phase = "" if failure.phase == "call" else f" in {failure.phase}"
     head = tag(
         "summary",
         tag("span", failure.category, class_="badge failed"),
         tag("code", failure.nodeid, class_="nodeid"),
-        tag("span", f"{phase} on {failure.worker}", class_="dim"),
+        tag("span", f"{failure.during} on {failure.worker}", class_="dim"),
         tag("span", failure.cause, class_="cause"),
     )
     return tag(

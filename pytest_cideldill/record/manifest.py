@@ -113,7 +113,7 @@ def summarize(folder: Path, listener: Listener | None = None) -> Summary:
     Raises:
         OSError: They can't be read.
     """
-    summary, outcomes = Summary(folder.name), Counter[str]()
+    summary, outcomes = Summary(folder.name), _Outcomes()
 
     def take_hits(text: bytes) -> None:
         count = text.count(b"\n")
@@ -136,7 +136,7 @@ def summarize(folder: Path, listener: Listener | None = None) -> Summary:
             continue  # it is damaged
         if listener is not None:
             listener.take(line)
-    summary.outcomes = dict(sorted(outcomes.items()))
+    summary.outcomes = dict(sorted(outcomes.counts.items()))
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary
 
@@ -168,7 +168,36 @@ def write_manifest(record: Path) -> None:
     _write(record / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
 
 
-def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
+class _Outcomes:
+    """Reports by their category; what a worker told is not counted again when xdist tells it."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._told: set[tuple[Any, ...]] = set()
+
+    def phase(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
+        self._told.add((worker, nodeid, told["phase"], told.get("attempt")))
+        self.counts[told["category"]] += 1
+
+    def end(self, worker: str, values: dict[str, Any]) -> None:
+        self._told.add((worker, values["nodeid"]))
+        self.counts.update(values["plain"])
+
+    def relayed(self, worker: str, values: dict[str, Any]) -> None:
+        nodeid = values["nodeid"]
+        for told in values["phases"]:
+            if (worker, nodeid, told["phase"], told.get("attempt")) not in self._told:
+                self.phase(worker, nodeid, told)
+        if (worker, nodeid) not in self._told:
+            self.end(worker, values)
+
+    def not_collected(self, nodeid: str) -> None:
+        """Workers all tell the same."""
+        self.counts["error"] += (nodeid,) not in self._told
+        self._told.add((nodeid,))
+
+
+def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
     values = line.values
     match line.type:
         case "worker_up":
@@ -181,12 +210,13 @@ def _take(summary: Summary, outcomes: Counter[str], line: Line) -> None:
         case "worker_down" if line.worker in summary.cut_off:
             summary.cut_off.remove(line.worker)
         case "test_phase":
-            outcomes[values["category"]] += 1
+            outcomes.phase(line.worker, values["nodeid"], values)
         case "test_outcome":
-            outcomes.update(values["plain"])
+            outcomes.end(line.worker, values)
         case "node_relayed":
-            outcomes.update(values["plain"])
-            outcomes.update(each["category"] for each in values["phases"])
+            outcomes.relayed(values["about"], values)
+        case "collection_failed":
+            outcomes.not_collected(values["nodeid"])
         case "run_finished" if line.worker == "main":
             summary.finished_at, summary.exit_code = line.ts, values["exit_code"]
         case _ if line.type == DROPPED:

@@ -61,6 +61,11 @@ class Failure:
         return str(self.told.get("phase") or "call")
 
     @property
+    def during(self) -> str:
+        """` in setup`, ` in teardown`; empty: in the test itself, or in none."""
+        return f" in {self.phase}" if self.phase in ("setup", "teardown") else ""
+
+    @property
     def category(self) -> str:
         """`failed` or `error`."""
         return str(self.told.get("category"))

@@ -124,8 +124,8 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
 
 def _cause(failure: Failure, style: Style) -> Iterator[str]:
     word = "FAILED" if failure.category == "failed" else "ERROR"
-    phase = "" if failure.phase in ("call", "collect") else f" ({failure.phase})"
-    yield f"{style(word, 'red')} {style(failure.nodeid, 'bold')}{phase} - {style(failure.cause)}"
+    name = f"{style(failure.nodeid, 'bold')}{failure.during}"
+    yield f"{style(word, 'red')} {name} - {style(failure.cause)}"
     if failure.place:
         yield f"  {style(failure.place)}: {style(failure.statement)}"
 

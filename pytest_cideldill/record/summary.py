@@ -90,8 +90,7 @@ def _failures(story: Story) -> Iterator[str]:
 
 def _failure(failure: Failure) -> str:
     place = f" at {code(failure.place)}" if failure.place else ""
-    phase = "" if failure.phase == "call" else f" ({failure.phase})"
-    lines = [f"- **{code(failure.nodeid)}**{phase}{place}", ""]
+    lines = [f"- **{code(failure.nodeid)}**{failure.during}{place}", ""]
     block = f"{failure.statement}\n{failure.explanation}".strip()
     return "\n".join([*lines, *(f"  {line}" for line in fenced(block)), ""])
 

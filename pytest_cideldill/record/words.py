@@ -44,7 +44,8 @@ def verdict(summary: Summary) -> str:
     told = ", ".join(counts) or "no tests"
     if summary.finished_at is None:
         return f"{told}; the run did not come to its end"
-    return f"{told} in {duration(summary.finished_at - summary.started_at)}"
+    cut_off = f"; the end of {', '.join(summary.cut_off)} is missing" if summary.cut_off else ""
+    return f"{told} in {duration(summary.finished_at - summary.started_at)}{cut_off}"
 
 
 def about(summary: Summary) -> str:

@@ -28,9 +28,11 @@ from pytest_cideldill.record.summary import fenced
 from pytest_cideldill.record.summary import markdown
 from pytest_cideldill.record.words import duration
 from pytest_cideldill.record.words import left_out
+from pytest_cideldill.record.words import verdict
 from tests.process.written import Writer
 from tests.process.written import call
 from tests.process.written import hit
+from tests.process.written import phase
 from tests.process.written import write
 
 HOSTILE = (
@@ -329,3 +331,26 @@ def test_what_is_not_there_is_named(
     assert told.startswith("cideldill: ")
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_a_run_that_was_cut_off_is_told_as_one(tmp_path: Path) -> None:
+    """A worker that died, and a whole run that did."""
+    main, worker = Writer().begin(), Writer("gw0").begin()
+    lost: dict[str, Any] = {
+        "about": "gw0",
+        "nodeid": "test_shop.py::test_lost",
+        "plain": {},
+        "duration_s": 0.1,
+    }
+    told = phase(lost["nodeid"], phase="???", exception=None, longrepr="it crashed", autopsy=None)
+    main.tell("node_relayed", **lost, phases=[told], has_ended=False)
+    story = read(write(tmp_path / "one", main.end(), worker))
+    assert verdict(story.summary) == "1 failed in 3 ms; the end of gw0 is missing"
+    assert "FAILED test_shop.py::test_lost - it crashed" in list(overview(story, Style()))
+    assert "it crashed" in page([story])
+    writer = Writer().begin().tell("test_started", nodeid="test_shop.py::test_killer")
+    story = read(write(tmp_path / "other", writer))
+    assert verdict(story.summary) == "no tests; the run did not come to its end"
+    assert "UNFINISHED test_shop.py::test_killer (main)" in list(overview(story, Style()))
+    assert "These tests had begun and did not end:" in page([story])
+    assert markdown(story, "rec").startswith("### ❌ no tests; the run did not come to its end\n")

@@ -103,6 +103,7 @@ def test_what_its_worker_told_of_a_test_is_not_told_again(tmp_path: Path) -> Non
     ]
     assert [each.outcome for each in story.tests] == ["failed", "failed"]
     assert story.failures[1].cause == "crashed"
+    assert story.summary.outcomes == {"failed": 2}
 
 
 def test_attempts_of_a_test_are_one_test(tmp_path: Path) -> None:
@@ -122,7 +123,9 @@ def test_a_file_that_is_not_collected_is_a_failure_once(tmp_path: Path) -> None:
     workers = [Writer(name).begin() for name in ("gw0", "gw1")]
     for each in workers:
         each.tell("collection_failed", nodeid="test_x.py", longrepr="E   ImportError: no x")
-    (failure,) = read(write(tmp_path, *workers)).failures
+    story = read(write(tmp_path, *workers))
+    assert story.summary.outcomes == {"error": 1}
+    (failure,) = story.failures
     assert (failure.nodeid, failure.phase, failure.cause) == (
         "test_x.py",
         "collect",
