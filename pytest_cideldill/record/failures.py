@@ -24,16 +24,14 @@ MOST_FAILURES: Final = 200
 MOST_CHARACTERS: Final = 6_000_000
 """Of all failures of a run."""
 
-_OPEN: Final = 1
-"""Failures that are unfolded at first."""
 
-
-def run_section(story: Story, anchor: str) -> tuple[Markup, list[str]]:
+def run_section(story: Story, anchor: str, *, is_newest: bool = True) -> tuple[Markup, list[str]]:
     """The section of a run.
 
     Args:
         story: Of the run.
         anchor: Its id in the page.
+        is_newest: Its first failure is unfolded.
 
     Returns:
         It, and the ids of the failures in it, in their order; those left out have none.
@@ -41,7 +39,7 @@ def run_section(story: Story, anchor: str) -> tuple[Markup, list[str]]:
     shown: list[Markup] = []
     room = MOST_CHARACTERS
     for number, failure in enumerate(story.failures[:MOST_FAILURES]):
-        element = _failure(failure, f"{anchor}-f{number}", is_open=number < _OPEN)
+        element = _failure(failure, f"{anchor}-f{number}", is_open=is_newest and number == 0)
         room -= len(element)
         if room < 0:
             break
@@ -70,7 +68,7 @@ def outcome_class(category: str) -> str:
 def _head(story: Story) -> Markup:
     summary = story.summary
     is_good = not story.failures and summary.exit_code in (0, 5)
-    facts = f"{about(summary)}, in {summary.rootdir}"
+    facts = joined(tag("code", story.folder.name), f", {about(summary)}, in {summary.rootdir}")
     return joined(
         tag("h2", verdict(summary), class_="passed" if is_good else "failed"),
         _bar(summary.outcomes),

@@ -72,7 +72,7 @@ def page(stories: list[Story], older: int = 0, most_rows: int = MOST_ROWS) -> st
     """The page; the runs newest first."""
     sections, runs = [], []
     for number, story in enumerate(stories):
-        section, anchors = run_section(story, f"run{number}")
+        section, anchors = run_section(story, f"run{number}", is_newest=number == 0)
         sections.append(section)
         runs.append(pagedata.of_run(story, anchors, most_rows // len(stories)))
     script = Markup("(() => {\n'use strict';\n" + "".join(map(_text, _SCRIPTS)) + "})();\n")

@@ -1,4 +1,4 @@
-// What ran when: a lane for each process, tests as bars, hits above them, calls below.
+// What ran when: a lane for each process, tests as bars, hits and notes above them, calls below.
 const LANE = 64;
 const AXIS = 22;
 const GUTTER = 56; // names of the processes
@@ -115,7 +115,8 @@ class Timeline {
     if (!this.view) return;
     this.lanes = this.run.workers.map((_, worker) => worker).filter((worker) => (
       this.run.tests.some((test) => test.worker === worker)
-      || this.run.hits.some((hit) => hit.worker === worker) || this.run.calls.some((call) => call.worker === worker)));
+      || this.run.hits.some((hit) => hit.worker === worker) || this.run.calls.some((call) => call.worker === worker)))
+      .sort((one, other) => this.run.workers[one].localeCompare(this.run.workers[other], 'en', { numeric: true }));
     const ratio = window.devicePixelRatio || 1;
     const tall = AXIS + LANE * Math.max(1, this.lanes.length);
     this.canvas.style.height = `${tall}px`;
@@ -157,6 +158,7 @@ class Timeline {
       if (test.worker === worker) this.bar(pen, test.begin, test.end ?? this.to, top + 14, 16, this.color(test.kind), test.nodeid);
     }
     this.marks(pen, this.view.hits, worker, top + 5, 7, 'hit');
+    this.marks(pen, this.view.notes, worker, top + 1, 11, 'xpassed');
     for (const call of this.view.calls) {
       if (call.worker === worker && call.depth < DEEPEST) this.bar(pen, call.at, call.end, top + 33 + call.depth * 5, 4, this.color('call'));
     }
