@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except ValueError as error:
         told = str(error)
+    except (AttributeError, KeyError, TypeError) as error:  # we have not written it so
+        told = f"{chosen.record} is damaged: {error!r}"
     print(f"cideldill: {told}", file=sys.stderr)
     return 1
 

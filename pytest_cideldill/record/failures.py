@@ -21,25 +21,23 @@ from pytest_cideldill.record.words import ordered
 from pytest_cideldill.record.words import verdict
 
 MOST_FAILURES: Final = 200
-MOST_CHARACTERS: Final = 6_000_000
-"""Of all failures of a run."""
 
 
-def run_section(story: Story, anchor: str, *, is_newest: bool = True) -> tuple[Markup, list[str]]:
+def run_section(story: Story, place: int, room: int) -> tuple[Markup, list[str]]:
     """The section of a run.
 
     Args:
         story: Of the run.
-        anchor: Its id in the page.
-        is_newest: Its first failure is unfolded.
+        place: Of the run in the page, from 0 on; the first failure of the first one is unfolded.
+        room: Characters that its failures may take.
 
     Returns:
         It, and the ids of the failures in it, in their order; those left out have none.
     """
     shown: list[Markup] = []
-    room = MOST_CHARACTERS
+    anchor = f"run{place}"
     for number, failure in enumerate(story.failures[:MOST_FAILURES]):
-        element = _failure(failure, f"{anchor}-f{number}", is_open=is_newest and number == 0)
+        element = _failure(failure, f"{anchor}-f{number}", is_open=place == number == 0)
         room -= len(element)
         if room < 0:
             break

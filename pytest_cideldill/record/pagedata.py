@@ -2,7 +2,7 @@
 
 Times are milliseconds from the begin of the run. The lists are those that `page/*.js` take apart:
 
-* tests: node id, worker, begin, end, outcome, class of that, seconds, id of a failure or null
+* tests: node id, worker, begin, end, outcome, class of that, seconds, id of a failure or null, why
 * tracepoints: place, template, condition, hits
 * hits: time, test, worker, tracepoint, number, message
 * calls, each before those that it made: depth, time, end, test, worker,
@@ -23,12 +23,18 @@ from pytest_cideldill.record.reader import object_files
 from pytest_cideldill.record.results import place_of
 from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.story import Tracepoint
 from pytest_cideldill.record.words import left_out
 
 MOST_OBJECTS: Final = 2_000
-_OBJECT_CHARACTERS: Final = 4_000_000
-_TEXT: Final = 2_000
-"""Characters of a message."""
+_OBJECT_CHARACTERS: Final = 100
+"""Of all snapshots together, for each row that there may be."""
+
+_TEXT: Final = (200, 2_000)
+"""Characters of a message, or of what a call was given: where there are many, and at most."""
+
+_TEXTS: Final = 200
+"""Of all of them together, for each row that there may be."""
 
 _MOST_TESTS: Final = 50_000
 
@@ -66,13 +72,7 @@ class _Page:
     def plain(self) -> dict[str, Any]:
         story = self._story
         tracepoints = list(story.tracepoints.values())
-        share = max(100, self._most // max(1, len(story.hottest)))
-        hits = [
-            self._hit(number, line)
-            for number, each in enumerate(tracepoints)
-            for line in each.hits.lines(share)
-        ]
-        calls = list(self._calls())
+        hits, calls = self._hits(tracepoints), list(self._calls())
         objects = list(self._objects())
         told = {
             "name": story.folder.name,
@@ -88,7 +88,7 @@ class _Page:
                     self._numbers.get((each.worker, str(each.nodeid))),
                     self._workers(each.worker),
                     each.type,
-                    each.text[:_TEXT],
+                    each.text[: _TEXT[0]],
                 ]
                 for each in story.notes[: self._most]
             ],
@@ -117,15 +117,36 @@ class _Page:
                 outcome_class(test.outcome),
                 test.duration_s,
                 self._anchors.get((test.worker, test.nodeid)),
+                test.why[: _TEXT[0]],
             ]
 
     def _test(self, line: Line) -> int | None:
         return self._numbers.get((line.worker, str(line.values.get("nodeid"))))
 
-    def _hit(self, tracepoint: int, line: Line) -> list[Any]:
-        message = str(line.values.get("message") or "")[:_TEXT]
-        shared = [self._ms(line.ts), self._test(line), self._workers(line.worker)]
-        return [*shared, tracepoint, line.values.get("hit_count"), message]
+    def _hits(self, tracepoints: list[Tracepoint]) -> list[list[Any]]:
+        """As many of each as there are; else what those leave that have fewer."""
+        kept: list[tuple[int, Line]] = []
+        by_count = sorted(enumerate(tracepoints), key=lambda each: each[1].hits.count)
+        for place, (number, each) in enumerate(by_count):
+            share = (self._most - len(kept)) // (len(by_count) - place)
+            kept += [(number, line) for line in each.hits.lines(share)]
+        cut = self._cut(len(kept))
+        return [
+            [
+                self._ms(line.ts),
+                self._test(line),
+                self._workers(line.worker),
+                number,
+                line.values.get("hit_count"),
+                str(line.values.get("message") or "")[:cut],
+            ]
+            for number, line in kept
+        ]
+
+    def _cut(self, count: int) -> int:
+        """How many characters each of so many texts may have."""
+        least, most = _TEXT
+        return max(least, min(most, self._most * _TEXTS // max(1, count)))
 
     def _calls(self) -> Iterator[list[Any]]:
         """Depth first, without recursion: a record may claim any depth."""
@@ -133,6 +154,7 @@ class _Page:
             self._story.calls.lines(self._most),
             key=lambda each: (each.worker, str(each.values.get("thread")), _started(each)),
         )
+        cut = self._cut(2 * len(lines))
         known = {str(each.values.get("call_id")) for each in lines}
         below: dict[str, list[Line]] = {}
         for line in lines:
@@ -141,11 +163,11 @@ class _Page:
         waiting = [(0, line) for line in reversed(below.pop("", []))]
         while waiting:
             depth, line = waiting.pop()
-            yield self._call(depth, line)
+            yield self._call(depth, line, cut)
             inner = below.pop(str(line.values.get("call_id")), [])
             waiting += [(depth + 1, each) for each in reversed(inner)]
 
-    def _call(self, depth: int, line: Line) -> list[Any]:
+    def _call(self, depth: int, line: Line, cut: int) -> list[Any]:
         values = line.values
         cids = values.get("cids") or {}
         args = [str(each) for each in values.get("pretty_args") or ()]
@@ -165,8 +187,8 @@ class _Page:
             self._test(line),
             self._workers(line.worker),
             str(values.get("qualified_name")),
-            ", ".join([*args, *named])[:_TEXT],
-            str(result)[:_TEXT],
+            ", ".join([*args, *named])[:cut],
+            str(result)[:cut],
             is_raised,
             place_of(values.get("call_site")),
             objects,
@@ -176,7 +198,7 @@ class _Page:
         """Snapshots by number, as many as there is room for; None: it was not stored."""
         folder = self._story.folder
         stores = [CIDStore(path, is_reader=True) for path in object_files(folder)]
-        room = _OBJECT_CHARACTERS
+        room = self._most * _OBJECT_CHARACTERS
         for cid in self._cids.keys[:MOST_OBJECTS]:
             found = (store.description(str(cid)) for store in stores)
             told = next((each for each in found if each is not None), None)

@@ -28,6 +28,9 @@ MOST_RUNS: Final = 10
 MOST_ROWS: Final = 40_000
 """Hits of all runs in a page; as many calls."""
 
+_FAILURES: Final = 6_000_000
+"""Characters of the failures of all runs."""
+
 _QUICK_ROWS: Final = 2_000
 _QUICK_BYTES: Final = 4_000_000
 """Of older runs, for a page that is made at the end of another one."""
@@ -72,7 +75,7 @@ def page(stories: list[Story], older: int = 0, most_rows: int = MOST_ROWS) -> st
     """The page; the runs newest first."""
     sections, runs = [], []
     for number, story in enumerate(stories):
-        section, anchors = run_section(story, f"run{number}", is_newest=number == 0)
+        section, anchors = run_section(story, number, _FAILURES // len(stories))
         sections.append(section)
         runs.append(pagedata.of_run(story, anchors, most_rows // len(stories)))
     script = Markup("(() => {\n'use strict';\n" + "".join(map(_text, _SCRIPTS)) + "})();\n")

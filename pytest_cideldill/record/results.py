@@ -42,6 +42,13 @@ class Test:
         open_end = [] if self.ended is not None else ["unfinished"]
         return [*failed, *told, *open_end, *plain, "passed"][0]
 
+    @property
+    def why(self) -> str:
+        """What the phase said that made the outcome, in one line; empty: it just passed."""
+        outcome = self.outcome
+        told = (each for each in self.phases if outcome in (each["category"], each["outcome"]))
+        return next((Failure(self.nodeid, self.worker, each).cause for each in told), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -160,6 +160,7 @@ class Story:
     def end(self, summary: Summary) -> None:
         """All lines were taken, and this is what they are in short."""
         self.summary = summary
+        self.tests.sort(key=lambda each: each.began or 0.0)  # parts are read one after the other
         for _, text in self._last:
             for line in text.splitlines(keepends=True):
                 for id in _ids(line)[:1]:

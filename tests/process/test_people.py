@@ -161,15 +161,17 @@ def test_a_summary_says_what_failed_where_and_why(tmp_path: Path) -> None:
 
 def test_a_page_is_bounded_and_says_what_it_left_out(tmp_path: Path) -> None:
     writer = Writer().begin()
+    long = "x" * 60_000
     for number in range(300):
-        failure = {"message": "x" * 60_000} if number % 2 else {}
-        writer.test(f"test_{number}", hit("n=1"), call(f"c{number}"), failure=failure)
+        inside = [hit(f"n={long}", id=f"tp-{number < 3}"), call(f"c{number}", pretty_args=[long])]
+        writer.test(f"test_{number}", *inside, failure={"message": long} if number % 2 else {})
     story = read(write(tmp_path, writer.end()))
     text = page([story])
-    assert len(text) < 20_000_000
+    assert len(text) < 10_000_000
     assert re.search(r"\d+ failures more: see the tests below\.", text)
     told = of_run(story, [], 100)
     assert (len(told["hits"]), len(told["calls"])) == (100, 100)
+    assert [hit[3] for hit in told["hits"]].count(1) == 3  # those of which there are few
     assert told["left_out"] == "200 hits and 200 calls"
 
 
@@ -354,3 +356,25 @@ def test_a_run_that_was_cut_off_is_told_as_one(tmp_path: Path) -> None:
     assert "UNFINISHED test_shop.py::test_killer (main)" in list(overview(story, Style()))
     assert "These tests had begun and did not end:" in page([story])
     assert markdown(story, "rec").startswith("### ❌ no tests; the run did not come to its end\n")
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_a_record_that_makes_no_sense_is_named(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By whoever made it; one line, no traceback."""
+    writer = Writer().begin()
+    writer.test("test_wrong", failure={"autopsy": {"frames": [3]}})
+    write(tmp_path, writer.end())
+    assert cli.main([command, str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"cideldill: {tmp_path} is damaged: AttributeError(")
+
+
+def test_a_test_tells_why_it_was_skipped(tmp_path: Path) -> None:
+    writer = Writer().begin()
+    told = {"category": "skipped", "outcome": "skipped", "exception": None, "longrepr": "later"}
+    writer.test("test_later", failure=told)
+    writer.test("test_right")
+    tests = of_run(read(write(tmp_path, writer.end(0))), [], 100)["tests"]
+    assert [(row[4], row[-1]) for row in tests] == [("skipped", "later"), ("passed", "")]

@@ -1,8 +1,8 @@
 // Takes the data of `pagedata.py` apart, and shows what the filters and the timeline leave.
 const runs = JSON.parse($('data').textContent).map((run) => {
   const test = (number) => (number === null ? {} : run.tests[number]);
-  run.tests = run.tests.map(([nodeid, worker, begin, end, outcome, kind, seconds, failure]) => (
-    { nodeid, worker, begin, end, outcome, kind, seconds, failure, process: run.workers[worker] }));
+  run.tests = run.tests.map(([nodeid, worker, begin, end, outcome, kind, seconds, failure, why]) => (
+    { nodeid, worker, begin, end, outcome, kind, seconds, failure, why, process: run.workers[worker] }));
   run.tracepoints = run.tracepoints.map(([place, message, condition, count], index) => ({ place, message, condition, count, index }));
   run.hits = run.hits.map(([at, number, worker, tracepoint, hit, message]) => (
     { at, nodeid: test(number).nodeid, test: test(number), worker, tracepoint, number: hit, message,
@@ -49,7 +49,7 @@ function apply() {
   const isHere = (row) => worker === '' || row.worker === +worker;
   const isOf = (row) => outcome === '' || row.test.outcome === outcome;
   const view = {
-    tests: run.tests.filter((test) => isHere(test) && (outcome === '' || test.outcome === outcome) && has(test, test.nodeid, test.outcome)),
+    tests: run.tests.filter((test) => isHere(test) && (outcome === '' || test.outcome === outcome) && has(test, test.nodeid, test.outcome, test.why)),
     hits: run.hits.filter((hit) => isHere(hit) && isOf(hit) && has(hit, hit.nodeid ?? '', hit.message, hit.place)),
     calls: run.calls.filter((call) => isHere(call) && isOf(call) && has(call, call.nodeid ?? '', call.name, call.inside, call.result)),
     notes: run.notes.filter((note) => isHere(note) && isOf(note) && has(note, note.nodeid ?? '', note.type, note.text)),

@@ -4,7 +4,7 @@ const POINTS = 300;
 
 const testsColumns = () => [
   { title: 'Outcome', class: 'narrow', cell: (test) => h('span', { class: test.kind }, test.outcome) },
-  { title: 'Test', cell: (test) => test.nodeid },
+  { title: 'Test', cell: (test) => h('span', { title: `${test.nodeid}\n${test.why}` }, test.nodeid, h('span', { class: 'dim' }, test.why ? `  ${test.why}` : '')) },
   { title: 'Process', class: 'narrow', cell: (test) => test.process },
   { title: 'Begin', class: 'narrow number', cell: (test) => moment(test.begin) },
   { title: 'Duration', class: 'narrow number', cell: (test) => ms(test.seconds * 1000) },
