@@ -37,7 +37,7 @@ BATCH_S = 0.01
 HIGH_WATER = 1024 * 1024
 """Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
 
-PATIENCE_S = 3.0
+PATIENCE_S = 10.0
 """How long an event may wait for rows before it; then all but a few are dropped and counted. A stop
 must not come late, and xdist kills workers that don't end in time."""
 
