@@ -215,6 +215,16 @@ class FunctionTracepoint(LineBreakpoint):
         """Only what it told is counted."""
         return self.published
 
+    @property
+    def verified(self) -> bool:
+        """No process tells more of it than its messages."""
+        return self.published > 0
+
+    @property
+    def state(self) -> str:
+        """See `Breakpoint`."""
+        return "bound" if self.verified else "pending"
+
     def command(self, request: int) -> Command:  # noqa: ARG002 - it is not answered
         """See `Breakpoint`."""
         place, message = self.place, self.log_message or ""

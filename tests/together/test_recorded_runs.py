@@ -266,3 +266,4 @@ def test_calls_of_functions_are_traced(tmp_path: Path, calls: tuple[str, ...]) -
     *counts, _ = [len(each) for each in told.values()]
     assert [each["hit_count"] for each in listed] == [*counts, 0]  # an error is no hit
     assert {each["type"] for each in listed} == {"tracepoint"}
+    assert [each["state"] for each in listed] == ["bound"] * len(counts) + ["pending"]
