@@ -46,6 +46,8 @@ def _inside(part: object) -> str:
 
 
 def _text(value: object) -> str:
-    # Half of a surrogate pair has no encoding, and a reader would stop at a zero.
-    text = str(value).replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    text = str(value)
+    if not text.isascii() or "\0" in text:
+        # Half of a surrogate pair has no encoding, and a reader would stop at a zero.
+        text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
     return escape(text)

@@ -7,8 +7,10 @@ into the page could run even if it were not escaped.
 from __future__ import annotations
 
 import math
+import os
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -25,59 +27,81 @@ from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import verdict
 
 MOST_RUNS: Final = 10
-MOST_ROWS: Final = 40_000
-"""Hits of all runs in a page; as many calls."""
 
-_FAILURES: Final = 6_000_000
-"""Characters of the failures of all runs."""
 
-_QUICK_ROWS: Final = 2_000
-_QUICK_BYTES: Final = 4_000_000
-"""Of older runs, for a page that is made at the end of another one."""
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much a page holds; the older runs have as much together as the newest one.
+
+    Attributes:
+        rows: Hits; as many calls.
+        failures: Characters of the failures.
+        older_bytes: Of the events of older runs that are read for it.
+    """
+
+    rows: int = 40_000
+    failures: int = 6_000_000
+    older_bytes: float = math.inf
+
+
+FULL: Final = Extent()
+QUICK: Final = Extent(2_000, 1_000_000, 4_000_000)
+"""For the page that a run makes at its end, which costs it next to nothing."""
 
 _SCRIPTS: Final = ("base.js", "rows.js", "timeline.js", "tables.js", "calls.js", "main.js")
 
 
-def write_report(
-    path: Path,
-    folders: Sequence[Path],
-    known: Story | None = None,
-) -> None:
+def write_report(path: Path, folders: Sequence[Path], known: Story | None = None) -> None:
     """Write the page, at once for whoever looks at it.
 
     Args:
         path: The file.
         folders: Of the runs, oldest first.
-        known: The run that is over now, which has been read; then the page is made quickly.
+        known: The run that is over now, which has been read; then the page is made quickly, and is
+            for the same eyes as the record.
 
     Raises:
         OSError, ValueError: A run can't be read, or the page not be written.
     """
+    extent = FULL if known is None else QUICK
+    stories = _stories(folders, known, extent.older_bytes)
+    text = page(stories, len(folders) - len(stories), extent)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # several runs may write it
+    mode = 0o666 if known is None else 0o600
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _stories(folders: Sequence[Path], known: Story | None, room: float) -> list[Story]:
+    """The newest runs, newest first; what can't be read is left out, unless it is the only one."""
     stories = [] if known is None else [known]
-    most_bytes, most_rows = (math.inf, MOST_ROWS) if known is None else (_QUICK_BYTES, _QUICK_ROWS)
     for folder in reversed(folders):
         if known is not None and folder == known.folder:
             continue
-        most_bytes -= sum(each.stat().st_size for each in folder.glob("*.jsonl"))
-        if len(stories) == MOST_RUNS or most_bytes < 0:
+        room -= sum(each.stat().st_size for each in folder.glob("*.jsonl"))
+        if len(stories) == MOST_RUNS or room < 0:
             break
         try:
             stories.append(read(folder))
         except ValueError:
             if len(folders) == 1:
                 raise
-    unfinished = path.with_name(f"{path.name}.tmp")
-    unfinished.write_text(page(stories, len(folders) - len(stories), most_rows), encoding="utf-8")
-    unfinished.replace(path)
+    return stories
 
 
-def page(stories: list[Story], older: int = 0, most_rows: int = MOST_ROWS) -> str:
+def page(stories: list[Story], older: int = 0, extent: Extent = FULL) -> str:
     """The page; the runs newest first."""
     sections, runs = [], []
     for number, story in enumerate(stories):
-        section, anchors = run_section(story, number, _FAILURES // len(stories))
+        sharing = len(stories) - 1 if number else 1
+        section, anchors = run_section(story, number, extent.failures // sharing)
         sections.append(section)
-        runs.append(pagedata.of_run(story, anchors, most_rows // len(stories)))
+        runs.append(pagedata.of_run(story, anchors, extent.rows // sharing))
     script = Markup("(() => {\n'use strict';\n" + "".join(map(_text, _SCRIPTS)) + "})();\n")
     style = Markup(_text("page.css"))
     body = tag(

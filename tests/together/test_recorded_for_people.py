@@ -56,7 +56,9 @@ def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str,
     assert run.exit_code == 1
     assert run.out.splitlines()[-1].endswith(" 4 hits, 3 calls, 0 dropped")
 
-    text = (run.record / "report.html").read_text(encoding="utf-8")
+    page = run.record / "report.html"
+    text = page.read_text(encoding="utf-8")
+    assert page.stat().st_mode & 0o777 == 0o600  # as the events
     assert "1 failed, 2 passed, 1 skipped in " in text
     assert "assert total([1, 2]) == 4" in text
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
@@ -111,6 +113,7 @@ def test_what_can_not_be_written_is_told_and_changes_nothing(shop: Path) -> None
     assert "; no report.html: " in last
     assert last.endswith("; no no/sum.md: No such file or directory")
     assert cideldill(shop, "show", "rec")
+    assert not [each for each in run.record.iterdir() if each.name.endswith(".tmp")]
 
 
 @pytest.mark.full
