@@ -36,7 +36,7 @@ class Hiding:
 
     def values(self, values: dict[str, Any]) -> dict[str, Any]:
         """Of a line: the same if nothing is to be hidden."""
-        if self.is_plain("\n".join(_texts(values))):
+        if all(map(self.is_plain, _texts(values))):
             return values
         hidden: dict[str, Any] = self._hidden(values)
         return hidden

@@ -63,6 +63,8 @@ class Reporting:
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
+        # The report whose category was asked for last, and that.
+        self._asked: tuple[object, str] = None, ""
         # Whether the attempt failed and the next one has not begun.
         self._again = False
         # Phase → what only the exception tells; from the report's making to its logging.
@@ -116,7 +118,9 @@ class Reporting:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others."""
         self._duration_s += report.duration
-        category = category_of(report, self.config)
+        asked, category = self._asked
+        if asked is not report:
+            category = category_of(report, self.config)
         if report.passed and category in ("", "passed", "subtests passed"):
             if category:
                 self._plain[category] += 1
@@ -124,6 +128,15 @@ class Reporting:
         self._again = self._again or category == "rerun"
         noted = self._failure.pop(report.when or "", {})
         self._link.send(phase_reported(report, category, self.manager.lens, **noted))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> Generator[None, tuple[str, Any, Any] | None, tuple[str, Any, Any] | None]:
+        """Remember what the terminal was told: to ask again takes longer than all else here."""
+        status = yield
+        self._asked = report, _category(report, status)
+        return status
 
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -197,7 +210,12 @@ def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
     """pytest's own category, by which its terminal counts; empty: not counted."""
     if report.passed and report.when != "call":
         return ""
-    status = config.hook.pytest_report_teststatus(report=report, config=config)
+    return _category(report, config.hook.pytest_report_teststatus(report=report, config=config))
+
+
+def _category(report: pytest.TestReport, status: tuple[str, Any, Any] | None) -> str:
+    if report.passed and report.when != "call":
+        return ""
     return status[0] if status else report.outcome
 
 

@@ -32,4 +32,6 @@ class PauseClock:
 
     def overlap(self, start: float, stop: float) -> float:
         """Seconds between two epoch times that were spent paused."""
+        if not self._intervals:  # asked for each report, of which there may be very many
+            return 0.0
         return sum(max(0.0, min(b, stop) - max(a, start)) for a, b in self._intervals)
