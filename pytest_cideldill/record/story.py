@@ -25,7 +25,7 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 
-KEPT: Final = 5_000
+KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
 
 # In texts quotes are escaped, so it is found nowhere else.

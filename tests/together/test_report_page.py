@@ -27,6 +27,18 @@ pytestmark = [
 
 CID = "ab" * 64
 TESTS = 200
+ZOOMS = """
+(async () => {
+  const took = [];
+  for (const way of ['in', 'in', 'right', 'out', 'left', 'all']) {
+    const before = performance.now();
+    document.querySelector(`[data-zoom=${way}]`).click();
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    took.push(performance.now() - before);
+  }
+  return took.sort((a, b) => a - b);
+})()
+"""
 FRAMES = """
 new Promise((done) => {
   const box = document.querySelector('#hits .scroll');
@@ -122,6 +134,8 @@ def test_ten_thousand_events_scroll_smoothly(page: Page) -> None:
     assert took[len(took) // 2] < 50
     last = page.run("[...document.querySelectorAll('#hits tr.row')].pop().ariaRowIndex")
     assert last == "8002"
+    zooms = page.run(ZOOMS)
+    assert zooms[len(zooms) // 2] < 150
 
 
 def test_hostile_texts_are_texts(page: Page) -> None:

@@ -70,8 +70,8 @@ const short = (number) => String(+number.toPrecision(6));
 
 /** How many hits are shown; of how many, where not all are in the page. */
 function share(shown, tracepoint, run) {
-  const kept = run.hits.filter((hit) => hit.tracepoint === tracepoint.index).length;
-  const of = tracepoint.count > kept ? ` of ${tracepoint.count.toLocaleString('en')}` : '';
+  tracepoint.kept ??= run.hits.filter((hit) => hit.tracepoint === tracepoint.index).length;
+  const of = tracepoint.count > tracepoint.kept ? ` of ${tracepoint.count.toLocaleString('en')}` : '';
   return shown.toLocaleString('en') + of;
 }
 

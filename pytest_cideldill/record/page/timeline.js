@@ -7,7 +7,7 @@ const DEEPEST = 5;
 class Timeline {
   /** choose: what a click on a test does; changed: told when other times are in sight. */
   constructor(canvas, tip, choose, changed) {
-    Object.assign(this, { canvas, tip, choose, changed });
+    Object.assign(this, { canvas, tip, choose, changed, width: canvas.clientWidth });
     this.draw = perFrame(() => this.render());
     new ResizeObserver(this.draw).observe(canvas);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', this.draw);
@@ -105,7 +105,7 @@ class Timeline {
       && test.begin <= late && (test.end ?? this.to) >= early);
   }
 
-  get wide() { return this.canvas.clientWidth - GUTTER; }
+  get wide() { return this.width - GUTTER; }
 
   time(x) { return this.begin + (x - GUTTER) / this.wide * (this.end - this.begin); }
 
@@ -117,15 +117,21 @@ class Timeline {
       this.run.tests.some((test) => test.worker === worker)
       || this.run.hits.some((hit) => hit.worker === worker) || this.run.calls.some((call) => call.worker === worker)))
       .sort((one, other) => this.run.workers[one].localeCompare(this.run.workers[other], 'en', { numeric: true }));
+    this.width = this.canvas.clientWidth; // asked once: the browser may have to lay out the page
     const ratio = window.devicePixelRatio || 1;
     const tall = AXIS + LANE * Math.max(1, this.lanes.length);
     this.canvas.style.height = `${tall}px`;
-    this.canvas.width = this.canvas.clientWidth * ratio;
+    this.canvas.width = this.width * ratio;
     this.canvas.height = tall * ratio;
     const pen = this.canvas.getContext('2d');
     pen.scale(ratio, ratio);
     const style = getComputedStyle(document.body);
-    this.color = (name) => style.getPropertyValue(`--${name}`);
+    const colors = new Map();
+    this.drawn = new Map(); // row and color → the pixel that was drawn last
+    this.color = (name) => {
+      if (!colors.has(name)) colors.set(name, style.getPropertyValue(`--${name}`));
+      return colors.get(name);
+    };
     pen.font = `11px ${style.fontFamily}`;
     this.axis(pen, tall);
     this.lanes.forEach((worker, lane) => this.lane(pen, worker, AXIS + lane * LANE));
@@ -153,14 +159,17 @@ class Timeline {
 
   lane(pen, worker, top) {
     pen.fillStyle = this.color('line');
-    pen.fillRect(0, top, this.canvas.clientWidth, 1);
-    for (const test of this.view.tests) {
-      if (test.worker === worker) this.bar(pen, test.begin, test.end ?? this.to, top + 14, 16, this.color(test.kind), test.nodeid);
+    pen.fillRect(0, top, this.width, 1);
+    for (const isBad of [false, true]) { // a failure is seen however narrow it is
+      for (const test of this.view.tests) {
+        if (test.worker !== worker || (test.kind === 'failed') !== isBad) continue;
+        this.bar(pen, test.begin, test.end ?? this.to, top + 14, 16, test.kind, test.nodeid);
+      }
     }
     this.marks(pen, this.view.hits, worker, top + 5, 7, 'hit');
     this.marks(pen, this.view.notes, worker, top + 1, 11, 'xpassed');
     for (const call of this.view.calls) {
-      if (call.worker === worker && call.depth < DEEPEST) this.bar(pen, call.at, call.end, top + 33 + call.depth * 5, 4, this.color('call'));
+      if (call.worker === worker && call.depth < DEEPEST) this.bar(pen, call.at, call.end, top + 33 + call.depth * 5, 4, 'call');
     }
     pen.fillStyle = this.color('raised');
     pen.fillRect(0, top + 1, GUTTER, LANE - 1);
@@ -168,13 +177,18 @@ class Timeline {
     pen.fillText(this.run.workers[worker].slice(0, 8), 8, top + 26);
   }
 
-  /** A bar; of those that share a pixel the first one. */
+  /** A bar, with a text where there is room; one that would not change a pixel is left out. */
   bar(pen, begin, end, top, tall, color, text) {
     const [left, right] = [this.x(begin), this.x(end)];
-    if (begin === null || right < GUTTER || left > this.canvas.clientWidth) return;
+    if (begin === null || right < GUTTER || left > this.width) return;
     const from = Math.max(left, GUTTER);
-    const wide = Math.max(Math.min(right, this.canvas.clientWidth + 1) - from, 1);
-    pen.fillStyle = color;
+    const wide = Math.max(Math.min(right, this.width + 1) - from, 1);
+    if (wide === 1) {
+      const row = top + color;
+      if (this.drawn.get(row) === Math.round(from)) return;
+      this.drawn.set(row, Math.round(from));
+    }
+    pen.fillStyle = this.color(color);
     pen.fillRect(from, top, wide > 3 ? wide - 0.5 : wide, tall);
     if (!text || wide < 40) return;
     pen.save();
@@ -192,7 +206,7 @@ class Timeline {
     for (const row of rows) {
       if (row.worker !== worker) continue;
       const x = Math.round(this.x(row.at));
-      if (x === last || x < GUTTER || x > this.canvas.clientWidth) continue;
+      if (x === last || x < GUTTER || x > this.width) continue;
       pen.fillRect(x, top, 1, tall);
       last = x;
     }
