@@ -12,6 +12,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_cideldill.record import show
+from pytest_cideldill.record.format import REPORT
+from pytest_cideldill.record.report import write_report
+from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.story import read
+from pytest_cideldill.record.story import runs_in
+from pytest_cideldill.record.summary import append
+from pytest_cideldill.record.words import printable
+
 _DESCRIPTION = "Read runs that pytest --cideldill-record=DIR recorded."
 
 
@@ -29,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         told = str(error)
     except (AttributeError, KeyError, TypeError) as error:  # we have not written it so
         told = f"{chosen.record} is damaged: {error!r}"
-    print(f"cideldill: {told}", file=sys.stderr)
+    print(f"cideldill: {printable(told)}", file=sys.stderr)
     return 1
 
 
@@ -39,47 +48,40 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    show = commands.add_parser("show", help="tell about the runs in the terminal")
-    show.add_argument("--test", metavar="NODEID", help="all about one test")
-    show.add_argument("--hits", action="store_true", help="each message of each tracepoint")
-    show.set_defaults(run_it=_show)
+    tell = commands.add_parser("show", help="tell about the runs in the terminal")
+    tell.add_argument("--test", metavar="NODEID", help="all about one test")
+    tell.add_argument("--hits", action="store_true", help="each message of each tracepoint")
+    tell.set_defaults(run_it=_show)
 
     report = commands.add_parser("report", help="write a page for the browser")
     report.add_argument("-o", "--output", metavar="FILE", help="default: DIR/report.html")
     report.add_argument("--summary", metavar="FILE", help="append Markdown for a CI page, instead")
     report.set_defaults(run_it=_report)
 
-    for command in (show, report):
+    for command in (tell, report):
         command.add_argument("record", metavar="DIR", type=Path, help="a record, or a run in it")
         command.add_argument("--run", metavar="ID", default="", help="only this run")
     return parser
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    from pytest_cideldill.record import show
-    from pytest_cideldill.record.story import read
-    from pytest_cideldill.record.story import runs_in
-
     style = show.Style.of(sys.stdout)
-    folders = runs_in(chosen.record, chosen.run)
-    if chosen.test is not None:
-        folders = folders[-1:]
-    for folder in folders:
-        story = read(folder)
-        if chosen.test is None:
+    stories = map(read, runs_in(chosen.record, chosen.run))
+    if chosen.test is None:
+        for story in stories:
             show.write(show.overview(story, style, hits=chosen.hits))
-        else:
-            show.write(show.one_test(story, chosen.test, style))
+    else:
+        show.write(show.one_test(_newest_with(chosen.test, list(stories)), chosen.test, style))
     return 0
 
 
-def _report(chosen: argparse.Namespace) -> int:
-    from pytest_cideldill.record.format import REPORT
-    from pytest_cideldill.record.report import write_report
-    from pytest_cideldill.record.story import read
-    from pytest_cideldill.record.story import runs_in
-    from pytest_cideldill.record.summary import append
+def _newest_with(nodeid: str, stories: list[Story]) -> Story:
+    """The newest run in which a test ran; if it never did, the newest."""
+    found = (each for each in reversed(stories) if each.has(nodeid))
+    return next(found, stories[-1])
 
+
+def _report(chosen: argparse.Namespace) -> int:
     folders = runs_in(chosen.record, chosen.run)
     if chosen.summary is not None:
         append(read(folders[-1]), str(chosen.record), Path(chosen.summary))

@@ -21,6 +21,8 @@ from pytest_cideldill.record.words import ordered
 from pytest_cideldill.record.words import verdict
 
 MOST_FAILURES: Final = 200
+_LISTED: Final = 20
+"""Words of a run that are told before its failures."""
 
 
 def run_section(story: Story, place: int, room: int) -> tuple[Markup, list[str]]:
@@ -65,10 +67,9 @@ def outcome_class(category: str) -> str:
 
 def _head(story: Story) -> Markup:
     summary = story.summary
-    is_good = not story.failures and summary.exit_code in (0, 5)
     facts = joined(tag("code", story.folder.name), f", {about(summary)}, in {summary.rootdir}")
     return joined(
-        tag("h2", verdict(summary), class_="passed" if is_good else "failed"),
+        tag("h2", verdict(summary), class_="passed" if story.is_good else "failed"),
         _bar(summary.outcomes),
         tag("p", facts, class_="facts"),
         tag("p", f"{summary.dropped:,} hits or calls beyond the limits were dropped.")
@@ -97,11 +98,15 @@ def _bar(outcomes: dict[str, int]) -> Markup | None:
 def _notes(story: Story) -> Iterator[Markup]:
     lost = [each for each in story.notes if each.type not in ("log", "changed")]
     if lost:
-        yield tag("ul", *(tag("li", each.type.replace("_", " "), ": ", each.text) for each in lost))
-    open_ends = [each for each in story.tests if each.outcome == "unfinished"]
+        yield _list([f"{each.type.replace('_', ' ')}: {each.text}" for each in lost])
+    open_ends = [each.nodeid for each in story.tests if each.outcome == "unfinished"]
     if open_ends:
-        names = joined(*(tag("li", tag("code", each.nodeid)) for each in open_ends))
-        yield joined(tag("p", "These tests had begun and did not end:"), tag("ul", names))
+        yield joined(tag("p", "These tests had begun and did not end:"), _list(open_ends))
+
+
+def _list(texts: list[str]) -> Markup:
+    more = tag("li", f"and {len(texts) - _LISTED} more") if len(texts) > _LISTED else None
+    return tag("ul", *(tag("li", each) for each in texts[:_LISTED]), more)
 
 
 def _failure(failure: Failure, anchor: str, *, is_open: bool) -> Markup:

@@ -18,6 +18,7 @@ from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 from pytest_cideldill.record.results import place_of
 from pytest_cideldill.record.results import variables_of
+from pytest_cideldill.record.story import Note
 from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.words import about
 from pytest_cideldill.record.words import counted
@@ -75,9 +76,11 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
         yield from _cause(failure, style)
     for test in story.tests:
         if test.outcome == "unfinished":
-            yield f"{style('UNFINISHED', 'red')} {style(test.nodeid)} ({test.worker})"
-    for note in story.notes:
-        yield f"{style(note.type.replace('_', ' '), 'yellow')} {style(note.text)}"
+            yield f"{style('UNFINISHED', 'red')} {style(test.nodeid)} ({style(test.worker)})"
+    notes = [each for each in story.notes if hits or each.type != "log"]
+    yield from _notes(notes, style)
+    if len(notes) < len(story.notes):
+        yield f"{counted(len(story.notes) - len(notes), 'message')} of cideldill.log"
     for tracepoint in story.tracepoints.values():
         told = counted(tracepoint.hits.count, "hit")
         yield f"{style(tracepoint.place, 'bold')} {told}  {style(tracepoint.message or '', 'dim')}"
@@ -88,8 +91,7 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
         yield f"{counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
     if story.damaged:
         yield style(f"{counted(story.damaged, 'line')} of the record made no sense", "yellow")
-    color = "red" if story.failures or summary.exit_code != 0 else "green"
-    yield style.rule(verdict(summary), "=", color)
+    yield style.rule(verdict(summary), "=", "green" if story.is_good else "red")
 
 
 def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
@@ -100,7 +102,7 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     """
     tests = [each for each in story.tests if each.nodeid == nodeid]
     failures = [each for each in story.failures if each.nodeid == nodeid]
-    if not tests and not failures:
+    if not story.has(nodeid):
         near = [each.nodeid for each in story.tests if nodeid in each.nodeid] or [
             each.nodeid for each in story.tests
         ]
@@ -111,6 +113,7 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     for failure in failures:
         yield style.rule(f"{failure.phase}: {failure.category}", "_", "red")
         yield from _in_full(failure, style)
+    yield from _notes([each for each in story.notes if each.nodeid == nodeid], style)
     for tracepoint in story.hottest:
         own = [each for each in tracepoint.hits.lines() if each.values.get("nodeid") == nodeid]
         if own:
@@ -120,6 +123,11 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     if calls:
         yield style.rule(counted(len(calls), "call"), "-")
         yield from _calls(calls[:_MOST_ROWS], style)
+
+
+def _notes(notes: list[Note], style: Style) -> Iterator[str]:
+    for note in notes[:_MOST_ROWS]:
+        yield f"{style(note.type.replace('_', ' '), 'yellow')} {style(note.text)}"
 
 
 def _cause(failure: Failure, style: Style) -> Iterator[str]:
@@ -133,7 +141,7 @@ def _cause(failure: Failure, style: Style) -> Iterator[str]:
 def _outcome(test: Test, style: Style) -> str:
     outcome = test.outcome
     took = f" in {duration(test.duration_s)}" if test.ended is not None else ""
-    return f"{style(outcome.upper(), _COLORS.get(outcome, 'yellow'))}{took} on {test.worker}"
+    return f"{style(outcome.upper(), _COLORS.get(outcome, 'yellow'))}{took} on {style(test.worker)}"
 
 
 def _in_full(failure: Failure, style: Style) -> Iterator[str]:

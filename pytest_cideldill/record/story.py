@@ -119,10 +119,20 @@ class Story:
     _in_last: int = 0
 
     @property
+    def is_good(self) -> bool:
+        """Whether nothing failed, and the run came to its end."""
+        return not self.failures and self.summary.exit_code in (0, 5)  # 5: there were no tests
+
+    @property
     def hottest(self) -> list[Tracepoint]:
         """The tracepoints that told anything, by how often."""
         told = [each for each in self.tracepoints.values() if each.hits.count]
         return sorted(told, key=lambda each: -each.hits.count)
+
+    def has(self, nodeid: str) -> bool:
+        """Whether a test ran, or a file was to be collected."""
+        known = {each.nodeid for each in self.tests} | {each.nodeid for each in self.failures}
+        return nodeid in known
 
     def take(self, line: Line) -> None:
         """See `manifest.Listener`."""

@@ -65,9 +65,8 @@ def append(story: Story, where: str, path: Path) -> None:
 
 def _head(story: Story) -> str:
     summary = story.summary
-    is_bad = summary.failures or story.failures or summary.exit_code not in (0, 5)
     lines = [
-        f"### {'❌' if is_bad else '✅'} {verdict(summary)}",
+        f"### {'✅' if story.is_good else '❌'} {verdict(summary)}",
         "",
         f"{about(summary)}.",
         "",

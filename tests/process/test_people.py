@@ -17,6 +17,7 @@ from pytest_cideldill.record.markup import tag
 from pytest_cideldill.record.pagedata import of_run
 from pytest_cideldill.record.report import page
 from pytest_cideldill.record.show import Style
+from pytest_cideldill.record.show import one_test
 from pytest_cideldill.record.show import overview
 from pytest_cideldill.record.show import write as write_lines
 from pytest_cideldill.record.store import CIDStore
@@ -67,7 +68,7 @@ def story_of(record: Path, *tests: tuple[str, dict[str, Any] | None]) -> Any:
 @pytest.fixture
 def hostile(tmp_path: Path) -> Any:
     """A story in which every text that a program under test can choose is hostile."""
-    writer = Writer().begin()
+    writer = Writer("main\x1b").begin()
     frame = {"function": HOSTILE, "source": HOSTILE, "location": {"file": HOSTILE, "line": 1}}
     variables = [{"name": HOSTILE, "value": HOSTILE}]
     autopsy = {
@@ -117,6 +118,7 @@ def test_a_page_runs_only_its_own_script(hostile: Any) -> None:
 
 def test_nothing_of_a_record_is_obeyed_by_a_terminal(hostile: Any) -> None:
     text = "\n".join(overview(hostile, Style(), hits=True))
+    text += "\n".join(one_test(hostile, hostile.tests[0].nodeid, Style()))
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
     assert r"\x1b]0;x\x07\ud800\x00" in text
 
@@ -378,3 +380,26 @@ def test_a_test_tells_why_it_was_skipped(tmp_path: Path) -> None:
     writer.test("test_right")
     tests = of_run(read(write(tmp_path, writer.end(0))), [], 100)["tests"]
     assert [(row[4], row[-1]) for row in tests] == [("skipped", "later"), ("passed", "")]
+
+
+def test_show_tells_of_a_test_from_the_newest_run_that_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And errors hold no commands for the terminal either."""
+    for day, name in enumerate(("test_a", "test_a", "test_b\x1b[31m"), 1):
+        writer = Writer().begin()
+        writer.test(name, hit(f"day {day}"))
+        write(tmp_path, writer.end(0), name=f"run-2026010{day}T000000Z-c{day}")
+    assert cli.main(["show", str(tmp_path), "--test", "test_shop.py::test_a"]) == 0
+    assert "day 2" in capsys.readouterr().out
+    assert cli.main(["show", str(tmp_path), "--test", "test_c"]) == 1
+    assert r"; there are test_shop.py::test_b\x1b[31m" in capsys.readouterr().err
+
+
+def test_show_keeps_the_words_of_tests_for_who_asks(tmp_path: Path) -> None:
+    writer = Writer().begin()
+    for number in range(3):
+        writer.tell("log", message=f"word {number}", values={"n": str(number)})
+    story = read(write(tmp_path, writer.end(0)))
+    assert "3 messages of cideldill.log" in list(overview(story, Style()))
+    assert "log word 2 n=2" in list(overview(story, Style(), hits=True))
