@@ -193,7 +193,7 @@ REPLAYED = {
     "docs/concurrency.md": {"text"},  # a stack as test_tasks.py has it
     "docs/examples.md": {"text"},  # made from the sessions
     "docs/record_format.md": {"sh"},  # test_record_format.py
-    "docs/recording.md": {"sh", "text"},  # test_recorded_for_people.py
+    "docs/recording.md": {"sh", "text", "python"},  # test_recorded_for_people.py
     "docs/remote.md": {"sh"},  # test_remote.py
     "docs/transports.md": {"text", "sh"},  # test_http_life.py; no `claude`, no `ssh`
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py

@@ -143,7 +143,12 @@ def example(tmp_path: Path) -> Path:
     shop = shutil.copytree(ROOT / "examples" / "shop", tmp_path / "shop")
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, arguments in (("python", ""), ("cideldill", "-m pytest_cideldill")):
+    modules = {
+        "python": "",
+        "cideldill": "-m pytest_cideldill",
+        "cideldill-mcp": "-m cideldill_mcp",
+    }
+    for name, arguments in modules.items():
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
         script.chmod(0o755)
@@ -161,6 +166,7 @@ def shell(shop: Path, line: str, exit_code: int) -> str:
         ["bash", "-ec", line],
         cwd=shop,
         env=os.environ | more,
+        stdin=subprocess.DEVNULL,  # a server ends at its end
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -186,6 +192,10 @@ def test_the_page_about_recording_tells_what_happens(example: Path) -> None:
     assert len(shown) == 2
     for text in shown:
         assert any(is_as_shown(text, each) for each in told), (text, told)
+    (test,) = blocks(page, "python")
+    (example / "tests" / "test_checkout.py").write_text(test, encoding="utf-8")
+    run = recorded(example, "tests/test_checkout.py", record="own")
+    assert [each["values"] for each in run.of("log")] == [{"total": "42"}]
     assert (example / "report.html").is_file()
     assert "1 failed, 3 passed" in (example / "page.md").read_text(encoding="utf-8")
 
