@@ -37,7 +37,8 @@ BLOCK = 250
 event loop; some milliseconds."""
 
 SCAN_BYTES = 64 * 1024 * 1024
-"""Bytes of old events that one call of `read` looks through; some tenths of a second."""
+"""Bytes of old events that one call of `read` looks through; some tenths of a second. Blocks in
+which there is nothing of the wanted types or run take no part in it."""
 
 MAX_RUN_BYTES = 256 * 1024 * 1024
 """Bytes of one run's events (contract, section 4). Beyond it hits and calls are dropped."""
@@ -213,6 +214,9 @@ class EventLog:
             if left <= 0:
                 return Page(found, cursor, is_last=False)
             block = self._spill.behind(cursor)
+            if not block.may_hold(wanted.types, wanted.run_id):
+                cursor = block.last
+                continue
             lines = self._lines_of(block)
             for event in _admitted(lines, clues, wanted):
                 if event["seq"] > cursor:
@@ -292,7 +296,7 @@ class EventLog:
         del self._recent[:BLOCK], self._lines[:BLOCK]
         block = Block(self._first, self._first + len(oldest) - 1)
         self._first += len(oldest)
-        block.per_run.update(event.get("run_id", "") for event in oldest)
+        block.count(oldest)
         if self._spill.write(block, b"".join(lines)):
             return
         kept = [event["type"] not in DROPPABLE for event in oldest]

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Collection
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import IO
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -21,6 +24,7 @@ class Block:
 
     Attributes:
         per_run: Run id → how many events it holds.
+        types: The types of its events.
         lines: The lines, when they are not in the file.
         offset: Else where they begin there, and how many bytes they take.
     """
@@ -28,9 +32,22 @@ class Block:
     first: int
     last: int
     per_run: Counter[str] = field(default_factory=Counter)
+    types: set[str] = field(default_factory=set)
     lines: bytes | None = None
     offset: int = 0
     size: int = 0
+
+    def count(self, events: Iterable[dict[str, Any]]) -> None:
+        """Note the runs and types of its events."""
+        for event in events:
+            self.per_run[event.get("run_id", "")] += 1
+            self.types.add(event["type"])
+
+    def may_hold(self, types: Collection[str] | None, run_id: str | None) -> bool:
+        """Whether an event of one of these types and of this run can be in it; None: of any."""
+        return (types is None or not self.types.isdisjoint(types)) and (
+            run_id is None or run_id in self.per_run
+        )
 
 
 class Spill:

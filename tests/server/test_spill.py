@@ -250,7 +250,7 @@ async def test_a_long_scan_lets_others_work_and_appends_happen(tmp_path: Path) -
     log = EventLog()
     log.keep_in(tmp_path)
     fill(log, 500)
-    scan = asyncio.create_task(log.read(0, 10, Filter(types={"stop"})))
+    scan = asyncio.create_task(log.read(0, 10, Filter(types={"call"}, nodeid="t::rare")))
     turns = 0
     while not scan.done():
         await asyncio.sleep(0)
@@ -272,7 +272,7 @@ async def test_other_tools_answer_while_one_scans() -> None:
         run = await front.start()
         front.log.append("stop", run_id=run.id, nodeid="t::first")
         fill(front.log, 2_000)
-        scan = front.call("timeline_get", types=["stop"], nodeid="t::rare")
+        scan = front.call("timeline_get", nodeid="t::rare")
         states = [await front.call("debug_state") for _ in range(20)]
         assert not scan.done()
         assert all(state["run_id"] == run.id for state in states)
@@ -291,9 +291,9 @@ async def test_a_scan_that_is_too_long_says_so_and_can_be_continued(
     async with serving() as front:
         run = await front.start()
         fill(front.log, 400)
-        rare = front.log.append("stop", run_id=run.id)
+        rare = front.log.append("stop", run_id=run.id, nodeid="t::rare")
         fill(front.log, 400)
-        options: dict[str, Any] = {"types": ["stop"], "after": 0}
+        options: dict[str, Any] = {"nodeid": "t::rare", "after": 0}
         found, calls = [], 0
         while (told := await front.call("timeline_get", **options)).get("truncated"):
             assert told["total_count"] is None
@@ -306,6 +306,27 @@ async def test_a_scan_that_is_too_long_says_so_and_can_be_continued(
         assert calls > 10
         assert numbers(found) == [rare]
         assert told["next_after"] == front.log.last_seq
+
+
+@in_loop
+@pytest.mark.usefixtures("small")
+async def test_masses_of_other_runs_and_types_are_in_nobody_s_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is rare is found at once behind any number of hits: a block knows what it holds."""
+    monkeypatch.setattr(eventlog, "SCAN_BYTES", 3_000)
+    async with serving() as front:
+        run = await front.start()
+        before = front.log.last_seq
+        fill(front.log, 400, run_id="r0")
+        call = front.log.append("call", run_id=run.id)
+        fill(front.log, 400, run_id="r0")
+        stop = front.log.append("stop", run_id="r0")
+        fill(front.log, 400, run_id="r0")
+        for wanted, rare in (({"types": ["stop"]}, stop), ({"run_id": run.id}, call)):
+            told = await front.call("timeline_get", **wanted, after=before)
+            assert numbers(told["events"]) == [rare]
+            assert "truncated" not in told
 
 
 @in_loop

@@ -104,8 +104,10 @@ def test_reads_are_quick_however_much_there_is_and_whatever_the_tests_do(bench: 
 
 @pytest.mark.full
 def test_each_worker_of_xdist_is_told_apart(bench: Bench) -> None:
-    """Its process, its state, its threads."""
-    bench.test("def test_it(): assert 0\n", workers=2)
+    """Its process, its state, its threads; both are paused, so that none of them ends."""
+    bench.write(test_it="".join(f"def test_{n}(): assert 0\n" for n in range(4)))
+    bench.run(workers=2, wait=False)
+    bench.until_paused(2)
     session = bench.agent.read("debugger://session")
     processes = {each["worker"]: each for each in session["processes"]}
     assert sorted(processes) == ["gw0", "gw1", "main"]
@@ -116,20 +118,23 @@ def test_each_worker_of_xdist_is_told_apart(bench: Bench) -> None:
         command = (proc / "cmdline").read_bytes().decode().split("\0")
         assert command[1:-1] == each["commandLineArgs"]
         assert (proc / "exe").samefile(each["executablePath"])
-    (paused,) = (each for each in processes.values() if each["state"] == "paused")
-    assert paused["worker"] in ("gw0", "gw1")
+    assert {name: each["state"] for name, each in processes.items()} == {
+        "gw0": "paused", "gw1": "paused", "main": "running"
+    }  # fmt: skip
     assert session["processId"] == processes["main"]["processId"]
-    for key in ("currentLocation", "pauseReason", "activeThreadId", "pauseId"):
-        assert session[key] == paused[key] is not None
+    (newest,) = (each for each in processes.values() if each["pauseId"] == session["pauseId"])
+    for key in ("currentLocation", "pauseReason", "activeThreadId"):
+        assert session[key] == newest[key] is not None
 
-    def threads_of_all() -> list[dict[str, Any]]:
-        threads: list[dict[str, Any]] = bench.agent.read("debugger://threads")["threads"]
-        return threads if {each["worker"] for each in threads} == processes.keys() else []
+    threads: list[dict[str, Any]] = []
 
-    wait_until(lambda: bool(threads_of_all()), "no worker is too busy to tell its threads")
-    threads = threads_of_all()
+    def are_all_told() -> bool:
+        threads[:] = bench.agent.read("debugger://threads")["threads"]
+        return {each["worker"] for each in threads} == processes.keys()
+
+    wait_until(are_all_told, "no process is too busy to tell its threads")
     (current,) = (each for each in threads if each["isCurrent"])
-    assert (current["worker"], current["id"]) == (paused["worker"], session["activeThreadId"])
+    assert (current["worker"], current["id"]) == (newest["worker"], session["activeThreadId"])
 
 
 def refusal(bench: Bench, file: str) -> str:
