@@ -16,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,9 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 POLL_S = 0.05
 
+LOG_BYTES = 4 * 1024**3
+"""So many that none is dropped for that."""
+
 
 @contextmanager
 def front_end(plan: Plan) -> Iterator[RawClient]:
@@ -59,7 +64,8 @@ def front_end(plan: Plan) -> Iterator[RawClient]:
         interpreter.write_text(INTERPRETER.format(python=sys.executable), encoding="utf-8")
         interpreter.chmod(0o755)
         os.environ |= {PLAN: json.dumps(asdict(plan)), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "cideldill_mcp", "--python", str(interpreter), "--"]
+        command = [sys.executable, "-m", "cideldill_mcp", "--python", str(interpreter)]
+        command += ["--", "-o", f"cideldill_max_log_bytes={LOG_BYTES}"]
         with RawClient(folder, command) as client:
             client.initialize()
             yield client
@@ -89,44 +95,76 @@ def ask(client: RawClient, replies: dict[str, list[float]]) -> dict[str, Any]:
     return told["debug_state"]
 
 
+@dataclass(slots=True)
+class Load:
+    """What a run took.
+
+    Attributes:
+        connected_s: Seconds until all workers are connected.
+        took_s: Seconds until the end is told.
+        processor_s: Seconds of the processor that the front end takes.
+        idle: Megabytes of the front end before the run, …
+        connected: … when all workers are connected, …
+        most: … and at the worst.
+        state: The last one, of `debug_state`.
+        replies: Tool → milliseconds of its answers meanwhile.
+    """
+
+    idle: float
+    connected_s: float = 0.0
+    took_s: float = 0.0
+    processor_s: float = 0.0
+    connected: float = 0.0
+    most: float = 0.0
+    state: dict[str, Any] = field(default_factory=dict)
+    replies: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+def watch(client: RawClient) -> Load:
+    """One run from its start to its end; who pauses goes on."""
+    client.call("tracepoint_set", file="shop/cart.py", line=TRACED, log_message="{n}")
+    load, busy = Load(memory(client.pid)), processor(client.pid)
+    began = time.monotonic()
+    client.call("test_run", wait=False)
+    while (state := ask(client, load.replies))["state"] != "finished":
+        load.most = max(load.most, memory(client.pid))
+        if not load.connected and state["state"] in ("running", "paused"):
+            load.connected, load.connected_s = load.most, time.monotonic() - began
+        if state["paused"]:
+            client.call("debug_continue")
+        time.sleep(POLL_S)
+    load.took_s = time.monotonic() - began
+    load.processor_s = processor(client.pid) - busy
+    load.most = max(load.most, memory(client.pid))
+    load.state = state
+    return load
+
+
 def measure(plan: Plan) -> None:
     """One run, and print what it took."""
     with front_end(plan) as client:
-        client.call("tracepoint_set", file="shop/cart.py", line=TRACED, log_message="{n}")
-        idle, busy = memory(client.pid), processor(client.pid)
-        began = time.monotonic()
-        client.call("test_run", wait=False)
-        replies: defaultdict[str, list[float]] = defaultdict(list)
-        connected, seen = 0.0, 0.0
-        most = idle
-        while (state := ask(client, replies))["state"] != "finished":
-            most = max(most, memory(client.pid))
-            if not connected and state["state"] in ("running", "paused"):
-                connected, seen = most, time.monotonic() - began
-            if len(state["paused"]) == plan.pauses:
-                client.call("debug_continue")
-            time.sleep(POLL_S)
-        took = time.monotonic() - began
-        counts, outcomes = state["counts"], state["outcomes"]
-        print(f"{plan}\n")
-        print(f"{'until all workers are connected':46}{seen:9.1f} s")
-        print(f"{'until the end is told':46}{took:9.1f} s")
-        print(f"{'processor time of the front end':46}{processor(client.pid) - busy:9.1f} s")
-        print(f"{'its memory, idle':46}{idle:9.0f} MB")
-        print(f"{'its memory, all workers connected':46}{connected:9.0f} MB")
-        print(f"{'its memory, the most':46}{max(most, memory(client.pid)):9.0f} MB")
-        print(f"{'outcomes':46}{outcomes}")
-        print(f"{'events in the log':46}{counts['events']:9}")
-        print(f"{'events dropped':46}{counts['dropped']:9}")
-        for tool, samples in replies.items():
-            show_spread(f"{tool} meanwhile", samples)
+        load = watch(client)
+    counts = load.state["counts"]
+    print(f"{plan}\n")
+    print(f"{'until all workers are connected':46}{load.connected_s:9.1f} s")
+    print(f"{'until the end is told':46}{load.took_s:9.1f} s")
+    print(f"{'processor time of the front end':46}{load.processor_s:9.1f} s")
+    print(f"{'its memory, idle':46}{load.idle:9.0f} MB")
+    print(f"{'its memory, all workers connected':46}{load.connected:9.0f} MB")
+    print(f"{'its memory, the most':46}{load.most:9.0f} MB")
+    print(f"{'outcomes':46}{load.state['outcomes']}")
+    print(f"{'events in the log':46}{counts['events']:9}")
+    print(f"{'… in a second':46}{counts['events'] / load.took_s:9.0f}")
+    print(f"{'events dropped':46}{counts['dropped']:9}")
+    for tool, samples in load.replies.items():
+        show_spread(f"{tool} meanwhile", samples)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.scale", description=__doc__)
-    for field in fields(Plan):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
+    for each in fields(Plan):
+        parser.add_argument(f"--{each.name.replace('_', '-')}", type=int, default=each.default)
     print(versions(), end="\n\n")
     measure(Plan(**vars(parser.parse_args())))
 

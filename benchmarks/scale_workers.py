@@ -55,7 +55,8 @@ class Plan:
     Attributes:
         tests: Of all workers together.
         hits: Of one tracepoint, in each test.
-        pauses: How many workers pause in their first test.
+        pauses: How many workers pause, …
+        stops: … and how often: in their first test, then at equal distances.
         per_s: Tests in a second, of all workers together; 0: as fast as it goes.
     """
 
@@ -63,6 +64,7 @@ class Plan:
     tests: int = 100_000
     hits: int = 5
     pauses: int = 10
+    stops: int = 1
     per_s: int = 1_000
 
 
@@ -75,7 +77,9 @@ class Worker:
         self._plan = plan
         self._number = 0
         self._tracepoint: str | None = None
-        self._is_over = asyncio.Event()
+        self._hits = 0
+        self._pauses = 0
+        self._is_resumed = asyncio.Event()
 
     async def connect(self) -> None:
         """Dial in, shake hands."""
@@ -117,16 +121,17 @@ class Worker:
         """Tell of these tests, as many in a second as is this worker's share."""
         pause_s = self._plan.workers / self._plan.per_s if self._plan.per_s else 0.0
         self.tell(Collected(self._plan.tests, []))
+        pausing = self._pausing(len(nodeids))
         began = time.monotonic()
         for number, nodeid in enumerate(nodeids):
-            if number == 0 and self.name in self._pausing():
+            if number in pausing:
                 await self._pause(nodeid)
             for event in self._events(nodeid):
                 self.tell(event)
             await self._writer.drain()
             await asyncio.sleep(max(0.0, began + (number + 1) * pause_s - time.monotonic()))
         if self._tracepoint is not None:
-            self.tell(LinesPassed({self._tracepoint: {"passes": len(nodeids) * self._plan.hits}}))
+            self.tell(LinesPassed({self._tracepoint: {"passes": self._hits}}))
 
     async def leave(self, exit_code: int | None = None) -> None:
         """Say goodbye; with the verdict of the run, if this is its main process."""
@@ -138,8 +143,11 @@ class Worker:
         self._writer.close()
         await self._writer.wait_closed()
 
-    def _pausing(self) -> set[str]:
-        return {f"gw{number}" for number in range(self._plan.pauses)}
+    def _pausing(self, tests: int) -> set[int]:
+        """The numbers of the tests in which this worker pauses."""
+        pauses = self.name in {f"gw{number}" for number in range(self._plan.pauses)}
+        stops = self._plan.stops if pauses else 0
+        return {number * tests // stops for number in range(stops)}
 
     def _events(self, nodeid: str) -> Iterator[Event]:
         now = time.time()
@@ -153,8 +161,9 @@ class Worker:
                 "breakpoint_id": self._tracepoint,
                 "location": LINE,
             }
-            rows = [of_all | {"hit_count": n, "message": f"n={n}"} for n in range(self._plan.hits)]
-            yield Recorded(rows)
+            first, self._hits = self._hits + 1, self._hits + self._plan.hits
+            counts = range(first, self._hits + 1)
+            yield Recorded([of_all | {"hit_count": n, "message": f"n={n}"} for n in counts])
         fails = int(nodeid.rpartition("_")[2]) % FAILS_EVERY == 0
         if fails:
             raised = {"type": "AssertionError", "message": "assert 95 == 90"}
@@ -165,7 +174,9 @@ class Worker:
         yield NodeFinished(nodeid, 0.1, {} if fails else {"passed": 1})
 
     async def _pause(self, nodeid: str) -> None:
-        id = f"{self._invitation['run_id']}.{self.name}.1"
+        self._pauses += 1
+        self._is_resumed.clear()
+        id = f"{self._invitation['run_id']}.{self.name}.{self._pauses}"
         thread = {"id": 1, "name": "MainThread"}
         pause = {
             "id": id,
@@ -187,7 +198,7 @@ class Worker:
         }
         self.tell(NodeStarted(nodeid, time.time()))
         self.tell(Stopped(pause))
-        await self._is_over.wait()
+        await self._is_resumed.wait()
         self.tell(Resumed(id, "continue", "client"))
 
     async def _listen(self, decoder: FrameDecoder) -> None:
@@ -196,7 +207,7 @@ class Worker:
                 command = from_plain(plain)
                 if isinstance(command, Resume):
                     self.tell(Replied(command.request, {}))
-                    self._is_over.set()
+                    self._is_resumed.set()
 
 
 async def play(invitation: dict[str, Any], plan: Plan) -> int:

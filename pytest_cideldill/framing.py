@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Callable
 from json import JSONDecoder
 from json import JSONEncoder
 from struct import Struct
@@ -51,12 +52,29 @@ def encode_frame(message: dict[str, Any]) -> bytes:
     return _LENGTH.pack(len(text)) + text
 
 
-class FrameDecoder:
-    """Collects received bytes and hands out the complete messages among them."""
+def decode_text(text: bytes) -> Any:
+    """What the text of a frame says.
 
-    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+    Raises:
+        ValueError, RecursionError: It is no JSON, or nested too deeply.
+    """
+    return _decode(text.decode("ascii"))
+
+
+class FrameDecoder:
+    """Collects received bytes and hands out the complete messages among them.
+
+    Args:
+        max_frame: Bytes that the text of one may have.
+        decode: From the text of a message to its value; raises ValueError.
+    """
+
+    def __init__(
+        self, max_frame: int = MAX_FRAME, decode: Callable[[bytes], Any] | None = None
+    ) -> None:
         self._buffer = bytearray()
         self._max_frame = max_frame
+        self._decode = decode or decode_text
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
         """Add `data`, return the messages that are complete now, oldest first.
@@ -67,8 +85,17 @@ class FrameDecoder:
         self._buffer += data
         messages = []
         while (text := self._next_text()) is not None:
-            messages.append(_parse(text))
+            messages.append(self._parse(text))
         return messages
+
+    def _parse(self, text: bytes) -> dict[str, Any]:
+        try:
+            message = self._decode(text)
+        except (ValueError, RecursionError) as error:
+            raise FrameError(f"a frame that is not JSON: {error}") from error
+        if not isinstance(message, dict):
+            raise FrameError(f"a frame that is not a JSON object but {type(message).__name__}")
+        return message
 
     def _next_text(self) -> bytes | None:
         if len(self._buffer) < _LENGTH.size:
@@ -82,13 +109,3 @@ class FrameDecoder:
         text = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
         return text
-
-
-def _parse(text: bytes) -> dict[str, Any]:
-    try:
-        message = _decode(text.decode("ascii"))
-    except (ValueError, RecursionError) as error:
-        raise FrameError(f"a frame that is not JSON: {error}") from error
-    if not isinstance(message, dict):
-        raise FrameError(f"a frame that is not a JSON object but {type(message).__name__}")
-    return message

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
 from itertools import compress
@@ -123,7 +122,7 @@ class EventLog:
         self._recent: list[Event] = []  # contiguous: its first has the number _first
         self._lines: list[bytes] = []  # of the same events
         self._first = 1
-        self._observers: list[Observer] = []
+        self._observers: tuple[Observer, ...] = ()
         self._untold: deque[tuple[Event, tuple[Observer, ...]]] = deque()
         self._is_telling = False
         self._news = asyncio.Event()
@@ -185,7 +184,7 @@ class EventLog:
         if len(self._recent) >= RING + BLOCK:
             self._spill_oldest()
         if self._observers and self.is_told:
-            self._untold.append((event, tuple(self._observers)))
+            self._untold.append((event, self._observers))
         return seq
 
     def observe(self, observer: Observer) -> Callable[[], None]:
@@ -194,11 +193,10 @@ class EventLog:
         An event that an observer appends is told after the one that it was called with. An error
         of an observer goes to stderr, and harms neither the others nor whoever appended.
         """
-        self._observers.append(observer)
+        self._observers += (observer,)
 
         def undo() -> None:
-            with suppress(ValueError):
-                self._observers.remove(observer)
+            self._observers = tuple(each for each in self._observers if each != observer)
 
         return undo
 
@@ -284,7 +282,7 @@ class EventLog:
             while self._untold:
                 event, observers = self._untold.popleft()
                 for observer in observers:
-                    if observer in self._observers:
+                    if observers is self._observers or observer in self._observers:
                         _call(observer, event)
         finally:
             self._is_telling = False

@@ -22,11 +22,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pydantic_core import from_json
+
 from cideldill_mcp.targets import Target
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import TOKEN_BYTES
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import decode_text
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.framing import new_token
 from pytest_cideldill.framing import token_matches
@@ -209,6 +212,14 @@ class Hub:
         return target
 
 
+def _decode(text: bytes) -> Any:
+    """As `decode_text`, in less than half of the time: hits arrive by the ten thousands."""
+    try:
+        return from_json(text)
+    except ValueError:  # it knows neither lone surrogates nor deep nesting
+        return decode_text(text)
+
+
 def _address_of(server: asyncio.Server) -> str | list[Any]:
     """A path, or host and port."""
     address: Any = server.sockets[0].getsockname()
@@ -221,7 +232,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._decoder = FrameDecoder()
+        self._decoder = FrameDecoder(decode=_decode)
         self._received: deque[dict[str, Any]] = deque()
         self.ts = time.time()
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from benchmarks.scale import front_end
+from benchmarks.scale import watch
+from benchmarks.scale_workers import Plan
+from benchmarks.spine import RawClient
 from tests.together.conftest import MakeProject
 from tests.together.driver import connected
 from tests.together.driver import only_stop
@@ -14,6 +22,14 @@ from tests.together.driver import server
 pytestmark = pytest.mark.soak
 
 ROUNDS = 200
+
+PROCESSES = 16
+HITS_PER_S = round(5_000 * min(1.0, (os.cpu_count() or 1) / 8))
+"""Of each process, scaled to the cores at hand: the front end shares them with all of these."""
+HITS = 50
+"""That a process tells at once."""
+SECONDS = 60
+STOPS = 10
 
 SHOP = "def price(amount):\n    return amount * 3\n"
 TESTS = """
@@ -70,3 +86,41 @@ def test_a_long_run_of_stops_loses_none(make_project: MakeProject) -> None:
             assert stop["call_data"]["pretty_args"] == [str(number)]
             reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         assert (reply["state"], reply["exit_code"]) == ("finished", 0)
+
+
+def told(client: RawClient) -> Iterator[dict[str, Any]]:
+    """The whole timeline."""
+    after, is_more = 0, True
+    while is_more:
+        page = client.call("timeline_get", after=after, limit=2_000, max_chars=200_000)
+        yield from page["events"]
+        after, is_more = page["next_after"], "truncated" in page
+
+
+@pytest.mark.timeout(900)
+def test_sixteen_processes_tell_thousands_of_hits_a_second() -> None:
+    """For a minute no stop is lost, each hit is in memory or the file, and memory is bounded.
+
+    How long tools take meanwhile is printed by `benchmarks.scale`.
+    """
+    tests_per_s = PROCESSES * HITS_PER_S // HITS
+    each = tests_per_s * SECONDS // PROCESSES
+    plan = Plan(PROCESSES, PROCESSES * each, HITS, PROCESSES, STOPS, tests_per_s)
+    with front_end(plan) as client:
+        load = watch(client)
+        hits: Counter[str] = Counter()
+        stops: Counter[str] = Counter()
+        for event in told(client):
+            worker = event["worker"]
+            if event["type"] == "hit":
+                hits[worker] += 1
+                assert event["hit_count"] == hits[worker]
+            elif event["type"] == "stop":
+                assert hits[worker] == stops[worker] * each // STOPS * HITS, "it came in its turn"
+                stops[worker] += 1
+    workers = [f"gw{number}" for number in range(PROCESSES)]
+    assert stops == dict.fromkeys(workers, STOPS)
+    assert hits == dict.fromkeys(workers, each * HITS)
+    assert load.state["counts"]["dropped"] == 0
+    assert sum(load.state["outcomes"].values()) == PROCESSES * each
+    assert load.most - load.connected < 200, "megabytes"
