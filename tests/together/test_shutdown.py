@@ -64,6 +64,19 @@ SWALLOWING = """
                 pass
 """
 
+SENDING = f"""{REACHED}
+    def turn(number):
+        return number + 1
+
+    def test_one():
+        number = 0
+        while True:
+            number = turn(number)
+            if number == 5_000: reached()
+
+    test_two = test_one
+"""
+
 # What a run is doing, by what a test does; each touches `reached` or pauses.
 SCENES = {
     "idle": "",
@@ -97,6 +110,7 @@ SCENES = {
     def test_paused():
         assert 0
     {SWALLOWING}""",
+    "in two workers that send without end": SENDING,
 }
 
 
@@ -105,6 +119,9 @@ def prepare(server: FrontEnd, project: Path, scene: str) -> None:
     server.initialize()
     if scene == "idle":
         return
+    if "send" in scene:
+        line = SENDING.split("\n").index("        return number + 1") + 1
+        server.call("tracepoint_set", file="test_it.py", line=line, log_message="{number}")
     if "paused" in scene or scene == "evaluating":
         (stop,) = server.call("test_run")["stops"]
         if scene == "evaluating":
@@ -115,6 +132,9 @@ def prepare(server: FrontEnd, project: Path, scene: str) -> None:
         server.start("test_run")
     if scene != "paused":
         wait_until((project / "reached").exists, scene)
+    if "send" in scene:
+        hits = {"types": ["hit"], "limit": 1}
+        wait_until(lambda: bool(server.call("timeline_get", **hits)["events"]), "hits come")
 
 
 def end(server: FrontEnd, way: str) -> str:
