@@ -355,7 +355,7 @@ def test_a_name_that_a_hook_adds_late_is_hidden_in_messages(bench: Bench) -> Non
     )
     added = bench.agent.call("tracepoint_set", file="app.py", line=3, log_message="{loyalty_card}")
     assert bench.run()["exit_code"] == 0
-    hits = bench.agent.call("timeline_get", types=["hit"])["events"]
+    hits = bench.events("hit")
     mine = [hit for hit in hits if hit["breakpoint_id"] == added["tracepoint"]["id"]]
     assert len(mine) == 2
     assert TAG.fullmatch(mine[1]["message"])

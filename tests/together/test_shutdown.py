@@ -251,6 +251,13 @@ def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject
             for pid in server.processes()
         )
 
+    def is_no_more_than(now: Counter[tuple[int, int]], then: Counter[tuple[int, int]]) -> bool:
+        """Of each kind; `then` may have had a socket that was about to be closed."""
+        return all(sum(a) <= sum(b) for a, b in zip(kinds(now), kinds(then), strict=True))
+
+    def kinds(counted: Counter[tuple[int, int]]) -> list[tuple[int, ...]]:
+        return list(zip(*counted.elements(), strict=True))
+
     def round_trip(number: int) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]]]:
         (project / "test_it.py").write_text(textwrap.dedent(EDITED.format(round=number)))
         call = server.call("test_run")["stops"][0]
@@ -276,7 +283,7 @@ def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject
         for number in range(3, 12):
             paused, _ = round_trip(number)
             assert paused == first_paused
-        wait_until(lambda: census() == first, f"descriptors and threads are {first}")
+        wait_until(lambda: is_no_more_than(census(), first), f"no more is left than {first}")
         assert server.leave() == 0
 
 

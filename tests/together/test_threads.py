@@ -103,10 +103,9 @@ def test_threads_that_ran_before_anything_was_armed_stop(bench: Bench) -> None:
     id, after = made["tracepoint"]["id"], 0
     seen: set[str] = set()
     while seen != NAMES:
-        asked = {"types": ["hit"], "after": after, "limit": 1000, "max_chars": 200_000}
-        page = bench.agent.call("timeline_get", **asked)
-        seen |= {hit["message"] for hit in page["events"] if hit["breakpoint_id"] == id}
-        after = page["events"][-1]["seq"] if page["events"] else after
+        hits = bench.events("hit", after=after, limit=1_000)
+        seen |= {hit["message"] for hit in hits if hit["breakpoint_id"] == id}
+        after = hits[-1]["seq"] if hits else after
     (bench.root / "enough").touch()
     assert bench.until("finished")["outcomes"] == {"passed": 1}
 

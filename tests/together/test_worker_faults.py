@@ -14,6 +14,7 @@ import pytest
 
 from tests.together.frontend import wait_until
 from tests.together.workbench import Bench
+from tests.together.workbench import workbench
 
 pytestmark = [
     pytest.mark.full,
@@ -88,7 +89,7 @@ def test_a_worker_dies(bench: Bench, when: str, workers: int) -> None:
         if when == "paused":
             stop = paused_in(bench, "test_it.py::test_fatal")
         elif when == "sending":
-            wait_until(lambda: len(hits(bench)) > 10, "it is sending")
+            wait_until(lambda: len(bench.events("hit", limit=20)) > 10, "it is sending")
         os.kill(pid, signal.SIGKILL)
     state = to_the_end(bench)
     assert state["state"] == "finished"
@@ -105,7 +106,7 @@ def test_a_worker_dies(bench: Bench, when: str, workers: int) -> None:
         refused = bench.agent.refused("breakpoint_continue", pause_id=stop["id"])
         assert refused["error"] == "pause_not_found"
         assert f"the process {stop['worker']} ended" in refused["message"]
-        events = bench.agent.call("timeline_get", types=["resumed"], limit=100)["events"]
+        events = bench.events("resumed")
         (closed,) = [event for event in events if event["pause_id"] == stop["id"]]
         assert (closed["by"], closed["reason"]) == ("disconnect", "process_gone")
 
@@ -119,15 +120,9 @@ def paused_in(bench: Bench, nodeid: str) -> dict[str, Any]:
             bench.agent.call("debug_continue", pause_id=pause["id"])
 
 
-def hits(bench: Bench) -> list[Any]:
-    return bench.agent.call("timeline_get", types=["hit"], limit=20)["events"]  # type: ignore[no-any-return]
-
-
 def workers_of(bench: Bench) -> set[str]:
     """Those that connected in the newest run."""
-    run = bench.agent.call("debug_state")["run_id"]
-    events = bench.agent.call("timeline_get", types=["worker_up"], run_id=run)["events"]
-    return {event["worker"] for event in events} - {"main"}
+    return {event["worker"] for event in bench.events("worker_up")} - {"main"}
 
 
 @pytest.mark.parametrize("when", ["running", "paused"])
@@ -146,7 +141,7 @@ def test_the_controller_dies(bench: Bench, when: str) -> None:
     wait_until(lambda: not alive(pid), "its workers are gone")
     state = bench.until("crashed")
     assert (state["paused"], state["running"]) == ([], [])
-    end = bench.agent.call("timeline_get", types=["run_finished"], limit=50)["events"][-1]["end"]
+    (end,) = [event["end"] for event in bench.events("run_finished")]
     assert (end["kind"], end["signal"]) == ("crashed", "SIGKILL")
     assert bench.run(["test_it.py::test_after[1]"], workers=2)["exit_code"] == 0
 
@@ -223,34 +218,35 @@ def test_a_worker_never_connects(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("args", [[], ["-x"]], ids=["to the end", "to the first failure"])
-def test_far_too_many_hits_hold_up_no_worker(bench: Bench, args: list[str]) -> None:
+def test_far_too_many_hits_hold_up_no_worker(tmp_path: Path, args: list[str]) -> None:
     """Those that outcomes would wait for too long are dropped and counted; xdist kills nobody.
 
     To look for secrets in all of them takes minutes.
     """
-    passes = 100_000
-    bench.write(
-        test_it=f"""
-        import pytest
-        TEXT = "x" * 700
-        def hot():
-            for number in range({passes}):
-                text = TEXT
-        @pytest.mark.parametrize("n", range(4))
-        def test_it(n):
-            hot()
-            assert 0
-        """
-    )
-    tracepoint = bench.agent.call(
-        "tracepoint_set", file="test_it.py", line=6, log_message="{number} {text}"
-    )["tracepoint"]["id"]
-    bench.run(workers=4, pause_on="never", args=args, wait=False)
-    state = to_the_end(bench)
-    failed = state["outcomes"]["failed"]
-    assert (state["state"], failed) == ("finished", 4)
-    assert [warning.partition(":")[0] for warning in state["warnings"]] == ["hits were dropped"]
-    listed = bench.listed(tracepoint)
-    assert listed["hit_count"] == failed * passes
-    dropped = bench.agent.call("timeline_get", run_id=state["run_id"], limit=1)["dropped"]
-    assert listed["notificationsSent"] + dropped == failed * passes
+    with workbench(tmp_path / "project") as bench:  # its log is nobody else's burden
+        passes = 100_000
+        bench.write(
+            test_it=f"""
+            import pytest
+            TEXT = "x" * 700
+            def hot():
+                for number in range({passes}):
+                    text = TEXT
+            @pytest.mark.parametrize("n", range(4))
+            def test_it(n):
+                hot()
+                assert 0
+            """
+        )
+        tracepoint = bench.agent.call(
+            "tracepoint_set", file="test_it.py", line=6, log_message="{number} {text}"
+        )["tracepoint"]["id"]
+        bench.run(workers=4, pause_on="never", args=args, wait=False)
+        state = to_the_end(bench)
+        failed = state["outcomes"]["failed"]
+        assert (state["state"], failed) == ("finished", 4)
+        assert [warning.partition(":")[0] for warning in state["warnings"]] == ["hits were dropped"]
+        listed = bench.listed(tracepoint)
+        assert listed["hit_count"] == failed * passes
+        dropped = bench.agent.call("timeline_get", run_id=state["run_id"], limit=1)["dropped"]
+        assert listed["notificationsSent"] + dropped == failed * passes

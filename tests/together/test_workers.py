@@ -414,7 +414,7 @@ def test_a_run_that_stops_early_stops_with_paused_workers(bench: Bench, args: li
     assert len(pauses) == failed < 30
     results = bench.agent.call("test_results")
     assert results["total_count"] == failed
-    end = bench.agent.call("timeline_get", types=["run_finished"], limit=100)["events"][-1]["end"]
+    (end,) = [event["end"] for event in bench.events("run_finished")]
     assert end["kind"] == "interrupted"
     assert "stopping after" in end["message"]
 

@@ -83,6 +83,14 @@ class Bench:
             assert (now := self.agent.call("debug_state"))["state"] not in OVER, now
         return sorted(paused, key=lambda pause: str(pause["id"]))
 
+    def events(self, *types: str, **options: Any) -> list[dict[str, Any]]:
+        """Of the newest run in the timeline, all types or these; as many as a reply holds."""
+        run_id = self.agent.call("debug_state")["run_id"]
+        if types:
+            options["types"] = list(types)
+        reply = self.agent.call("timeline_get", run_id=run_id, max_chars=200_000, **options)
+        return reply["events"]  # type: ignore[no-any-return]
+
     def results(self, **options: Any) -> dict[str, dict[str, Any]]:
         """`test_results` by the node id behind the file name."""
         reply = self.agent.call("test_results", **options)
