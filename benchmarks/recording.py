@@ -1,7 +1,7 @@
 """What it costs to record a run: `python -m benchmarks.recording`.
 
 Processor time of whole pytest processes, all threads and the end of the run included: a suite
-recorded and not, a loop with and without a tracepoint, tests that fail. What varies is measured in
+recorded and not, a loop with few and with many hits, tests that fail. What varies is measured in
 turns. Prints medians with every sample beside the aims; asserts nothing. POSIX only.
 """
 
@@ -32,7 +32,7 @@ from tests.together.real_package import archive
 RECORD = "--cideldill-record=rec"
 
 LINE = "        total += number\n"
-LINES = 8
+LINES = 32
 """Tracepoints, so that none comes near the limit of a second."""
 
 HOT = f"""\
@@ -129,15 +129,16 @@ def show_suite(folder: Path, runs: int) -> None:
     show_least("the same of the least of each", recorded, plain, "aim 1.02 ×")
 
 
-def show_hits(folder: Path, count: int, runs: int) -> None:
-    """A loop recorded with a tracepoint in it and without; with it, the line alone."""
-    bare, traced = in_turns(
+def show_hits(few: Path, many: Path, count: int, runs: int) -> None:
+    """Two loops with the same tracepoints, one of them with so many more passes of their lines."""
+    arguments = [RECORD, *TRACES]
+    less, more = in_turns(
         runs,
-        lambda: processor_time(folder, RECORD),
-        lambda: processor_time(folder, RECORD, *TRACES),
+        lambda: processor_time(few, *arguments),
+        lambda: processor_time(many, *arguments),
     )
-    show("a recorded hit", differences(traced, bare, count, 1e6), "µs", "aim 3 µs")
-    least = (min(traced) - min(bare)) / count * 1e6
+    show("a recorded hit", differences(more, less, count, 1e6), "µs", "aim 3 µs")
+    least = (min(more) - min(less)) / count * 1e6
     print(f"{'the same of the least of each':46}{least:7.3f} µs  aim 3 µs")
 
 
@@ -159,7 +160,7 @@ def main() -> None:
     """Measure everything and print it."""
     parser = argparse.ArgumentParser("python -m benchmarks.recording", description=__doc__)
     parser.add_argument("--runs", type=int, default=7, help="of each kind")
-    parser.add_argument("--hits", type=int, default=90_000, help="of the tracepoint")
+    parser.add_argument("--hits", type=int, default=288_000, help="of the tracepoint")
     parser.add_argument("--failures", type=int, default=100, help="of each of two tests")
     parser.add_argument("--only", choices=("suite", "hits", "failures"), help="of the three parts")
     chosen = parser.parse_args()
@@ -167,8 +168,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cideldill-recording-") as name:
         temp = Path(name)
         if chosen.only in (None, "hits"):
-            hot = project(temp / "hot", test_it__py=HOT.format(chosen.hits // LINES))
-            show_hits(hot, chosen.hits, chosen.runs)
+            few = project(temp / "few", test_it__py=HOT.format(1))
+            many = project(temp / "many", test_it__py=HOT.format(1 + chosen.hits // LINES))
+            show_hits(few, many, chosen.hits, chosen.runs)
         if chosen.only in (None, "failures"):
             failing = project(temp / "failing", test_it__py=FAILING.format(chosen.failures))
             show_failures(failing, chosen.failures, chosen.runs)
