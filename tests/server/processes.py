@@ -284,10 +284,9 @@ class Front:
         assert await self.log.until(holds, DEADLINE_S)
 
     async def close(self) -> None:
-        """End everything."""
-        await self.runs.close("disconnect", DEADLINE_S)
-        for each in self._processes:
-            await each.close()
+        """End everything; processes hang up when they are told to let go."""
+        closing = self.runs.close("disconnect", DEADLINE_S)
+        await asyncio.gather(closing, *(each.close() for each in self._processes))
 
 
 @contextlib.asynccontextmanager

@@ -6,6 +6,7 @@ is in `tests/together/test_triage.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -68,7 +69,7 @@ async def ran(
     nodeid = last if isinstance(last, str) else last.nodeid
     await front.until(lambda: has_come(run, nodeid, over=over))
     if over:
-        await front.runs.stop(run, kill=True)
+        await asyncio.gather(front.runs.stop(run, kill=True), process.close())
     return process
 
 
