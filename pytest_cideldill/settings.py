@@ -212,6 +212,8 @@ def _from_ini(config: pytest.Config, option: Option) -> Any:
 def split(arguments: list[str]) -> tuple[Settings, list[str]]:
     """Take our options out of pytest arguments, where no pytest has parsed them.
 
+    What `-o` says of our ini options counts as well, and stays: the processes of the tests read it.
+
     Returns:
         The settings and the other arguments.
 
@@ -233,7 +235,30 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
             chosen[option.field] = parsed
         else:
             rest.append(argument)
-    return Settings.of(chosen), rest
+    return Settings.of(_overridden(rest) | chosen), rest
+
+
+def _overridden(arguments: list[str]) -> dict[str, Any]:
+    """The values of our options in `-o NAME=VALUE` and its other spellings; the last one counts."""
+    import shlex
+
+    by_name = {option.ini: option for option in OPTIONS if option.place != "command line"}
+    values: dict[str, Any] = {}
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        if argument in ("-o", "--override-ini"):
+            text = following
+        else:
+            text = argument.removeprefix("--override-ini=").removeprefix("-o")
+        name, equals, value = text.partition("=")
+        option = by_name.get(name)
+        if option is None or not equals or text == argument:
+            continue
+        if option.is_repeatable:
+            texts = value.splitlines() if option.type == "linelist" else shlex.split(value)
+            values[option.field] = tuple(_parse(option, name, each) for each in texts if each)
+        else:
+            values[option.field] = _parse(option, name, value)
+    return values
 
 
 def _parse(option: Option, name: str, text: str) -> Any:

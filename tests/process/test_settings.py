@@ -226,3 +226,30 @@ def test_a_conflict_is_told_as_it_is_written_on_the_command_line() -> None:
     told = options.conflict(known, options.NOT_IN_RUNS)
     assert told == "--trace can't be used with --cideldill-mcp: it reads the terminal"
     assert options.conflict(SimpleNamespace(), options.NOT_IN_RUNS) is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["-o", "cideldill_max_log_bytes=70000"],
+        ["-ocideldill_max_log_bytes=70000"],
+        ["--override-ini=cideldill_max_log_bytes=70000"],
+        ["-o", "cideldill_max_log_bytes=80000", "--override-ini", "cideldill_max_log_bytes=70000"],
+    ],
+)
+def test_ini_options_of_the_command_line_count_without_pytest_and_stay(given: list[str]) -> None:
+    """`cideldill-mcp … -- -o NAME=VALUE`: there is no other way to say it there."""
+    others = ["-o", "addopts=-x", "cideldill_max_log_bytes=90000"]  # the last one is a file
+    chosen, rest = settings.split([*given, *others])
+    assert chosen.limits.max_log_bytes == 70_000
+    assert rest == [*given, *others]
+
+
+def test_what_an_ini_option_of_the_command_line_says_is_checked_and_comes_second() -> None:
+    """Several values as in a file; the option itself counts first."""
+    lists = ["-o", "cideldill_redact_names='loyalty card' iban", "-o", "cideldill_start=run"]
+    chosen, _ = settings.split([*lists, "--cideldill-start=manual"])
+    assert chosen.redact_names == ("loyalty card", "iban")
+    assert chosen.start == "manual"
+    with pytest.raises(ValueError, match="cideldill_max_log_bytes: '5' is not a whole number"):
+        settings.split(["-o", "cideldill_max_log_bytes=5"])
