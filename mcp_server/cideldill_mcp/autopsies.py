@@ -20,7 +20,7 @@ FEW_FRAMES = 5
 FEW_LOCALS = 8
 FEW_CHILDREN = 4
 SHORT_OUTPUT = 400
-"""What is left of them when an autopsy is too long."""
+"""What is left of them when an autopsy is too long; characters of each text."""
 
 MOST_SIBLINGS = 20
 """Per outcome."""
@@ -53,9 +53,9 @@ def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
     """An autopsy within `budget` characters; what was cut says `truncated: true`.
 
     In this order: variables of callers, frames far out, the text of the traceback, parts of objects
-    but the first ones, the start of what was printed, variables that the failing line does not use,
-    all parts of one object after the other, frames of callers; what is still too long is cut as any
-    reply.
+    but the first ones, the start of what was printed, the end of pytest's explanation (which is
+    longer in CI), variables that the failing line does not use, all parts of one object after the
+    other, frames of callers; what is still too long is cut as any reply.
     """
     if len(dumps(autopsy)) <= budget:
         return autopsy
@@ -106,6 +106,14 @@ def _output(autopsy: dict[str, Any]) -> None:
             )
 
 
+def _explanation(autopsy: dict[str, Any]) -> None:
+    assertion = autopsy.get("assertion", {})
+    text = assertion.get("explanation") or ""
+    if len(text) > SHORT_OUTPUT:
+        further = len(text) - SHORT_OUTPUT
+        assertion["explanation"] = f"{text[:SHORT_OUTPUT]}…[{further} further characters]"
+
+
 def _locals(autopsy: dict[str, Any]) -> None:
     for frame in _with_variables(autopsy):
         held = frame["variables"]["locals"]
@@ -133,6 +141,7 @@ _CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
     _trace,
     _most_children,
     _output,
+    _explanation,
     _locals,
 )
 

@@ -519,7 +519,10 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
 
 
 @pytest.mark.full
-def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(bench: Bench) -> None:
+@pytest.mark.parametrize("verbosity", [[], ["-vv"]], ids=["short", "as in CI"])
+def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(
+    bench: Bench, verbosity: list[str]
+) -> None:
     """Deliverable 2: 6,000 characters by default, the most useful first; more when asked for."""
     bench.write(
         test_it="""
@@ -540,7 +543,7 @@ def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(bench: Bench) ->
         """
     )
     patient = ["-o", "cideldill_capture_ms=20000"]  # the size limits it, not a busy machine
-    stop = only_stop(bench.run(args=patient))
+    stop = only_stop(bench.run(args=[*patient, *verbosity]))
     asked = {"pause_id": stop["pause_id"]}
     for size in (None, 3_000, 1_000, 20_000):
         more = {} if size is None else {"max_chars": size}
