@@ -100,22 +100,22 @@ class Load:
     """What a run took.
 
     Attributes:
-        connected_s: Seconds until all workers are connected.
-        took_s: Seconds until the end is told.
-        processor_s: Seconds of the processor that the front end takes.
         idle: Megabytes of the front end before the run, …
         connected: … when all workers are connected, …
         most: … and at the worst.
+        connected_s: Seconds until all workers are connected.
+        took_s: Seconds until the end is told.
+        processor_s: Seconds of the processor that the front end takes.
         state: The last one, of `debug_state`.
         replies: Tool → milliseconds of its answers meanwhile.
     """
 
     idle: float
+    connected: float = 0.0
+    most: float = 0.0
     connected_s: float = 0.0
     took_s: float = 0.0
     processor_s: float = 0.0
-    connected: float = 0.0
-    most: float = 0.0
     state: dict[str, Any] = field(default_factory=dict)
     replies: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 

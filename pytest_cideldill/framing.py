@@ -70,11 +70,11 @@ class FrameDecoder:
     """
 
     def __init__(
-        self, max_frame: int = MAX_FRAME, decode: Callable[[bytes], Any] | None = None
+        self, max_frame: int = MAX_FRAME, decode: Callable[[bytes], Any] = decode_text
     ) -> None:
         self._buffer = bytearray()
         self._max_frame = max_frame
-        self._decode = decode or decode_text
+        self._decode = decode
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
         """Add `data`, return the messages that are complete now, oldest first.

@@ -239,19 +239,18 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
 
 
 def _overridden(arguments: list[str]) -> dict[str, Any]:
-    """The values of our options in `-o NAME=VALUE` and its other spellings; the last one counts."""
+    """The values of our options in `-o NAME=VALUE`; the last one counts."""
+    import argparse
     import shlex
 
     by_name = {option.ini: option for option in OPTIONS if option.place != "command line"}
+    parser = argparse.ArgumentParser("cideldill-mcp", add_help=False, allow_abbrev=False)
+    parser.add_argument("-o", "--override-ini", action="append", default=[])
     values: dict[str, Any] = {}
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
-        if argument in ("-o", "--override-ini"):
-            text = following
-        else:
-            text = argument.removeprefix("--override-ini=").removeprefix("-o")
+    for text in parser.parse_known_args(arguments)[0].override_ini:
         name, equals, value = text.partition("=")
         option = by_name.get(name)
-        if option is None or not equals or text == argument:
+        if option is None or not equals:
             continue
         if option.is_repeatable:
             texts = value.splitlines() if option.type == "linelist" else shlex.split(value)

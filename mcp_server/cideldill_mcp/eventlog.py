@@ -17,6 +17,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
 from itertools import compress
@@ -32,8 +33,7 @@ RING = 20_000
 """Events kept in memory."""
 
 BLOCK = 250
-"""Events that leave memory at once, and that a reader takes from the file between two looks at the
-event loop; some milliseconds."""
+"""Events that leave memory at once, and that a reader takes from the file at once; milliseconds."""
 
 SCAN_BYTES = 64 * 1024 * 1024
 """Bytes of old events that one call of `read` looks through; some tenths of a second. Blocks in
@@ -196,7 +196,10 @@ class EventLog:
         self._observers += (observer,)
 
         def undo() -> None:
-            self._observers = tuple(each for each in self._observers if each != observer)
+            others = list(self._observers)
+            with suppress(ValueError):
+                others.remove(observer)
+            self._observers = tuple(others)
 
         return undo
 

@@ -212,12 +212,14 @@ class Hub:
         return target
 
 
-def _decode(text: bytes) -> Any:
+def decode_fast(text: bytes) -> Any:
     """As `decode_text`, in less than half of the time: hits arrive by the ten thousands."""
-    try:
-        return from_json(text)
-    except ValueError:  # it knows neither lone surrogates nor deep nesting
-        return decode_text(text)
+    if text.isascii():  # else it is no frame of ours
+        try:
+            return from_json(text)
+        except ValueError:  # it knows neither lone surrogates nor deep nesting
+            pass
+    return decode_text(text)
 
 
 def _address_of(server: asyncio.Server) -> str | list[Any]:
@@ -232,7 +234,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._decoder = FrameDecoder(decode=_decode)
+        self._decoder = FrameDecoder(decode=decode_fast)
         self._received: deque[dict[str, Any]] = deque()
         self.ts = time.time()
 

@@ -208,8 +208,6 @@ def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
 
 def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
     """pytest's own category, by which its terminal counts; empty: not counted."""
-    if report.passed and report.when != "call":
-        return ""
     return _category(report, config.hook.pytest_report_teststatus(report=report, config=config))
 
 

@@ -13,6 +13,7 @@ from mcp import StdioServerParameters
 
 from tests.together.driver import Agent
 from tests.together.driver import connected
+from tests.together.timelines import timeline
 from tests.together.workbench import Bench
 
 ROOM = 200_000
@@ -38,7 +39,8 @@ def opened(root: Path, *records: Path, options: Sequence[str] = ()) -> Iterator[
 def answers(agent: Agent, run_id: str) -> Answers:
     """What every tool that reads tells of a run that is over, without what only one of them has."""
     results = agent.call("test_results", run_id=run_id, limit=10_000, max_chars=ROOM)
-    told: Answers = {"results": sorted(results["tests"], key=lambda each: each["nodeid"])}
+    tests = sorted(results["tests"], key=lambda each: each["nodeid"])
+    told: Answers = {"results": _renamed(tests)}
     for test in results["tests"]:
         if test["outcome"] in ("failed", "error"):
             name = f"context {test['nodeid']}"
@@ -58,18 +60,23 @@ def answers(agent: Agent, run_id: str) -> Answers:
     return {name: _without(each, "next", "pending") for name, each in told.items()}
 
 
+def _renamed(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With groups that are called by who is in them: they are numbered as workers come."""
+    first: dict[str, str] = {}
+    for test in tests:
+        if "group" in test:
+            test["group"] = first.setdefault(test["group"], test["nodeid"])
+    return tests
+
+
 def _timelines(agent: Agent, run_id: str) -> Answers:
     """The events of each process in order; across processes only the time tells."""
     events: dict[str, list[dict[str, Any]]] = {}
-    after: int | None = 0
-    while after is not None:
-        page = agent.call("timeline_get", run_id=run_id, after=after, limit=1_000, max_chars=ROOM)
-        for event in page["events"]:
-            of_the_server = event["type"] in ("run_started", "run_finished", "worker_down")
-            if not of_the_server and event["type"] != "worker_up":
-                kept = _without(event, "seq", "ts")
-                events.setdefault(f"timeline of {event['worker']}", []).append(kept)
-        after = page["next_after"] if page["events"] else None
+    for event in timeline(agent.call, run_id=run_id, limit=1_000, max_chars=ROOM):
+        of_the_server = event["type"] in ("run_started", "run_finished", "worker_down")
+        if not of_the_server and event["type"] != "worker_up":
+            kept = _without(event, "seq", "ts")
+            events.setdefault(f"timeline of {event['worker']}", []).append(kept)
     return dict(events)
 
 

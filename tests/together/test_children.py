@@ -435,8 +435,7 @@ def test_a_child_that_runs_on_through_the_tests_stops_nowhere(bench: Bench) -> N
         reply = bench.go_on(stop)
     assert seen == [("test_bad", "before"), ("test_bad", "line"), ("test_bad", "post_mortem")]
     assert (reply["exit_code"], reply["outcomes"]) == (1, {"passed": 2, "failed": 1})
-    wanted = {"types": ["test_started", "test_outcome"], "run_id": stop["run_id"]}
-    events = bench.agent.call("timeline_get", **wanted)["events"]
+    events = bench.events("test_started", "test_outcome")
     assert Counter(event["type"] for event in events) == {"test_started": 3, "test_outcome": 3}
 
 

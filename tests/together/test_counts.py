@@ -43,9 +43,8 @@ def till(bench: Bench) -> Bench:
 
 def messages(bench: Bench, id: str | None = None) -> list[str]:
     """What was told in the newest run, by all or one."""
-    run_id = bench.agent.call("debug_state")["run_id"]
-    reply = bench.agent.call("timeline_get", types=["hit"], run_id=run_id, max_chars=100_000)
-    return [each["message"] for each in reply["events"] if id in (None, each["breakpoint_id"])]
+    hits = bench.events("hit")
+    return [each["message"] for each in hits if id in (None, each["breakpoint_id"])]
 
 
 def traced(bench: Bench, message: str = "{number}", **more: Any) -> str:

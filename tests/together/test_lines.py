@@ -37,14 +37,6 @@ def till(bench: Bench) -> Bench:
     return bench
 
 
-def hits(bench: Bench, **wanted: Any) -> list[dict[str, Any]]:
-    reply = bench.agent.call(
-        "timeline_get", types=["hit"], run_id=bench.agent.call("debug_state")["run_id"], **wanted
-    )
-    events: list[dict[str, Any]] = reply["events"]
-    return events
-
-
 def test_a_breakpoint_on_a_line_stops_there_with_its_locals(till: Bench) -> None:
     """Set before the run and before the module exists; bound when it is imported."""
     added = till.agent.call("breakpoint_set", file="till.py", line=6)
@@ -106,7 +98,7 @@ def test_a_tracepoint_tells_every_pass_and_stops_nowhere(till: Bench) -> None:
     )["tracepoint"]
     assert (added["type"], added["state"], added["enabled"]) == ("tracepoint", "pending", True)
     assert till.test(TEST)["exit_code"] == 0
-    told = hits(till)
+    told = till.events("hit")
     assert [each["message"] for each in told] == [
         "1 of 3:   0 [1, 2, 3] <error: NameError> {}",
         "2 of 3:   2 [1, 2, 3] <error: NameError> {}",
@@ -133,7 +125,7 @@ def test_multiples_and_limits_thin_out_what_is_told(till: Bench) -> None:
         "tracepoint_set", file="till.py", line=5, log_message="big {price}", condition="price > 2"
     )
     till.test(TEST)
-    assert [each["message"] for each in hits(till)] == ["once 1", "second 2", "big 3"]
+    assert [each["message"] for each in till.events("hit")] == ["once 1", "second 2", "big 3"]
 
 
 @pytest.mark.full
@@ -145,7 +137,7 @@ def test_a_condition_that_raises_is_told_once(till: Bench) -> None:
     assert (stop["pause_reason"], stop["phase"]) == ("condition_error", "line")
     assert stop["condition_error"] == "NameError: name 'nope' is not defined"
     assert till.go_on(stop)["exit_code"] == 0
-    assert [each["message"] for each in hits(till)] == [
+    assert [each["message"] for each in till.events("hit")] == [
         "<condition error: NameError: name 'nope' is not defined>"
     ]
     errors = [each["conditionErrors"] for each in till.agent.call("breakpoint_list")["breakpoints"]]
@@ -160,7 +152,7 @@ def test_a_slow_expression_times_out_and_the_others_still_render(till: Bench) ->
         "tracepoint_set", file="till.py", line=6, log_message=f"{{amount}} {{{slow}}} {{rate}}"
     )
     assert till.test(TEST)["exit_code"] == 0
-    assert [each["message"] for each in hits(till)] == ["12 <error: timeout> 2"]
+    assert [each["message"] for each in till.events("hit")] == ["12 <error: timeout> 2"]
 
 
 @pytest.mark.full

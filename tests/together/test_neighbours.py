@@ -57,11 +57,7 @@ def covered(bench: Bench) -> Any:
 
 
 def messages(bench: Bench) -> list[str]:
-    run = bench.agent.call("debug_state")["run_id"]
-    return [
-        each["message"]
-        for each in bench.agent.call("timeline_get", types=["hit"], run_id=run)["events"]
-    ]
+    return [each["message"] for each in bench.events("hit")]
 
 
 CORES = [("ctrace", False), ("ctrace", True), *([("sysmon", False)] if MONITORING else [])]

@@ -172,9 +172,7 @@ def test_lines_inside_and_outside_are_watched_meanwhile(bench: Bench) -> None:
     inner = "adder.<locals>.add"
     once = [("line", 20, "adder"), ("before", 16, inner), ("line", 19, inner)]
     assert seen == once * 2
-    run = bench.agent.call("debug_state")["run_id"]
-    told = bench.agent.call("timeline_get", types=["hit"], run_id=run)["events"]
-    messages = [each["message"] for each in told if "message" in each]
+    messages = [each["message"] for each in bench.events("hit") if "message" in each]
     assert messages == ["made of 1", "added 2", "made of 10", "added 1"]
 
 

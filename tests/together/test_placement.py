@@ -153,10 +153,8 @@ def at(text: str, name: str) -> int:
 
 def passes(bench: Bench) -> dict[tuple[str, int], list[tuple[str, str]]]:
     """File and line: function and message at each pass in the newest run, in order."""
-    run_id = bench.agent.call("debug_state")["run_id"]
-    reply = bench.agent.call("timeline_get", types=["hit"], run_id=run_id, max_chars=100_000)
     seen: dict[tuple[str, int], list[tuple[str, str]]] = {}
-    for hit in reply["events"]:
+    for hit in bench.events("hit"):
         where = hit["location"]
         told = (where["function"], hit["message"])
         seen.setdefault((where["file"], where["line"]), []).append(told)

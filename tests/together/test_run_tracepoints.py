@@ -136,8 +136,7 @@ def test_one_can_be_switched_waited_for_and_removed_while_the_run_lives(till: Be
     assert id not in known(till)
     till.agent.call("debug_continue")
     till.until("paused", "finished")
-    events = till.agent.call("timeline_get", types=["hit"], run_id=stop["run_id"])["events"]
-    assert [each["message"] for each in events] == ["1", "3"]
+    assert [each["message"] for each in till.events("hit")] == ["1", "3"]
 
 
 @pytest.mark.full

@@ -251,12 +251,17 @@ def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject
             for pid in server.processes()
         )
 
-    def is_no_more_than(now: Counter[tuple[int, int]], then: Counter[tuple[int, int]]) -> bool:
-        """Of each kind; `then` may have had a socket that was about to be closed."""
-        return all(sum(a) <= sum(b) for a, b in zip(kinds(now), kinds(then), strict=True))
+    def settled() -> Counter[tuple[int, int]]:
+        """The same as soon as nothing is about to be closed any more."""
+        looks = [census()]
 
-    def kinds(counted: Counter[tuple[int, int]]) -> list[tuple[int, ...]]:
-        return list(zip(*counted.elements(), strict=True))
+        def is_still() -> bool:
+            server.call("debug_state")  # its event loop has come round
+            looks.append(census())
+            return looks[-1] == looks[-2]
+
+        wait_until(is_still, "two looks in a row are the same")
+        return looks[-1]
 
     def round_trip(number: int) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]]]:
         (project / "test_it.py").write_text(textwrap.dedent(EDITED.format(round=number)))
@@ -272,7 +277,7 @@ def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject
         reply = server.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         assert (reply["state"], reply["exit_code"]) == ("finished", 1)
         wait_until(lambda: len(server.processes()) == 2, "the server and its reaper are left")
-        return paused, census()
+        return paused, settled()
 
     with front_end(project, "-p", "no:cacheprovider", PYTHONDONTWRITEBYTECODE="1") as server:
         server.initialize()
@@ -283,7 +288,7 @@ def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject
         for number in range(3, 12):
             paused, _ = round_trip(number)
             assert paused == first_paused
-        wait_until(lambda: is_no_more_than(census(), first), f"no more is left than {first}")
+        wait_until(lambda: census() == first, f"descriptors and threads are {first}")
         assert server.leave() == 0
 
 

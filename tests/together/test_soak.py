@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from benchmarks.scale import front_end
 from benchmarks.scale import watch
 from benchmarks.scale_workers import Plan
-from benchmarks.spine import RawClient
 from tests.together.conftest import MakeProject
 from tests.together.driver import connected
 from tests.together.driver import only_stop
 from tests.together.driver import server
+from tests.together.timelines import timeline
 
 pytestmark = pytest.mark.soak
 
@@ -88,15 +86,6 @@ def test_a_long_run_of_stops_loses_none(make_project: MakeProject) -> None:
         assert (reply["state"], reply["exit_code"]) == ("finished", 0)
 
 
-def told(client: RawClient) -> Iterator[dict[str, Any]]:
-    """The whole timeline."""
-    after, is_more = 0, True
-    while is_more:
-        page = client.call("timeline_get", after=after, limit=2_000, max_chars=200_000)
-        yield from page["events"]
-        after, is_more = page["next_after"], "truncated" in page
-
-
 @pytest.mark.timeout(900)
 def test_sixteen_processes_tell_thousands_of_hits_a_second() -> None:
     """For a minute no stop is lost, each hit is in memory or the file, and memory is bounded.
@@ -105,12 +94,19 @@ def test_sixteen_processes_tell_thousands_of_hits_a_second() -> None:
     """
     tests_per_s = PROCESSES * HITS_PER_S // HITS
     each = tests_per_s * SECONDS // PROCESSES
-    plan = Plan(PROCESSES, PROCESSES * each, HITS, PROCESSES, STOPS, tests_per_s)
+    plan = Plan(
+        workers=PROCESSES,
+        tests=PROCESSES * each,
+        hits=HITS,
+        pauses=PROCESSES,
+        stops=STOPS,
+        per_s=tests_per_s,
+    )
     with front_end(plan) as client:
         load = watch(client)
         hits: Counter[str] = Counter()
         stops: Counter[str] = Counter()
-        for event in told(client):
+        for event in timeline(client.call, limit=2_000, max_chars=200_000):
             worker = event["worker"]
             if event["type"] == "hit":
                 hits[worker] += 1

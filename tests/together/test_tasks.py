@@ -299,8 +299,7 @@ def test_a_pause_in_a_coroutine_stops_its_loop_and_no_other(bench: Bench) -> Non
         reply = bench.go_on(stop, **how.get(stop["phase"], {}))
     assert seen == ["line", "before", "raise", "before"]
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
-    hits = bench.agent.call("timeline_get", types=["hit"], run_id=stop["run_id"])["events"]
-    assert [hit["message"] for hit in hits] == [same]
+    assert [hit["message"] for hit in bench.events("hit")] == [same]
 
 
 BACKENDS = """

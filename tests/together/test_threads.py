@@ -202,7 +202,7 @@ def test_a_paused_thread_outlives_its_test_and_ends_with_the_run(bench: Bench) -
     assert bench.eval(first, "n") == "1"
     bench.agent.call("breakpoint_continue", pause_id=paused[1]["id"])
     assert bench.until("finished")["outcomes"] == {"passed": 2, "failed": 1}
-    resumed = bench.agent.call("timeline_get", types=["resumed"], run_id=first["run_id"])["events"]
+    resumed = bench.events("resumed")
     assert [event["by"] for event in resumed if event["pause_id"] == first["pause_id"]] == ["stop"]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
+from tests.together.timelines import timeline
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -26,17 +27,9 @@ STORY = """
 FILE = "test_it.py"
 
 
-def timeline(bench: Bench, **options: Any) -> list[dict[str, Any]]:
-    """All events that fit, page by page."""
-    events: list[dict[str, Any]] = []
-    cursor = options.pop("after", 0)
-    while True:
-        reply = bench.agent.call("timeline_get", after=cursor, **options)
-        assert reply["next_after"] >= cursor
-        events += reply["events"]
-        cursor = reply["next_after"]
-        if not reply.get("truncated"):
-            return events
+def told_by(bench: Bench, **options: Any) -> list[dict[str, Any]]:
+    """All events, page by page."""
+    return list(timeline(bench.agent.call, **options))
 
 
 def types_of(events: list[dict[str, Any]]) -> list[str]:
@@ -49,7 +42,7 @@ def told(bench: Bench) -> tuple[Bench, str, list[dict[str, Any]]]:
     reply = bench.test(STORY)
     end = bench.go_on(only_stop(reply))
     assert end["state"] == "finished"
-    return bench, reply["run_id"], timeline(bench, run_id=reply["run_id"])
+    return bench, reply["run_id"], told_by(bench, run_id=reply["run_id"])
 
 
 def test_a_run_is_told_from_start_to_end_in_order(
@@ -81,15 +74,15 @@ def test_filters_and_pages(told: tuple[Bench, str, list[dict[str, Any]]]) -> Non
     """`types`, `nodeid`, both; pages by `limit`, and by a reply that is too long."""
     bench, run_id, events = told
     wanted = ["failure", "stop"]
-    assert timeline(bench, run_id=run_id, types=wanted) == [
+    assert told_by(bench, run_id=run_id, types=wanted) == [
         event for event in events if event["type"] in wanted
     ]
-    good = timeline(bench, run_id=run_id, nodeid=f"{FILE}::test_good")
+    good = told_by(bench, run_id=run_id, nodeid=f"{FILE}::test_good")
     assert types_of(good) == ["test_started", "test_outcome"]
-    both = timeline(bench, run_id=run_id, nodeid=f"{FILE}::test_good", types=wanted)
+    both = told_by(bench, run_id=run_id, nodeid=f"{FILE}::test_good", types=wanted)
     assert both == []
-    assert timeline(bench, run_id=run_id, limit=3) == events
-    assert timeline(bench, run_id=run_id, max_chars=700) == events
+    assert told_by(bench, run_id=run_id, limit=3) == events
+    assert told_by(bench, run_id=run_id, max_chars=700) == events
     cut = bench.agent.call("timeline_get", run_id=run_id, max_chars=700)
     assert cut["truncated"] is True
     assert cut["next_after"] == cut["events"][-1]["seq"]
@@ -123,7 +116,7 @@ def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
         reply = bench.go_on(stop, **way)
         if number < 7:
             stop = only_stop(reply)
-    events = timeline(bench, run_id=run_id, types=["stop", "resumed", "call"])
+    events = told_by(bench, run_id=run_id, types=["stop", "resumed", "call"])
     told = [(each["type"], each.get("status")) for each in events]
     endings = ["success", "exception", "success", "success"] * 2
     assert [each for each in told if each != ("call", "running")] == [
@@ -151,7 +144,7 @@ def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
         stop = bench.stop_of(text)
         told = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
         assert len(told["events"]) == 1
-        calls, hits = (timeline(bench, types=[each]) for each in ("call", "hit"))
+        calls, hits = (told_by(bench, types=[each]) for each in ("call", "hit"))
         assert told["dropped"] == 6000 - len(calls) - len(hits) > 0
         records = bench.agent.call("breakpoint_get_call_records")
         assert (records["total_count"], records["dropped"]) == (3000, 3000 - len(calls))
@@ -196,7 +189,7 @@ def test_a_run_that_was_not_waited_for_tells_each_stop_once(any_bench: Bench) ->
         ("breakpoint", f"{FILE}::test_bad"),
         ("test_failure", f"{FILE}::test_bad"),
     ]
-    stops = timeline(bench, run_id=started["run_id"], types=["stop"])
+    stops = told_by(bench, run_id=started["run_id"], types=["stop"])
     assert len(stops) == 3
     bench.clear()
 

@@ -283,9 +283,7 @@ def test_counts_are_sums_thresholds_are_of_each_process_and_messages_of_the_run(
         {worker: count - 2 for worker, count in tests.items()}
     )
     assert {bench.listed(id)["hit_count"] for id in (third, every)} == {20}
-    events = bench.agent.call(
-        "timeline_get", run_id=f"r{run(bench)}", limit=500, max_chars=150_000
-    )["events"]
+    events = bench.events(limit=500)
     told = [event for event in events if event["type"] == "hit"]
     assert sum(hit["breakpoint_id"] == most for hit in told) == 5
     assert bench.listed(most)["notificationsSent"] == 5

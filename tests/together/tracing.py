@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import wait_until
+from tests.together.timelines import timeline
 
 
 def line_of(text: str, mark: str) -> int:
@@ -43,15 +44,8 @@ def until_pushed(end: FrontEnd, count: int | None = None) -> list[dict[str, Any]
 
 def _seqs(end: FrontEnd) -> list[int]:
     """The numbers of hits and stops in the log."""
-    seqs: list[int] = []
-    cursor, is_cut = 0, True
-    while is_cut:
-        page = end.call(
-            "timeline_get", types=["hit", "stop"], after=cursor, limit=2_000, max_chars=200_000
-        )
-        seqs += [event["seq"] for event in page["events"]]
-        cursor, is_cut = page["next_after"], page.get("truncated", False)
-    return seqs
+    asked = {"types": ["hit", "stop"], "limit": 2_000, "max_chars": 200_000}
+    return [event["seq"] for event in timeline(end.call, **asked)]
 
 
 def messages(end: FrontEnd, id: str) -> list[str]:

@@ -85,11 +85,9 @@ class Bench:
 
     def events(self, *types: str, **options: Any) -> list[dict[str, Any]]:
         """Of the newest run in the timeline, all types or these; as many as a reply holds."""
-        run_id = self.agent.call("debug_state")["run_id"]
-        if types:
-            options["types"] = list(types)
-        reply = self.agent.call("timeline_get", run_id=run_id, max_chars=200_000, **options)
-        return reply["events"]  # type: ignore[no-any-return]
+        asked: dict[str, Any] = {"types": list(types)} if types else {}
+        asked |= {"run_id": self.agent.call("debug_state")["run_id"], "max_chars": 200_000}
+        return self.agent.call("timeline_get", **asked | options)["events"]  # type: ignore[no-any-return]
 
     def results(self, **options: Any) -> dict[str, dict[str, Any]]:
         """`test_results` by the node id behind the file name."""

@@ -8,17 +8,22 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from cideldill_mcp.hub import decode_fast
 from pytest_cideldill import framing
 from pytest_cideldill.framing import TOKEN_BYTES
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import decode_text
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.framing import new_token
 from pytest_cideldill.framing import token_matches
+
+Decode = Callable[[bytes], Any]
 
 MESSAGES: list[dict[str, Any]] = [
     {},
@@ -93,6 +98,7 @@ def test_a_message_above_the_cap_is_not_made(monkeypatch: pytest.MonkeyPatch) ->
         encode_frame({"a": "xy"})
 
 
+@pytest.mark.parametrize("decode", [decode_text, decode_fast])
 @pytest.mark.parametrize(
     "text",
     [
@@ -109,23 +115,25 @@ def test_a_message_above_the_cap_is_not_made(monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_text_that_is_no_json_is_a_frame_error(text: bytes) -> None:
+def test_text_that_is_no_json_is_a_frame_error(text: bytes, decode: Decode) -> None:
     """Any text ends in the one exception that callers handle, whatever the parser raises."""
     with pytest.raises(FrameError, match="not JSON"):
-        FrameDecoder().feed(raw_frame(text))
+        FrameDecoder(decode=decode).feed(raw_frame(text))
 
 
+@pytest.mark.parametrize("decode", [decode_text, decode_fast])
 @pytest.mark.parametrize("text", [b"[]", b"null", b"true", b"1.5", b'"kind"', b"NaN"])
-def test_json_that_is_no_object_is_a_frame_error(text: bytes) -> None:
+def test_json_that_is_no_object_is_a_frame_error(text: bytes, decode: Decode) -> None:
     """A message is an object: `from_plain` may rely on it."""
     with pytest.raises(FrameError, match="not a JSON object"):
-        FrameDecoder().feed(raw_frame(text))
+        FrameDecoder(decode=decode).feed(raw_frame(text))
 
 
+@pytest.mark.parametrize("decode", [decode_text, decode_fast])
 @pytest.mark.parametrize("text", ["\ud800", "a\udcffb", "\udfff\ud800", "\U0010ffff"])
-def test_lone_surrogates_survive_the_way(text: str) -> None:
+def test_lone_surrogates_survive_the_way(text: str, decode: Decode) -> None:
     """File names and node ids carry them (surrogateescape); UTF-8 would refuse them."""
-    assert FrameDecoder().feed(encode_frame({"nodeid": text})) == [{"nodeid": text}]
+    assert FrameDecoder(decode=decode).feed(encode_frame({"nodeid": text})) == [{"nodeid": text}]
 
 
 def test_numbers_that_json_lacks_survive_the_way() -> None:
