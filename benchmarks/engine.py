@@ -196,7 +196,7 @@ def per_message(lens: Lens, message: str) -> list[float]:
     log, guard, code = RowLog(lambda: None), EvaluationGuard(), stepped.__code__
     limits, file = Overtime(guard), lens.project.real(code.co_filename)
     position = Position("test_it.py::test")
-    surroundings = Surroundings(lens, limits, position, log.add, lambda *_: None)
+    surroundings = Surroundings(lens, limits, position, log, lambda *_: None)
     probes = LineProbes(lens.project, surroundings, lambda: events, lambda _: None)
     events = source(probes.passed, probes.takes)
     line = code.co_firstlineno + 4

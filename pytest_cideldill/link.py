@@ -190,6 +190,9 @@ class ThreadedLink:
     def _turn(self) -> None:
         """Wait for something to do and do it."""
         talking = {each.socket: each for each in self._outlets if each.socket is not None}
+        if self._has_more and not talking:  # nobody could say anything
+            self._push(self._outlets)
+            return
         full = [each for each, outlet in talking.items() if outlet.unsent]
         wait_s = 0.0 if self._has_more and not full else self._collects_every_s()
         readable, writable, _ = select((*talking, self._wake_read), full, (), wait_s)

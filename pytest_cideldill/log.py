@@ -11,8 +11,13 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import repeat
+from itertools import starmap
+from typing import Any
 
 from pytest_cideldill.rows import Batch
+from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Loss
 from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Event
@@ -21,8 +26,9 @@ from pytest_cideldill.wire import Warned
 MAX_WAITING = 200_000
 """Rows that may wait; beyond it the oldest are dropped, and the next one told says how many."""
 
-MAX_BATCH = 1_000
-"""Rows of one event."""
+MAX_BATCH = 500
+"""Rows of one event. Their lines in a file stay below the 128 KiB from which on the C library asks
+the system for memory anew each time, which costs a tenth of a hit."""
 
 MAX_LATE = 100
 """Rows that are left before an item that is late; each may take milliseconds."""
@@ -47,6 +53,9 @@ class RowLog:
         self._loses = loses
         self._has_room = has_room
         self._rows: deque[Row | _Mark] = deque()
+        self._tellings: dict[int, HitTelling] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._next_number = itertools.count().__next__
         # Items whose marks were passed, by id: of those that are not sent yet.
         self._passed: dict[int, object] = {}
         self._is_nudged = False
@@ -61,6 +70,14 @@ class RowLog:
         if not self._is_nudged:
             self._is_nudged = True
             self._nudge()
+
+    def number(self, telling: HitTelling) -> int:
+        """What stands for a telling in rows, the same for the same; any thread, no hot path."""
+        place = telling.location.values()
+        what = (telling.breakpoint_id, telling.condition_error, *place)
+        number = self._numbers.setdefault(what, self._next_number())
+        self._tellings[number] = telling
+        return number
 
     def mark(self, item: object) -> None:
         """Remember what was there before an item that is sent otherwise; any thread."""
@@ -90,7 +107,7 @@ class RowLog:
                 for each in self._drops.values():
                     each.told()
                 yield from self._warnings(dropped)
-            yield Batch(rows, dropped if is_first else {})
+            yield Batch(rows, dropped if is_first else {}, self._tellings)
             is_first = False
             if left > 0 and id(until) not in self._passed and not self._has_room():
                 return
@@ -104,20 +121,27 @@ class RowLog:
                 yield Warned(f"{kind} were dropped: too many at once; debug_state counts them")
 
     def _batch(self, count: int, until: object) -> list[Row]:
-        taken: list[Row] = []
-        rows, passed = self._rows, self._passed
-        while len(taken) < count and id(until) not in passed:
-            try:
-                row = rows.popleft()
-            except IndexError:  # a thread dropped one, and has not appended its own yet
-                break
-            if not isinstance(row, _Mark):
-                taken.append(row)
-            elif until is None:
-                rows.appendleft(row)
-                break
-            else:
-                passed[id(row.item)] = row.item
+        rows: list[Row] = []
+        while not rows and id(until) not in self._passed and (taken := self._popped(count)):
+            if _Mark not in map(type, taken):  # there may be very many, and hardly a mark
+                return taken
+            for at, row in enumerate(taken, 1):
+                if not isinstance(row, _Mark):
+                    rows.append(row)
+                elif until is None:
+                    self._rows.extendleft(reversed(taken[at - 1 :]))
+                    return rows
+                else:
+                    self._passed[id(row.item)] = row.item
+                    if row.item is until:
+                        self._rows.extendleft(reversed(taken[at:]))
+                        break
+        return rows
+
+    def _popped(self, count: int) -> list[Any]:
+        taken: list[Any] = []
+        with suppress(IndexError):  # a thread dropped one, and has not appended its own yet
+            taken.extend(starmap(self._rows.popleft, repeat((), count)))
         return taken
 
     def _drop_before(self, item: object) -> None:

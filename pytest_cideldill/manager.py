@@ -39,6 +39,7 @@ from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import check_replacement
 from pytest_cideldill.probes.unhit import last_words
+from pytest_cideldill.rows import Rows
 from pytest_cideldill.stopping import Stops
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
@@ -73,7 +74,7 @@ class BreakpointManager:
         overtime: Limits what expressions may take.
         keeping: The objects that clients can inspect.
         observers: Where events go; who else is told of them.
-        add_row: Where the hot path leaves what it has to tell.
+        rows: Where the hot path leaves what it has to tell.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
 
@@ -86,7 +87,7 @@ class BreakpointManager:
         overtime: Overtime,
         keeping: Keeping,
         observers: Observers,
-        add_row: Callable[[tuple[Any, ...]], None],
+        rows: Rows,
         *,
         passive: bool = False,
     ) -> None:
@@ -105,7 +106,7 @@ class BreakpointManager:
         self._guard = guard
         self._overtime = overtime
         self._keeping = keeping
-        surroundings = Surroundings(lens, self._overtime, pauses.position, add_row, stops.at_line)
+        surroundings = Surroundings(lens, self._overtime, pauses.position, rows, stops.at_line)
         self.lines = LineProbes(
             lens.project, surroundings, lambda: self._discovery.source, self._on_line_bound
         )

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import itertools
 import socket
+from collections.abc import Iterator
+from collections.abc import Sized
+from contextlib import contextmanager
 from typing import Any
+from typing import Final
 from typing import Protocol
 
 from pytest_cideldill import clock
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import NOTED
 from pytest_cideldill.record.format import UNWRITTEN
 from pytest_cideldill.record.writer import PartWriter
@@ -25,19 +30,24 @@ from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
 
+_MOST_KEPT: Final = 2 * 1024 * 1024
+"""Bytes of memory that are kept for what will wait."""
+
 
 class Outlet(Protocol):
     """See the module.
 
     Attributes:
         socket: What is waited for; None: nothing need be, it takes all at once.
-        unsent: Bytes that wait.
         taken: How many bytes it has taken.
     """
 
     socket: socket.socket | None
-    unsent: bytearray
     taken: int
+
+    @property
+    def unsent(self) -> Sized:
+        """The bytes that wait."""
 
     def encode(self, ts: float, event: Event | Batch) -> None:
         """Make an event, of these epoch seconds, bytes that wait; never raises."""
@@ -121,7 +131,7 @@ class FileOutlet:
     socket: socket.socket | None = None
 
     def __init__(self, writer: PartWriter) -> None:
-        self.unsent = bytearray()
+        self.unsent = _Buffer()
         self.taken = 0
         self._writer = writer
 
@@ -129,6 +139,11 @@ class FileOutlet:
     def error(self) -> str | None:
         """Why the disk did not take something; None: it took everything."""
         return self._writer.error
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """See `PartWriter`."""
+        return self._writer.stretches
 
     def note(self, command: Message) -> None:
         """See `Outlet`; breakpoints are written as they are set, and what a client changed."""
@@ -138,13 +153,13 @@ class FileOutlet:
     def encode(self, ts: float, event: Message | Batch) -> None:
         """See `Outlet`; answers are for who asked, and not written."""
         if not isinstance(event, UNWRITTEN):
-            self.unsent += self._writer.lines(ts, event)
+            self.unsent.add(self._writer.lines(ts, event))
 
     def send(self) -> bool:
         """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""
-        self._writer.write(self.unsent)
         self.taken += len(self.unsent)
-        self.unsent.clear()
+        with self.unsent.emptied() as text:
+            self._writer.write(text)
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
@@ -154,3 +169,29 @@ class FileOutlet:
     def close(self) -> None:
         """See `Outlet`."""
         self._writer.close()
+
+
+class _Buffer:
+    """Bytes that wait, in memory that stays: to ask for it anew would cost more than to fill it."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, text: bytes) -> None:
+        """Behind the others."""
+        end = self._count + len(text)
+        self._memory[self._count : end] = text
+        self._count = end
+
+    @contextmanager
+    def emptied(self) -> Iterator[memoryview]:
+        """All of them, for as long as that; there are none any more then."""
+        with memoryview(self._memory) as memory, memory[: self._count] as text:
+            yield text
+        self._count = 0
+        if len(self._memory) > _MOST_KEPT:
+            self._memory = bytearray()

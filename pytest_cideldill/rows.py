@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from typing import Literal
+from typing import Protocol
 
 from pytest_cideldill import clock
 from pytest_cideldill.wire import Recorded
@@ -21,7 +22,8 @@ all that would have told of a call."""
 
 Row = tuple[Any, ...]
 """Its first item makes the event's values of the row, on the I/O thread: `row[0](row)` gives
-`{"type": …, "ts": …, …}`, plain and redacted."""
+`{"type": …, "ts": …, …}`, plain and redacted. Of a hit it is the number of what does that: the
+garbage collector leaves tuples of numbers and texts alone, and very many may wait."""
 
 
 class Batch:
@@ -30,19 +32,27 @@ class Batch:
     Attributes:
         rows: As they were left behind; at least one.
         dropped: How many were lost before the first of them.
+        tellings: What makes events of hits, by the numbers in the rows.
     """
 
-    __slots__ = ("_told", "dropped", "rows")
+    __slots__ = ("_told", "dropped", "rows", "tellings")
 
-    def __init__(self, rows: list[Row], dropped: Mapping[Loss, int]) -> None:
+    def __init__(
+        self,
+        rows: list[Row],
+        dropped: Mapping[Loss, int],
+        tellings: Mapping[int, HitTelling],
+    ) -> None:
         self.rows = rows
         self.dropped = dropped
+        self.tellings = tellings
         self._told: Recorded | None = None
 
     def told(self) -> Recorded:
         """The event."""
         if self._told is None:
-            rows = [row[0](row) for row in self.rows]
+            find = self.tellings.get
+            rows = [find(row[0], row[0])(row) for row in self.rows]
             if count := sum(self.dropped.values()):
                 rows[0]["dropped"] = count
             if records := self.dropped.get("record"):
@@ -55,7 +65,7 @@ class Batch:
 class HitTelling:
     """Makes an event of type `hit` of a row.
 
-    A row is `(telling, moment, nodeid, thread, number of the pass, message)`.
+    A row is `(number of the telling, moment, nodeid, thread, number of the pass, message)`.
 
     Attributes:
         breakpoint_id: Whose message it is.
@@ -85,3 +95,13 @@ class HitTelling:
         if self.condition_error:
             values["condition_error"] = True
         return values
+
+
+class Rows(Protocol):
+    """Where the hot path leaves rows; see `log.RowLog`."""
+
+    def add(self, row: Row) -> None:
+        """Leave one."""
+
+    def number(self, telling: HitTelling) -> int:
+        """What stands for a telling in rows."""

@@ -28,7 +28,7 @@ from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Row
+from pytest_cideldill.rows import Rows
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.syntax.template import parse_template
@@ -84,16 +84,14 @@ class FunctionTraces:
         lens: Shows values.
         overtime: Limits what expressions may take.
         position: Tells the test.
-        add: Takes a row per message.
+        rows: Take one per message.
     """
 
-    def __init__(
-        self, lens: Lens, overtime: Overtime, position: Position, add: Callable[[Row], None]
-    ) -> None:
+    def __init__(self, lens: Lens, overtime: Overtime, position: Position, rows: Rows) -> None:
         self._lens = lens
         self._overtime = overtime
         self._position = position
-        self._add = add
+        self._rows = rows
         self._known: list[FunctionTrace] = []
 
     @property
@@ -148,7 +146,7 @@ class FunctionTraces:
 
     def _telling(self, trace: FunctionTrace, code: CodeType) -> Callable[[FrameType], None]:
         """Leaves a message for a frame of some code, if the condition holds there."""
-        overtime, lens, position, add = self._overtime, self._lens, self._position, self._add
+        overtime, lens, position, rows = self._overtime, self._lens, self._position, self._rows
         render = Message(parse_template(trace.message), code, lens, overtime).text
         judge = None
         if trace.condition is not None:
@@ -158,8 +156,9 @@ class FunctionTraces:
             "line": trace.line,
             "function": trace.qualname,
         }
-        told, now = HitTelling(trace.id, place, lens.text), clock.ticking()
-        failed = HitTelling(trace.id, place, lens.text, condition_error=True)
+        told = rows.number(HitTelling(trace.id, place, lens.text))
+        failed = rows.number(HitTelling(trace.id, place, lens.text, condition_error=True))
+        add, now = rows.add, clock.ticking()
         next_pass, next_error = count(1).__next__, count(1).__next__
 
         def tell(frame: FrameType) -> None:
@@ -170,7 +169,7 @@ class FunctionTraces:
                 telling, text = failed, f"<condition error: {verdict.text}>"
             else:
                 return
-            if len(text) > MAX_TEXT or telling is failed:
+            if len(text) > MAX_TEXT or telling == failed:
                 text = lens.text(text, MAX_TEXT)
             add((telling, now(), position.nodeid, get_ident(), number, text))
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from dataclasses import replace
 from types import CodeType
 from types import FrameType
-from typing import Any
 from typing import Final
 
 from pytest_cideldill import clock
@@ -30,6 +29,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
 from pytest_cideldill.rows import HitTelling
+from pytest_cideldill.rows import Rows
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.template import parse_template
@@ -82,24 +82,25 @@ class Surroundings:
         lens: Shows values.
         overtime: Limits what expressions may take.
         position: Tells the test.
-        add: Takes a row per message, as `rows.Row`.
+        rows: Take one per message.
         stop: Parks the thread: `(probe, frame, pass number, the contract's pause_reason)`.
     """
 
     lens: Lens
     overtime: Overtime
     position: Position
-    add: Callable[[tuple[Any, ...]], None]
+    rows: Rows
     stop: Callable[[Probe, FrameType, int, str], None]
 
-    def telling(self, asked: LineBreakpoint, *, condition_error: bool = False) -> HitTelling:
-        """What makes events of type `hit` from the rows of a watcher, on the I/O thread."""
+    def telling(self, asked: LineBreakpoint, *, condition_error: bool = False) -> int:
+        """What makes events of type `hit` of the rows of a watcher, by its number there."""
         location = {
             "file": self.lens.project.relative(asked.file),
             "line": asked.line,
             "function": asked.key.qualname,
         }
-        return HitTelling(asked.id, location, self.lens.text, condition_error)
+        telling = HitTelling(asked.id, location, self.lens.text, condition_error)
+        return self.rows.number(telling)
 
 
 class Probe:
@@ -255,9 +256,10 @@ def _telling(
     probe: Probe, judge: Judge | None, message: Message, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
-    told, add, position = surroundings.telling(probe.asked), surroundings.add, surroundings.position
+    told, position = surroundings.telling(probe.asked), surroundings.position
     failed = surroundings.telling(probe.asked, condition_error=True)
     cut, now, render = surroundings.lens.text, clock.ticking(), message.text
+    add = surroundings.rows.add
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
     first, multiple = probe.asked.hit_count, probe.asked.multiple or 1
     chooses = first > 1 or multiple > 1

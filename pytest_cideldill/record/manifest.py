@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
@@ -16,6 +17,8 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
+from pytest_cideldill.record.blocks import HitBlock
+from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
@@ -39,7 +42,7 @@ class Listener(Protocol):
     def take_call(self, text: bytes) -> None:
         """A recorded call."""
 
-    def take_hits(self, text: bytes) -> None:
+    def take_hits(self, block: HitBlock) -> None:
         """Hits, one or many lines of them."""
 
 
@@ -103,26 +106,30 @@ class Summary:
         return ", ".join(shown)
 
 
-def summarize(folder: Path, listener: Listener | None = None) -> Summary:
+def summarize(
+    folder: Path,
+    listener: Listener | None = None,
+    stretches: Sequence[Stretch] = (),
+) -> Summary:
     """What the files of a run say.
 
     Args:
         folder: Of the run.
         listener: Who wants to know more than that.
+        stretches: Of its events, if this process has written them.
 
     Raises:
         OSError: They can't be read.
     """
     summary, outcomes = Summary(folder.name), _Outcomes()
 
-    def take_hits(text: bytes) -> None:
-        count = text.count(b"\n")
-        summary.hits += count
-        summary.events += count
+    def take_hits(block: HitBlock) -> None:
+        summary.hits += block.count
+        summary.events += block.count
         if listener is not None:
-            listener.take_hits(text)
+            listener.take_hits(block)
 
-    for raw in without_hits(folder, take_hits):
+    for raw in without_hits(folder, take_hits, stretches):
         summary.events += 1
         if raw.type == b"call":
             summary.calls += 1
@@ -141,13 +148,17 @@ def summarize(folder: Path, listener: Listener | None = None) -> Summary:
     return summary
 
 
-def write_summaries(folder: Path, listener: Listener | None = None) -> Summary:
-    """Write that of a run, and the manifest of the record that it is in; `listener` as there.
+def write_summaries(
+    folder: Path,
+    listener: Listener | None = None,
+    stretches: Sequence[Stretch] = (),
+) -> Summary:
+    """Write that of a run, and the manifest of the record that it is in; arguments as there.
 
     Raises:
         OSError: A file can't be read or written.
     """
-    summary = summarize(folder, listener)
+    summary = summarize(folder, listener, stretches)
     _write(folder / _SUMMARY, asdict(summary))
     write_manifest(folder.parent)
     return summary

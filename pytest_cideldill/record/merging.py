@@ -13,11 +13,17 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 from typing import Final
 from typing import NamedTuple
 
+from pytest_cideldill.record.blocks import HIT
+from pytest_cideldill.record.blocks import HitBlock
+from pytest_cideldill.record.blocks import Stretch
+from pytest_cideldill.record.blocks import block_of
 from pytest_cideldill.record.database import remove
 from pytest_cideldill.record.database import settle
 from pytest_cideldill.record.database import sqlite3
@@ -27,9 +33,6 @@ from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.store import CIDStore
-
-_HIT: Final = b',"type":"hit","worker":"'
-"""In a line of a hit, and in no other: in texts quotes are escaped."""
 
 _BLOCK: Final = 65_536
 _HEAD: Final = re.compile(rb'\{"n":\d+,"ts":([^,]+),"type":"(\w+)","worker":"([^"]*)"').match
@@ -57,14 +60,18 @@ def run_folder(record: Path, run_id: str) -> Path:
     return record / f"{RUN}{began}-{run_id}"
 
 
-def merge_run(folder: Path) -> None:
+def merge_run(folder: Path) -> bool:
     """Put the parts of a run together; they go when all of it is there.
+
+    Returns:
+        Whether there was only one, whose lines are where they were.
 
     Raises:
         OSError: The disk is full, say; the parts stay.
     """
     parts, whole = _parts(folder), folder / EVENTS
-    if len(parts) == 1 and not whole.exists():
+    is_alone = len(parts) == 1 and not whole.exists()
+    if is_alone:
         parts.pop().replace(whole)
     elif parts and not whole.exists():
         unfinished = folder / f"{EVENTS}.tmp"
@@ -78,6 +85,7 @@ def merge_run(folder: Path) -> None:
     for each in parts:  # if they were put together before, and left
         each.unlink()
     _merge_objects(folder)
+    return is_alone
 
 
 def raw_lines(folder: Path) -> Iterator[Raw]:
@@ -93,28 +101,42 @@ def raw_lines(folder: Path) -> Iterator[Raw]:
         yield from heapq.merge(*map(_in_order, opened))
 
 
-def without_hits(folder: Path, take_hits: Callable[[bytes], object]) -> Iterator[Raw]:
+def without_hits(
+    folder: Path,
+    take_hits: Callable[[HitBlock], object],
+    stretches: Sequence[Stretch] = (),
+) -> Iterator[Raw]:
     """All lines of a run but for hits, of each process in order; quick where there are only hits.
 
     Args:
         folder: Of the run.
-        take_hits: Gets the lines of hits instead, one or many at once.
+        take_hits: Gets the hits instead, one or many at once.
+        stretches: Of them in its only file, if they are known; they are not read then.
 
     Raises:
         OSError: A file can't be read.
     """
     for path in _files(folder):
         with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                block += file.readline()
-                if block.count(_HIT) == block.count(b"\n"):
-                    take_hits(block)
-                    continue
-                for each in _in_order(block.splitlines(True)):
-                    if each.type == b"hit":
-                        take_hits(each.text)
-                    else:
-                        yield each
+            for stretch in stretches:
+                yield from _between(file, stretch.start, take_hits)
+                take_hits(stretch.block(path))
+                file.seek(stretch.end)
+            yield from _between(file, sys.maxsize, take_hits)
+
+
+def _between(file: BinaryIO, end: int, take_hits: Callable[[HitBlock], object]) -> Iterator[Raw]:
+    """What is not known yet, up to the byte where a line ends that is."""
+    while block := file.read(min(_BLOCK, end - file.tell())):
+        block += file.readline() if block[-1:] != b"\n" else b""
+        if block.count(HIT) == block.count(b"\n"):
+            take_hits(block_of(block))
+            continue
+        for each in _in_order(block.splitlines(True)):
+            if each.type == b"hit":
+                take_hits(block_of(each.text))
+            else:
+                yield each
 
 
 def _files(folder: Path) -> list[Path]:

@@ -41,6 +41,12 @@ class Share:
         self._in_all -= self.left
         self.until = moment + 1
 
+    def has(self, count: int, first: float, last: float) -> bool:
+        """Whether so many rows, from one moment to another, may be written; they are not taken."""
+        if first >= self.until:
+            self.renew(first)
+        return last < self.until and self.left >= count
+
     def takes(self, moment: float) -> bool:
         """Whether a row of this moment is to be written."""
         if moment >= self.until:

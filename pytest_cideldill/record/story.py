@@ -7,9 +7,8 @@ record holds was written by somebody else: lines that make no sense are passed o
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.record.blocks import HitBlock
+from pytest_cideldill.record.blocks import ids_in
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.manifest import FAILED
 from pytest_cideldill.record.manifest import Summary
@@ -28,8 +29,6 @@ from pytest_cideldill.record.results import Test
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
 
-# In texts quotes are escaped, so it is found nowhere else.
-_ids: Final = re.compile(rb',"breakpoint_id":"([^"\\]*)"').findall
 _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 
 _TOLD: Final = {
@@ -115,7 +114,7 @@ class Story:
     damaged: int = 0
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
     _root: str = ""
-    _last: deque[tuple[int, bytes]] = field(default_factory=deque)
+    _last: deque[tuple[int, Callable[[], bytes]]] = field(default_factory=deque)
     _in_last: int = 0
 
     @property
@@ -151,33 +150,31 @@ class Story:
         if len(self.calls.last) > self.kept:
             self.calls.last.popleft()
 
-    def take_hits(self, text: bytes) -> None:
+    def take_hits(self, block: HitBlock) -> None:
         """See there. There may be very many: most of them are only counted, by their blocks."""
-        counts = Counter(_ids(text))
-        rows = {id: self._of(id).hits for id in counts}
-        for id, count in counts.items():
+        rows = {id: self._tracepoint(id).hits for id in block.counts}
+        for id, count in block.counts.items():
             rows[id].count += count
         if all(len(each.first) >= self.kept for each in rows.values()):
-            self._add_last(text, counts.total())
+            self._add_last(block.count, block.text)
             return
-        for line in text.splitlines(keepends=True):
-            id, *_ = _ids(line) or (b"",)
-            if id in rows and len(rows[id].first) < self.kept:
-                rows[id].first.append(line)
-            else:
-                self._add_last(line, 1)
+        others: list[bytes] = []
+        for id, line in _by_breakpoint(block.text()):
+            first = self._tracepoint(id).hits.first
+            (first if len(first) < self.kept else others).append(line)
+        text = b"".join(others)
+        self._add_last(len(others), lambda: text)
 
     def end(self, summary: Summary) -> None:
         """All lines were taken, and this is what they are in short."""
         self.summary = summary
         self.tests.sort(key=lambda each: each.began or 0.0)  # parts are read one after the other
         for _, text in self._last:
-            for line in text.splitlines(keepends=True):
-                for id in _ids(line)[:1]:
-                    self._of(id).hits.last.append(line)
+            for id, line in _by_breakpoint(text()):
+                self._tracepoint(id).hits.last.append(line)
         self._last.clear()
 
-    def _add_last(self, text: bytes, count: int) -> None:
+    def _add_last(self, count: int, text: Callable[[], bytes]) -> None:
         self._last.append((count, text))
         self._in_last += count
         while self._in_last - self._last[0][0] >= self.kept:
@@ -247,9 +244,6 @@ class Story:
     def _tracepoint(self, id: str) -> Tracepoint:
         return self.tracepoints.setdefault(id, Tracepoint(id, id))
 
-    def _of(self, id: bytes) -> Tracepoint:
-        return self._tracepoint(id.decode(errors="replace"))
-
     def _declared(self, values: dict[str, Any]) -> None:
         tracepoint = self._tracepoint(values["id"])
         tracepoint.message, tracepoint.condition = values.get("message"), values.get("condition")
@@ -287,6 +281,17 @@ def runs_in(record: Path, wanted: str = "") -> list[Path]:
     if not chosen:
         raise ValueError(f"no run {wanted!r}; there are {', '.join(each.name for each in found)}")
     return chosen
+
+
+def _by_breakpoint(text: bytes) -> Iterator[tuple[str, bytes]]:
+    """Lines of hits; without those that tell no breakpoint, as they are damaged."""
+    ids, lines = ids_in(text), text.splitlines(keepends=True)
+    if len(ids) == len(lines):
+        yield from zip(ids, lines, strict=True)
+        return
+    for line in lines:
+        for id in ids_in(line)[:1]:
+            yield id, line
 
 
 def _decoded(texts: list[bytes]) -> Iterator[Line]:

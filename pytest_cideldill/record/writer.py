@@ -10,58 +10,33 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Final
-from typing import NamedTuple
 
 from pytest_cideldill import clock
+from pytest_cideldill.record.blocks import Stretch
+from pytest_cideldill.record.blocks import Stretches
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.format import encoded
 from pytest_cideldill.record.format import line_of
 from pytest_cideldill.record.hiding import Hiding
-from pytest_cideldill.record.share import Share
+from pytest_cideldill.record.hitlines import HitLines
 from pytest_cideldill.record.share import Shares
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Message
 
 _TELL_S: Final = 1.0
 """How long a number of dropped rows may wait to be told: a process may be killed."""
 
-_MOST_MIDDLES: Final = 1_000
-_MICROSECONDS: Final = 1_000_000
 _TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
 
 _open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid  # tests patch `os`
-_quoted: Final = encode_basestring_ascii
 _TORN: Final = b" \n"
 """Ends a line that the disk took a part of, so that it ends like no other."""
-
-_END: Final = "}\n"
-_RAISED: Final = ',"condition_error":true}\n'
-
-
-class _Hits(NamedTuple):
-    """What the hits of a breakpoint have in common, in a test and a thread.
-
-    Attributes:
-        share: How many may be written.
-        middle: Of a line, from its type up to the number of the pass.
-        end: Of a line, behind its message.
-        nodeid: Of the test.
-        thread: Its ident.
-    """
-
-    share: Share
-    middle: str
-    end: str
-    nodeid: str | None
-    thread: int
 
 
 class PartWriter:
@@ -86,17 +61,24 @@ class PartWriter:
     ) -> None:
         self.error: str | None = None
         self._worker = worker
-        self._left = max_bytes
+        self._left = self._max_bytes = max_bytes
+        self._written = 0
+        self._stretches = Stretches()
         self._hiding = Hiding(redactor)
         self._number = 0
         self._shares = Shares()
-        self._hits: dict[HitTelling, _Hits] = {}
-        self._middles: dict[tuple[HitTelling, str | None, int], str] = {}
+        self._hits = HitLines(worker, self._hiding, self._shares)
         self._dropped: Counter[str] = Counter()
         self._told_at = clock.monotonic()
         self._is_torn = False
         self._pid = _getpid()
         self._descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """Where most hits are in the file; empty if the disk did not take all that was told."""
+        is_whole = self.error is None and self._written == self._max_bytes - self._left
+        return self._stretches.all() if is_whole else []
 
     def lines(self, ts: float, event: Message | Batch) -> bytes:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
@@ -105,23 +87,25 @@ class PartWriter:
             return self._line(replace(line, values=self._hiding.values(line.values)))
         for loss, count in event.dropped.items():
             self._drop("hit" if loss == "hit" else "call", count)
-        text = "".join(self._rows(event.rows)).encode("ascii")
+        text = self._rows(event).encode("ascii")
         if self._dropped and clock.monotonic() - self._told_at > _TELL_S:
             text += self._tell_dropped()
         return text
 
-    def write(self, text: bytes | bytearray) -> None:
+    def write(self, text: bytes | memoryview) -> None:
         """Hand lines to the system; what it does not take is counted, and later lines are tried."""
         if self._is_torn and text:
-            text = _TORN + text
+            text = _TORN + bytes(text)
         written = 0
         try:
             while written < len(text):
                 written += _write(self._descriptor, text[written:] if written else text)
         except OSError as error:
             self.error = error.strerror or str(error)
-            begun = text.rfind(b"\n", 0, written) + 1
-            self._dropped.update(each.decode() for each in _TYPE.findall(text, begun))
+            lost = bytes(text)
+            begun = lost.rfind(b"\n", 0, written) + 1
+            self._dropped.update(each.decode() for each in _TYPE.findall(lost, begun))
+        self._written += written
         if written:
             self._is_torn = text[written - 1] != b"\n"[0]
 
@@ -134,65 +118,31 @@ class PartWriter:
         _close(self._descriptor)
         self._descriptor = -1
 
-    def _rows(self, rows: list[Row]) -> list[str]:
-        """The lines of rows; those of hits are the hot path of this thread."""
-        is_plain = self._hiding.is_plain(
-            "\n".join([row[5] for row in rows if type(row[0]) is HitTelling])
-        )
-        epoch, find, lines, dropped = clock.wall_at(0.0), self._hits.get, [], 0
-        number, left = self._number, self._left
-        for row in rows:
-            number += 1
-            telling = row[0]
-            if type(telling) is not HitTelling:
-                line = self._call(number, row, left)
-                left -= len(line)
-                lines.append(line)
-                continue
-            _, moment, nodeid, thread, passed, text = row
-            hits = find(telling)
-            if hits is None or hits.nodeid is not nodeid or hits.thread != thread:
-                hits = self._hits_of(telling, nodeid, thread)
-            share = hits.share
-            if moment >= share.until:
-                share.renew(moment)
-            share.left -= 1
-            if share.left < 0 or left <= 0:
-                dropped += 1
-                continue
-            stamp = str(int((epoch + moment) * _MICROSECONDS))
-            line = (
-                f'{{"n":{number},"ts":{stamp[:-6]}.{stamp[-6:]},{hits.middle}{passed},"message":'
-                f"{_quoted(text if is_plain else telling.text_of(text))}{hits.end}"
-            )
-            left -= len(line)
-            lines.append(line)
-        self._number, self._left = number, left
-        if dropped:
-            self._dropped["hit"] += dropped
-        return lines
+    def _rows(self, batch: Batch) -> str:
+        """The lines of rows that may be written; the others are counted."""
+        start = self._max_bytes - self._left
+        if told := self._hits.together(batch, self._number + 1, self._left):
+            text, ids = told
+            self._number += len(batch.rows)
+            self._stretches.add(start, start + len(text), ids)
+        else:
+            text = "".join(self._each(batch))
+        self._left -= len(text)
+        return text
 
-    def _hits_of(self, telling: HitTelling, nodeid: str | None, thread: int) -> _Hits:
-        """Of a breakpoint, in another test or thread than before."""
-        key = (telling, nodeid, thread)
-        if (middle := self._middles.get(key)) is None:
-            if len(self._middles) >= _MOST_MIDDLES:
-                self._middles.clear()
-                self._hits.clear()
-            values = {
-                "type": "hit",
-                "worker": self._worker,
-                "nodeid": self._hiding.name(nodeid),
-                "thread": thread,
-                "breakpoint_id": telling.breakpoint_id,
-                "location": telling.location,
-                "hit_count": 0,
-            }
-            middle = self._middles[key] = encoded(values)[1:-2]
-        share = self._shares.of(telling.breakpoint_id)
-        end = _RAISED if telling.condition_error else _END
-        hits = self._hits[telling] = _Hits(share, middle, end, nodeid, thread)
-        return hits
+    def _each(self, batch: Batch) -> Iterator[str]:
+        is_plain, left = self._hits.are_plain(batch), self._left
+        for row in batch.rows:
+            number, telling = self._next(), batch.tellings.get(row[0])
+            if telling is None:
+                line = self._call(number, row, left)
+            elif left <= 0 or not (
+                line := self._hits.alone(telling, row, number, is_plain=is_plain)
+            ):
+                self._dropped["hit"] += 1
+                continue
+            left -= len(line)
+            yield line
 
     def _call(self, number: int, row: Row, left: int) -> str:
         """The line of any other row; empty: it was dropped."""

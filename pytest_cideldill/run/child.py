@@ -257,11 +257,11 @@ def _engine(
     )
     pauses.pause_on = configure.pause_on
     recorded = () if passive else configure.record_calls
-    traces = FunctionTraces(lens, overtime, position, rows.add)
+    traces = FunctionTraces(lens, overtime, position, rows)
     shown = (lens, rows.add, position, identity.prefix, keeping.objects)
     recording = Recording(recorded, *shown, None if passive else traces)
     shared = (lens, guard, pauses, recording, overtime, keeping, observers)
-    manager = BreakpointManager(*shared, rows.add, passive=passive)
+    manager = BreakpointManager(*shared, rows, passive=passive)
     timeline = Timeline(lens, position, rows.add)
     engine = _Engine(manager, link, keeping, watchdogs, timeline, traces)
     return engine

@@ -21,6 +21,7 @@ import pytest
 
 from pytest_cideldill import clock
 from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT
 from pytest_cideldill.record.format import part
 from pytest_cideldill.record.manifest import summarize
@@ -144,13 +145,14 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
     from pytest_cideldill.record.story import Story
 
     folder, said, wrong = Path(record), "", outlet.error
-    story = Story(folder, _KEPT)
+    story, stretches = Story(folder, _KEPT), list[Stretch]()
     try:
-        merge_run(folder)
+        if merge_run(folder):
+            stretches = outlet.stretches
     except OSError as error:
         wrong = error.strerror or str(error)
     try:
-        story.end(write_summaries(folder, story))
+        story.end(write_summaries(folder, story, stretches))
         missing = _told_to_people(config, story, settings.summary)
         said = "; ".join([story.summary.sentence, *missing])
     except OSError as error:

@@ -113,7 +113,7 @@ class Debuggee:
         recording = Recording((), lens, self.rows.add, position, objects=objects)
         observers = Observers(send)
         self.manager = BreakpointManager(
-            lens, guard, self.pauses, recording, overtime, keeping, observers, self.rows.add
+            lens, guard, self.pauses, recording, overtime, keeping, observers, self.rows
         )
 
     def _take(self, event: Event) -> None:

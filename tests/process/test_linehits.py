@@ -39,6 +39,7 @@ from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.syntax.codes import key_of
 from pytest_cideldill.wire import LinesPassed
+from tests.process.kept_rows import KeptRows
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Skipped
 from tests.process.sources_checks import armed
@@ -58,7 +59,8 @@ class Lab:
     """A process under test in small: an event source and line probes, without a link."""
 
     def __init__(self, add: Callable[[Any], Any] | None = None) -> None:
-        self.rows: list[tuple[Any, ...]] = []
+        self.kept = KeptRows(add)
+        self.rows = self.kept.rows
         self.stops: list[tuple[str, int, str]] = []
         self.bound: list[str] = []
         self.failures: list[str] = []
@@ -68,9 +70,7 @@ class Lab:
         self.overtime = Overtime(self.guard, 0.05 - CHECK_S)
         self.lens = Lens(Project("."), Redactor(environ={}))
         position = Position("test_it.py::test")
-        self.surroundings = Surroundings(
-            self.lens, self.overtime, position, add or self.rows.append, self._stop
-        )
+        self.surroundings = Surroundings(self.lens, self.overtime, position, self.kept, self._stop)
         self.lines = LineProbes(
             self.lens.project, self.surroundings, lambda: self.source, self.bound.append
         )
@@ -112,10 +112,10 @@ class Lab:
 
     @property
     def messages(self) -> list[str]:
-        return [row[0](row)["message"] for row in self.rows]
+        return [self.kept.told(row)["message"] for row in self.rows]
 
     def rows_of(self, id: str) -> list[tuple[Any, ...]]:
-        return [row for row in self.rows if row[0](row)["breakpoint_id"] == id]
+        return [row for row in self.rows if self.kept.told(row)["breakpoint_id"] == id]
 
     def is_armed(self, code: CodeType) -> bool:
         """Whether events of the code reach anybody."""
@@ -162,7 +162,7 @@ def check_a_message_is_rendered_before_the_line_runs() -> None:
     with lab() as place:
         probe = place.want(TOTAL, "body", message="{result} {number!r:>3} {rate + 1} {nope}")
         assert total([3, 4]) == 7
-        row = place.rows[0][0](place.rows[0])
+        row = place.kept.told(place.rows[0])
     assert place.messages == ["0   3 2 <error: NameError>", "3   4 2 <error: NameError>"]
     assert row["nodeid"] == "test_it.py::test"
     assert row["location"]["line"] == probe.asked.line

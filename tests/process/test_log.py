@@ -14,6 +14,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Loss
 from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Event
@@ -161,3 +162,54 @@ def test_taking_ends_although_rows_keep_coming() -> None:
     log.add((busy, 2.0))
     assert [call["ts"] for call in told(list(log.take(log)))] == [1.0, 2.0]
     assert [call["ts"] for call in told(list(log.take(log)))] == [99.0, 99.0]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+def test_what_is_before_a_mark_leaves_before_its_item(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """However many rows are taken at once; several marks may follow each other."""
+    monkeypatch.setattr(log_module, "MAX_BATCH", most)
+    log = RowLog(lambda: None)
+    left: list[int | str] = []
+    script: list[int | str] = ["a", 1, 2, "b", "c", 3, 4, 5, "d", "e", 6]
+    items = {each: [each] for each in script if isinstance(each, str)}
+    for each in script:
+        if isinstance(each, str):
+            log.mark(items[each])
+        else:
+            log.add(row(each))
+    for name in ("a", "b", "c", "d", "e"):
+        left += [int(each["ts"]) for each in told(list(log.take(items[name])))]
+        left.append(name)
+    left += [int(each["ts"]) for each in told(list(log.take()))]
+    assert left == script
+
+
+def test_without_an_item_the_rows_before_any_mark_are_taken() -> None:
+    log, item = RowLog(lambda: None), ["item"]
+    for number in range(3):
+        log.add(row(number))
+    log.mark(item)
+    log.add(row(3))
+    assert [each["ts"] for each in told(list(log.take()))] == [0, 1, 2]
+    assert list(log.take()) == []
+    assert list(log.take(item)) == []
+    assert [each["ts"] for each in told(list(log.take()))] == [3]
+
+
+def test_what_tells_the_same_has_one_number() -> None:
+    """Code that is watched again and again leaves nothing behind; rows told before stay told."""
+    log = RowLog(lambda: None)
+
+    def telling(id: str, *, condition_error: bool = False) -> HitTelling:
+        return HitTelling(id, {"file": "x.py", "line": 1, "function": "f"}, str, condition_error)
+
+    number = log.number(telling("tp-1"))
+    assert log.number(telling("tp-1")) == number
+    assert len({number, log.number(telling("tp-2"))}) == 2
+    failed = log.number(telling("tp-1", condition_error=True))
+    assert failed != number
+    log.add((failed, 1.0, "t::x", 7, 1, "told"))
+    (hit,) = told(list(log.take()))
+    assert (hit["breakpoint_id"], hit["condition_error"]) == ("tp-1", True)

@@ -38,6 +38,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.syntax.codes import key_of
+from tests.process.kept_rows import KeptRows
 
 At = Callable[..., str]
 
@@ -46,16 +47,15 @@ At = Callable[..., str]
 def told() -> Iterator[At]:
     """`told(template, **locals)`: the message as it leaves the process."""
     overtime = Overtime(EvaluationGuard())
-    rows: list[tuple[Any, ...]] = []
+    kept = KeptRows()
     lens = Lens(Project("."), Redactor(environ={}))
-    surroundings = Surroundings(lens, overtime, Position(), rows.append, _never)
+    surroundings = Surroundings(lens, overtime, Position(), kept, _never)
 
     def tell(template: str, /, **names: Any) -> str:
         frame = frame_with(names)
         asked = LineBreakpoint("tp-1", __file__, 1, key_of(frame.f_code), message=template)
         Watcher(Probe(asked), frame.f_code, surroundings).passed(frame)
-        row = rows.pop()
-        message = row[0](row)["message"]
+        message = kept.told(kept.rows.pop())["message"]
         assert isinstance(message, str)
         return message
 

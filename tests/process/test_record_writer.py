@@ -7,11 +7,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_cideldill import clock
+from pytest_cideldill.record import hitlines as hitlines_module
 from pytest_cideldill.record import share as share_module
 from pytest_cideldill.record import writer as writer_module
 from pytest_cideldill.record.format import Line
@@ -27,49 +30,13 @@ from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import Warned
+from tests.process.parts import PLACE
+from tests.process.parts import Disk
+from tests.process.parts import Part
 
-PLACE = {"file": "till.py", "line": 5, "function": "total"}
 FAILED = PhaseReported("t::x", "call", "failed", "failed", 0.1)
 FINISHED = NodeFinished("t::x", 0.1, {})
 WARNED = Warned("something")
-
-
-class Part:
-    """A writer, and what its file holds."""
-
-    def __init__(self, folder: Path, max_bytes: int = 10**9) -> None:
-        self.redactor = Redactor(environ={})
-        self.path = folder / "main-1.part.jsonl"
-        self.writer = PartWriter(self.path, "main", max_bytes, self.redactor)
-        self.telling = self.of("tp-1")
-
-    def of(self, id: str, *, condition_error: bool = False) -> HitTelling:
-        """What tells the hits of a tracepoint."""
-        return HitTelling(id, PLACE, self.redactor.redact_text, condition_error)
-
-    def hit(self, number: int, text: str = "price=2", moment: float = 5.0) -> Row:
-        return (self.telling, moment, "t::x", 7, number, text)
-
-    def add(self, *rows: Row, **dropped: int) -> None:
-        self.writer.write(self.writer.lines(9.0, Batch(list(rows), dropped)))  # type: ignore[arg-type]
-
-    def say(self, *events: Any) -> None:
-        for each in events:
-            self.writer.write(self.writer.lines(9.0, each))
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(each.text) for each in raw_lines(self.path.parent)]
-
-    def of_type(self, type: str) -> list[dict[str, Any]]:
-        return [each for each in self.lines if each["type"] == type]
-
-    def assert_gaps_are_told(self) -> None:
-        """`n` goes up by one and by what was dropped, and lines of type `dropped` tell how many."""
-        numbers = [each["n"] for each in self.lines]
-        assert numbers == sorted(set(numbers))
-        told = sum(sum(each["rows"].values()) for each in self.of_type("dropped"))
-        assert numbers[-1] == len(numbers) + told
 
 
 @pytest.fixture
@@ -99,34 +66,84 @@ def test_a_hit_is_written_as_a_front_end_would_be_told(
     row = (telling, 5.25, nodeid, 7, 3, text)
     part.add(row)
     (line,) = part.lines
-    told = telling(row)
+    told = part.tellings[telling](row)
     assert line.pop("ts") == pytest.approx(told.pop("ts"), abs=1e-6)
     assert line == {"n": 1, "worker": "main", **told}
     assert list(line)[-2 - condition_error :][:2] == ["hit_count", "message"]
 
 
+def numbers_of_lines(rows: Sequence[Row]) -> list[Row]:
+    """The rows as many hits of one test and thread leave them, each a microsecond later."""
+    return [(*row[:1], 5.0 + at / 1e6, *row[2:]) for at, row in enumerate(rows)]
+
+
+ODD = {
+    "other": lambda part, row: (part.of("tp-2"), *row[1:]),
+    "test": lambda part, row: (*row[:2], "t::y", *row[3:]),
+    "no test": lambda part, row: (*row[:2], None, *row[3:]),
+    "thread": lambda part, row: (*row[:3], 8, *row[4:]),
+    "quoted": lambda part, row: (*row[:5], 'a "b"'),
+    "escaped": lambda part, row: (*row[:5], "a\\b"),
+    "line feed": lambda part, row: (*row[:5], "a\nb"),
+    "wide": lambda part, row: (*row[:5], "é"),
+    "secret": lambda part, row: (*row[:5], "token=zq81-7751-aa"),
+    "raised": lambda part, row: (part.of("tp-3", condition_error=True), *row[1:]),
+    "empty": lambda part, row: (*row[:5], ""),
+    "second": lambda part, row: (row[0], row[1] + 1.5, *row[2:]),
+}
+"""What makes a row one that may not go together with others."""
+
+
+@pytest.mark.parametrize("odd", [None, *ODD])
+def test_hits_are_written_together_as_they_are_one_by_one(tmp_path: Path, odd: str | None) -> None:
+    """The quick way for many rows, whatever is among them."""
+    written = []
+    for size in (20, 1):
+        (tmp_path / str(size)).mkdir()
+        part = Part(tmp_path / str(size))
+        rows = numbers_of_lines([part.hit(number, f"price={number}") for number in range(20)])
+        if odd is not None:
+            rows[11] = ODD[odd](part, rows[11])
+        for at in range(0, 20, size):
+            part.add(*rows[at : at + size])
+        part.writer.close()
+        lines = part.lines
+        for line, row in zip(lines, rows, strict=True):
+            assert line.pop("ts") == pytest.approx(clock.wall_at(row[1]), abs=2e-6)
+        written.append(lines)
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.0000085, 0.00995, 0.0999985, 0.1, 0.5, 0.9999985])
+def test_times_of_hits_are_those_of_their_moments(part: Part, fraction: float) -> None:
+    """Whatever digits they begin with, and when a second ends."""
+    moment = 7.0 - clock.wall_at(7.0) % 1 + fraction
+    rows = [(part.telling, moment + n / 1e6, "t::x", 7, n, f"{n}") for n in range(4)]
+    part.add(*rows)
+    for line, row in zip(part.lines, rows, strict=True):
+        assert line["ts"] == pytest.approx(clock.wall_at(row[1]), abs=2e-6)
+    assert all(b'"ts":' in each.text for each in raw_lines(part.path.parent))
+
+
 def test_hits_of_several_tracepoints_tests_and_threads_are_told_apart(part: Part) -> None:
     """What lines have in common is made once; it must not be that of another one."""
     tellings = [part.of(f"tp-{n}") for n in range(3)]
-    rows = [
-        (tellings[n % 3], 5.0, f"t::{n % 4}", n % 5, n, f"m{n}")
-        for n in range(writer_module._MOST_MIDDLES // 10)
-    ]
+    rows = [(tellings[n % 3], 5.0, f"t::{n % 4}", n % 5, n, f"m{n}") for n in range(100)]
     part.add(*rows)
     assert [
         (each["breakpoint_id"], each["nodeid"], each["thread"], each["hit_count"], each["message"])
         for each in part.lines
-    ] == [(row[0].breakpoint_id, *row[2:]) for row in rows]
+    ] == [(part.tellings[row[0]].breakpoint_id, *row[2:]) for row in rows]
 
 
 def test_what_is_kept_of_hits_is_bounded(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests and names come and go."""
-    monkeypatch.setattr(writer_module, "_MOST_MIDDLES", 10)
+    monkeypatch.setattr(hitlines_module, "_MOST_MIDDLES", 10)
     monkeypatch.setattr(share_module, "_MOST_NAMES", 10)
     for number in range(50):
         part.add((part.of(f"tp-{number}"), 5.0, f"t::{number}", 7, number, "m"))
-    assert len(part.writer._middles) <= 10
-    assert len(part.writer._hits) <= 10
+    assert len(part.writer._hits._middles) <= 10
+    assert len(part.writer._hits._commons) <= 10
     assert len(part.writer._shares._shares) <= 11
     assert [each["nodeid"] for each in part.lines] == [f"t::{number}" for number in range(50)]
 
@@ -250,21 +267,6 @@ def test_dropped_rows_are_told_while_the_run_goes_on(
     assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 2}, {"hit": 1}]
 
 
-class Disk:
-    """Takes so many bytes, and then so many writes fail."""
-
-    def __init__(self, room: int, failures: int = 10**9) -> None:
-        self.room, self.failures = room, failures
-
-    def write(self, descriptor: int, text: bytes | bytearray) -> int:
-        if self.room == 0 and self.failures > 0:
-            self.failures -= 1
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        taken = bytes(text[: self.room] if self.failures else text)
-        self.room -= len(taken) if self.failures else 0
-        return os.write(descriptor, taken)
-
-
 def test_a_full_disk_is_told_and_does_not_raise(
     part: Part, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,11 +331,11 @@ def test_secrets_in_names_of_tests_are_hidden_everywhere_alike(tmp_path: Path) -
     telling = HitTelling("tp-1", PLACE, redactor.redact_text)
     (tell_call, number) = call_row(1)
     rows = [
-        (telling, 5.0, nodeid, 7, 1, "m"),
+        (0, 5.0, nodeid, 7, 1, "m"),
         (lambda row: {**tell_call(row), "nodeid": nodeid}, number),
         (lambda row: {**tell_call(row), "nodeid": None}, number),
     ]
-    writer.write(writer.lines(5.0, Batch(rows, {})))
+    writer.write(writer.lines(5.0, Batch(rows, {}, {0: telling})))
     autopsy = {"siblings": [{"nodeid": nodeid, "of": (1, None, True)}], nodeid: 2.5}
     failed = PhaseReported(nodeid, "call", "failed", "failed", 0.1, autopsy=autopsy)
     writer.write(writer.lines(5.0, failed))

@@ -1,0 +1,76 @@
+"""Writing the file of one process, and what it holds then."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pytest_cideldill.record.merging import raw_lines
+from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.rows import HitTelling
+from pytest_cideldill.rows import Row
+
+PLACE = {"file": "till.py", "line": 5, "function": "total"}
+
+
+class Part:
+    """A writer, and what its file holds."""
+
+    def __init__(self, folder: Path, max_bytes: int = 10**9) -> None:
+        self.redactor = Redactor(environ={}, key=b"key")
+        self.path = folder / "main-1.part.jsonl"
+        self.writer = PartWriter(self.path, "main", max_bytes, self.redactor)
+        self.tellings: dict[int, HitTelling] = {}
+        self.telling = self.of("tp-1")
+
+    def of(self, id: str, *, condition_error: bool = False) -> int:
+        """The number of what tells the hits of a tracepoint."""
+        telling = HitTelling(id, PLACE, self.redactor.redact_text, condition_error)
+        number = len(self.tellings)
+        self.tellings[number] = telling
+        return number
+
+    def hit(self, number: int, text: str = "price=2", moment: float = 5.0) -> Row:
+        return (self.telling, moment, "t::x", 7, number, text)
+
+    def add(self, *rows: Row, **dropped: int) -> None:
+        batch = Batch(list(rows), dropped, self.tellings)  # type: ignore[arg-type]
+        self.writer.write(self.writer.lines(9.0, batch))
+
+    def say(self, *events: Any) -> None:
+        for each in events:
+            self.writer.write(self.writer.lines(9.0, each))
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(each.text) for each in raw_lines(self.path.parent)]
+
+    def of_type(self, type: str) -> list[dict[str, Any]]:
+        return [each for each in self.lines if each["type"] == type]
+
+    def assert_gaps_are_told(self) -> None:
+        """`n` goes up by one and by what was dropped, and lines of type `dropped` tell how many."""
+        numbers = [each["n"] for each in self.lines]
+        assert numbers == sorted(set(numbers))
+        told = sum(sum(each["rows"].values()) for each in self.of_type("dropped"))
+        assert numbers[-1] == len(numbers) + told
+
+
+class Disk:
+    """Takes so many bytes, and then so many writes fail."""
+
+    def __init__(self, room: int, failures: int = 10**9) -> None:
+        self.room, self.failures = room, failures
+
+    def write(self, descriptor: int, text: bytes | bytearray) -> int:
+        if self.room == 0 and self.failures > 0:
+            self.failures -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = bytes(text[: self.room] if self.failures else text)
+        self.room -= len(taken) if self.failures else 0
+        return os.write(descriptor, taken)
