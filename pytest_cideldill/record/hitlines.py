@@ -76,13 +76,14 @@ class HitLines:
             threads or seconds are among them, texts that can't be written as they are, or not all
             may be written. Then each is to be written by itself.
         """
-        if {*map(type, map(_first, batch.rows))} != {int}:
+        counts = Counter(map(_first, batch.rows))
+        if not counts.keys() <= batch.tellings.keys():
             return None
-        tellings, moments, nodeids, threads, _, texts = zip(*batch.rows, strict=True)
-        if len({*nodeids}) > 1 or len({*threads}) > 1:
+        _, moments, nodeids, threads, _, texts = zip(*batch.rows, strict=True)
+        if {nodeids.count(nodeids[0]), threads.count(threads[0])} != {len(texts)}:
             return None
         middles, shares, ids = {}, Counter[Share](), Counter[str]()
-        for telling, count in Counter(tellings).items():
+        for telling, count in counts.items():
             common = self._common(batch.tellings[telling], nodeids[0], threads[0])
             if common.end is not _END:
                 return None
