@@ -76,7 +76,7 @@ class RowLog:
         place = telling.location.values()
         what = (telling.breakpoint_id, telling.condition_error, *place)
         number = self._numbers.setdefault(what, self._next_number())
-        self._tellings[number] = telling
+        self._tellings.setdefault(number, telling)
         return number
 
     def mark(self, item: object) -> None:

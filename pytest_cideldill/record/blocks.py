@@ -18,9 +18,12 @@ HIT: Final = b',"type":"hit","worker":"'
 """In a line of a hit, and in no other: in texts quotes are escaped."""
 
 _LEAST: Final = 16_384
-_MOST: Final = 262_144
+"""Bytes of a stretch that is worth remembering: to read less costs less."""
 
-# As above, it is found nowhere else.
+_MOST: Final = 262_144
+"""Bytes from which on another one begins: of each only all or nothing can be read."""
+
+# Found nowhere else in such a line, as above.
 _IDS: Final = re.compile(rb',"breakpoint_id":"([^"\\]*)"')
 
 

@@ -107,7 +107,7 @@ class HitLines:
         if len(lines) > room:
             return None
         for share, count in shares.items():
-            share.left -= count
+            share.take(count)
         return lines, ids
 
     def alone(self, telling: HitTelling, row: Row, number: int, *, is_plain: bool) -> str:

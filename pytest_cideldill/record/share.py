@@ -19,40 +19,34 @@ _MOST_NAMES: Final = 10_000
 
 
 class Share:
-    """What is left for one name.
+    """What is left for one name."""
 
-    Attributes:
-        until: The moment from which on `renew` is to be called, before a row is taken.
-        left: Rows that may be written before; each row takes one, negative: it is dropped.
-    """
-
-    __slots__ = ("_in_all", "_of_a_second", "left", "until")
+    __slots__ = ("_in_all", "_left", "_of_a_second", "_until")
 
     def __init__(self, in_all: int, of_a_second: int) -> None:
-        self.until = float("-inf")
-        self.left = 0
         self._in_all = in_all
         self._of_a_second = of_a_second
-
-    def renew(self, moment: float) -> None:
-        """Another second begins."""
-        self._in_all += max(self.left, 0)
-        self.left = min(self._of_a_second, self._in_all)
-        self._in_all -= self.left
-        self.until = moment + 1
+        self._left = 0  # of this second; no more of the others
+        self._until = float("-inf")
 
     def has(self, count: int, first: float, last: float) -> bool:
-        """Whether so many rows, from one moment to another, may be written; they are not taken."""
-        if first >= self.until:
-            self.renew(first)
-        return last < self.until and self.left >= count
+        """Whether so many rows may be written, from one moment to another of the same second."""
+        if first >= self._until:
+            self._in_all += self._left
+            self._left = min(self._of_a_second, self._in_all)
+            self._in_all -= self._left
+            self._until = first + 1
+        return last < self._until and self._left >= count
+
+    def take(self, count: int) -> None:
+        """So many are written, as there is room."""
+        self._left -= count
 
     def takes(self, moment: float) -> bool:
-        """Whether a row of this moment is to be written."""
-        if moment >= self.until:
-            self.renew(moment)
-        self.left -= 1
-        return self.left >= 0
+        """Whether a row of this moment is to be written; then it is taken."""
+        has_room = self.has(1, moment, moment)
+        self._left -= has_room
+        return has_room
 
 
 class Shares:

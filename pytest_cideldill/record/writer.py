@@ -120,11 +120,11 @@ class PartWriter:
 
     def _rows(self, batch: Batch) -> str:
         """The lines of rows that may be written; the others are counted."""
-        start = self._max_bytes - self._left
         if told := self._hits.together(batch, self._number + 1, self._left):
             text, ids = told
-            self._number += len(batch.rows)
+            start = self._max_bytes - self._left
             self._stretches.add(start, start + len(text), ids)
+            self._number += len(batch.rows)
         else:
             text = "".join(self._each(batch))
         self._left -= len(text)
@@ -136,11 +136,10 @@ class PartWriter:
             number, telling = self._next(), batch.tellings.get(row[0])
             if telling is None:
                 line = self._call(number, row, left)
-            elif left <= 0 or not (
-                line := self._hits.alone(telling, row, number, is_plain=is_plain)
-            ):
-                self._dropped["hit"] += 1
-                continue
+            else:
+                line = self._hits.alone(telling, row, number, is_plain=is_plain) if left > 0 else ""
+                if not line:
+                    self._dropped["hit"] += 1
             left -= len(line)
             yield line
 

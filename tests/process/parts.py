@@ -67,7 +67,7 @@ class Disk:
     def __init__(self, room: int, failures: int = 10**9) -> None:
         self.room, self.failures = room, failures
 
-    def write(self, descriptor: int, text: bytes | bytearray) -> int:
+    def write(self, descriptor: int, text: bytes | memoryview) -> int:
         if self.room == 0 and self.failures > 0:
             self.failures -= 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

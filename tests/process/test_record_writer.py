@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -72,8 +73,8 @@ def test_a_hit_is_written_as_a_front_end_would_be_told(
     assert list(line)[-2 - condition_error :][:2] == ["hit_count", "message"]
 
 
-def numbers_of_lines(rows: Sequence[Row]) -> list[Row]:
-    """The rows as many hits of one test and thread leave them, each a microsecond later."""
+def a_microsecond_apart(rows: Sequence[Row]) -> list[Row]:
+    """The rows as a hot line leaves them."""
     return [(*row[:1], 5.0 + at / 1e6, *row[2:]) for at, row in enumerate(rows)]
 
 
@@ -101,7 +102,7 @@ def test_hits_are_written_together_as_they_are_one_by_one(tmp_path: Path, odd: s
     for size in (20, 1):
         (tmp_path / str(size)).mkdir()
         part = Part(tmp_path / str(size))
-        rows = numbers_of_lines([part.hit(number, f"price={number}") for number in range(20)])
+        rows = a_microsecond_apart([part.hit(number, f"price={number}") for number in range(20)])
         if odd is not None:
             rows[11] = ODD[odd](part, rows[11])
         for at in range(0, 20, size):
@@ -122,7 +123,8 @@ def test_times_of_hits_are_those_of_their_moments(part: Part, fraction: float) -
     part.add(*rows)
     for line, row in zip(part.lines, rows, strict=True):
         assert line["ts"] == pytest.approx(clock.wall_at(row[1]), abs=2e-6)
-    assert all(b'"ts":' in each.text for each in raw_lines(part.path.parent))
+    for each in raw_lines(part.path.parent):
+        assert re.match(rb'\{"n":\d+,"ts":\d+\.\d{6},', each.text)
 
 
 def test_hits_of_several_tracepoints_tests_and_threads_are_told_apart(part: Part) -> None:
