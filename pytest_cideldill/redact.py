@@ -16,12 +16,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from pytest_cideldill.sensitive import SHAPE_HINT
+from pytest_cideldill.secretshapes import SHAPE_HINT
+from pytest_cideldill.secretshapes import Secret
+from pytest_cideldill.secretshapes import find_aws_secrets
+from pytest_cideldill.secretshapes import find_shapes
+from pytest_cideldill.secretshapes import has_long_word
+from pytest_cideldill.secretshapes import may_be_shapes
 from pytest_cideldill.sensitive import NamedSecrets
-from pytest_cideldill.sensitive import Secret
-from pytest_cideldill.sensitive import find_aws_secrets
-from pytest_cideldill.sensitive import find_shapes
-from pytest_cideldill.sensitive import has_long_word
 from pytest_cideldill.sensitive import label_of_name
 from pytest_cideldill.sensitive import spelled
 from pytest_cideldill.tags import LONGEST
@@ -213,11 +214,17 @@ class Redactor:
         """The quick test that ordinary texts pass with."""
         if not self.enabled or len(text) < _SHORTEST:
             return False
-        if self._hint(text) or self._patterns or has_long_word(text):
+        if self._patterns:
+            return True
+        lowered = text.lower()
+        if may_be_shapes(text, lowered):
+            if self._hint(text) or has_long_word(text):
+                return True
+        elif self._environment is not None and self._environment.search(text):
             return True
         if self._seen and any(spelling in text for spelling in tuple(self._seen)):
             return True
-        return self._named.may_be_in(text)
+        return self._named.may_be_in(text, lowered)
 
     def _start(self, text: str, limit: int) -> str:
         size = limit + self._margin

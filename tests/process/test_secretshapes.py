@@ -1,0 +1,39 @@
+"""The quick look that tells most texts from those that may hold a secret: it misses no shape."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.secretshapes import SHAPES
+
+ALL = {f"{label}: {pattern}": pattern for label, each in SHAPES.items() for pattern in each}
+
+
+@pytest.mark.parametrize("pattern", ALL.values(), ids=ALL)
+def test_a_text_with_a_secret_is_never_plain(pattern: str) -> None:
+    redactor = Redactor(environ={})
+    found = 0
+
+    @settings(max_examples=25, deadline=None, database=None, derandomize=True)
+    @given(st.from_regex(pattern, fullmatch=True))
+    def check(secret: str) -> None:
+        nonlocal found
+        for each in (secret, secret.lower()):
+            text = f"(a={each})"
+            if re.search(pattern, text):
+                found += 1
+                assert not redactor.is_plain(text)
+
+    check()
+    assert found
+
+
+@pytest.mark.parametrize("text", ["it said p4ssword;1!", "it said P4SSWORD;1!"])
+def test_nor_is_one_with_a_value_of_the_environment(text: str) -> None:
+    assert not Redactor(environ={"DEPLOY_TOKEN": text[8:-1]}).is_plain(text)
