@@ -66,6 +66,16 @@ class LineBreakpoint:
     max_notifications: int = 0
     enabled: bool = True
 
+    @property
+    def chooses(self) -> bool:
+        """Whether only some of its passes are for it, told by their numbers."""
+        return self.hit_count > 1 or self.multiple > 1
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether each pass is a message."""
+        return not (self.condition or self.chooses or self.max_notifications)
+
 
 def line_breakpoint(command: AddLine, project: Project) -> LineBreakpoint:
     """What a command asks for."""
@@ -109,7 +119,8 @@ class Probe:
     Attributes:
         asked: What the client wants.
         passes: How often the line was passed while watched.
-        notices: The messages that were due since it was enabled; those beyond the limit as well.
+        notices: The messages that were due since it was enabled, those beyond the limit as well;
+            of a tracepoint that tells all nobody counts them, they are its passes.
         held: How often its condition held at a pass that its numbers left out.
         reach: How near the program came to the line.
         was_hit: Whether it stopped, or told a message before it was enabled again.
@@ -122,6 +133,7 @@ class Probe:
     """
 
     __slots__ = (
+        "_passes_before",
         "asked",
         "condition_errors",
         "held",
@@ -141,6 +153,7 @@ class Probe:
         self.asked = asked
         self.passes = Counter()
         self.notices = Counter()
+        self._passes_before = 0
         self.held = Counter()
         self.reach = Reach()
         self.was_hit = False
@@ -155,11 +168,12 @@ class Probe:
         if enabled:
             self.was_hit = self.is_hit
             self.notices = Counter()
+            self._passes_before = self.passes.value
 
     @property
     def is_hit(self) -> bool:
         """Whether it has stopped or told anything; its condition that raised is told too."""
-        return self.was_hit or bool(self.notices.value or self.condition_errors.value)
+        return self.was_hit or bool(self.sent or self.condition_errors.value)
 
     @property
     def limit(self) -> int:
@@ -169,6 +183,8 @@ class Probe:
     @property
     def sent(self) -> int:
         """How many messages were told since it was enabled."""
+        if self.template is not None and self.asked.tells_all:
+            return self.passes.value - self._passes_before
         return min(self.notices.value, self.limit)
 
     @property
@@ -262,7 +278,7 @@ def _telling(
     add = surroundings.rows.add
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
     first, multiple = probe.asked.hit_count, probe.asked.multiple or 1
-    chooses = first > 1 or multiple > 1
+    chooses, tells_all = probe.asked.chooses, probe.asked.tells_all
 
     def passed(frame: FrameType) -> None:
         __tracebackhide__ = True
@@ -279,7 +295,7 @@ def _telling(
             if judge is not None:
                 next_held()
             return
-        if probe.notices.next() > limit:
+        if not tells_all and probe.notices.next() > limit:
             return
         text = render(frame)
         if len(text) > MAX_TEXT:

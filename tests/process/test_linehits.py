@@ -303,6 +303,19 @@ def check_enabling_begins_a_new_count_of_messages() -> None:
     assert place.messages == ["1", "2", "5", "6"]
 
 
+def check_what_tells_every_pass_begins_a_new_count_as_well() -> None:
+    with lab() as place:
+        probe = place.want(TOTAL, "body", message="{number}")
+        assert not probe.is_hit
+        total([1, 2, 3])
+        assert probe.sent == 3
+        place.enable(probe, enabled=False)
+        place.enable(probe, enabled=True)
+        assert (probe.sent, probe.passes.value, probe.is_hit) == (0, 3, True)
+        total([4])
+        assert (probe.sent, probe.passes.value) == (1, 4)
+
+
 def check_what_is_done_is_disarmed() -> None:
     """Its events cost something as long as they come."""
     with lab() as place:
