@@ -152,10 +152,12 @@ class Story:
 
     def take_hits(self, block: HitBlock) -> None:
         """See there. There may be very many: most of them are only counted, by their blocks."""
-        rows = {id: self._tracepoint(id).hits for id in block.counts}
+        is_full = True
         for id, count in block.counts.items():
-            rows[id].count += count
-        if all(len(each.first) >= self.kept for each in rows.values()):
+            rows = self._tracepoint(id).hits
+            rows.count += count
+            is_full = is_full and len(rows.first) >= self.kept
+        if is_full:
             self._add_last(block.count, block.text)
             return
         others: list[bytes] = []
@@ -242,7 +244,10 @@ class Story:
             self._ended(test, ts + float(values["duration_s"]), values)
 
     def _tracepoint(self, id: str) -> Tracepoint:
-        return self.tracepoints.setdefault(id, Tracepoint(id, id))
+        found = self.tracepoints.get(id)
+        if found is None:
+            found = self.tracepoints[id] = Tracepoint(id, id)
+        return found
 
     def _declared(self, values: dict[str, Any]) -> None:
         tracepoint = self._tracepoint(values["id"])
