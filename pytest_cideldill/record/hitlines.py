@@ -63,7 +63,7 @@ class HitLines:
         self._commons: dict[HitTelling, _Common] = {}
         self._middles: dict[tuple[HitTelling, str | None, int], str] = {}
 
-    def together(self, batch: Batch, number: int, room: int) -> tuple[str, Counter[str]] | None:
+    def together(self, batch: Batch, number: int, room: int) -> tuple[str, dict[str, int]] | None:
         """The lines of a batch that nothing but hits are in, if none needs a look of its own.
 
         Args:
@@ -82,14 +82,17 @@ class HitLines:
         _, moments, nodeids, threads, _, texts = zip(*batch.rows, strict=True)
         if {nodeids.count(nodeids[0]), threads.count(threads[0])} != {len(texts)}:
             return None
-        middles, shares, ids = {}, Counter[Share](), Counter[str]()
+        middles: dict[int, str] = {}
+        shares: dict[Share, int] = {}
+        ids: dict[str, int] = {}
         for telling, count in counts.items():
             common = self._common(batch.tellings[telling], nodeids[0], threads[0])
             if common.end is not _END:
                 return None
             middles[telling] = common.middle
-            shares[common.share] += count
-            ids[common.telling.breakpoint_id] += count
+            shares[common.share] = shares.get(common.share, 0) + count
+            id = common.telling.breakpoint_id
+            ids[id] = ids.get(id, 0) + count
         first, last = min(moments), max(moments)  # a signal handler's come before an earlier one
         if not all(each.has(count, first, last) for each, count in shares.items()):
             return None
