@@ -228,7 +228,7 @@ def test_far_too_many_hits_hold_up_no_worker(tmp_path: Path, args: list[str]) ->
         bench.write(
             test_it=f"""
             import pytest
-            TEXT = "x" * 700
+            TEXT = "X" + "x" * 699
             def hot():
                 for number in range({passes}):
                     text = TEXT
