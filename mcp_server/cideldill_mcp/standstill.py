@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from cideldill_mcp.cpu import Usage
@@ -96,9 +97,15 @@ def under_way(run: Run) -> list[dict[str, Any]]:
     return shown
 
 
-def state_of(run: Run) -> str:
-    """`Run.state`, ahead of events that wait as well."""
-    return "running" if run.state == "collecting" and under_way(run) else run.state
+def state_of(run: Run, running: Sequence[object]) -> str:
+    """`Run.state`, ahead of events that wait as well.
+
+    Args:
+        run: Which.
+        running: The tests that are `under_way`. Not asked for here: they change, and a reply that
+            tells them tells a state that goes with them.
+    """
+    return "running" if run.state == "collecting" and running else run.state
 
 
 async def standstill(run: Run, waited_s: float) -> list[dict[str, Any]]:

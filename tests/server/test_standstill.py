@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from cideldill_mcp.cpu import handles
 from cideldill_mcp.cpu import usage
 from cideldill_mcp.cpu import verdict
 from cideldill_mcp.dumps import threads_in
+from cideldill_mcp.standstill import state_of
 from pytest_cideldill.project import Project
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
@@ -37,6 +40,22 @@ def test_busy_is_who_uses_the_processor_or_wants_it(
 ) -> None:
     """Other threads count; a share that others took does not make it wait."""
     assert verdict(before, after, 0.25) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "told"),
+    [
+        ("collecting", [{"nodeid": "test_it.py::test"}], "running"),
+        ("collecting", [], "collecting"),
+        ("paused", [{"nodeid": "test_it.py::test"}], "paused"),
+    ],
+)
+def test_a_state_goes_with_the_tests_that_are_told_beside_it(
+    state: str, running: list[object], told: str
+) -> None:
+    """They are ahead of events, and may be others when they are read again."""
+    run: Any = SimpleNamespace(state=state)
+    assert state_of(run, running) == told
 
 
 @linux

@@ -13,6 +13,7 @@ from cideldill_mcp.eventlog import Event
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.standstill import state_of
+from cideldill_mcp.standstill import under_way
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
@@ -68,7 +69,7 @@ async def wait(request: Request) -> Reply:
         "reason": reason,
         "timeout": reason == "timeout",
         "message": _MESSAGES[reason],
-        "state": state_of(run) if run is not None else "idle",
+        "state": state_of(run, under_way(run)) if run is not None else "idle",
         "hits": hits,
         "next": report.next_steps(run, request.runs)
         if run is not None
