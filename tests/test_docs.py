@@ -134,6 +134,7 @@ def configuration() -> dict[str, Any]:
     return server
 
 
+@pytest.mark.full
 def test_the_tour_happens_as_shown_with_the_configuration_shown(shop: Path) -> None:
     configured = configuration()
     assert configured["command"] == ".venv/bin/python"

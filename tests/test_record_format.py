@@ -136,7 +136,13 @@ def test_the_limits_on_the_page_are_those_that_hold() -> None:
     assert f"{DEFAULTS.max_log_bytes >> 20} MiB" in page
 
 
-@pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "n2"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((), id="alone"),
+        pytest.param(("-n2",), id="n2", marks=pytest.mark.full),
+    ],
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """A run with lines of many types."""
     project = tmp_path_factory.mktemp("shop")

@@ -48,7 +48,10 @@ def cideldill(project: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("workers", [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2")])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.full)],
+)
 def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str, ...]) -> None:
     """Made by the run itself, which ends as without them; again by the console script."""
     calls = "--cideldill-record-calls=till.*"
