@@ -49,6 +49,29 @@ SCROLLED = """
 })()
 """
 
+ZOOMED = """
+(async () => {
+  const canvas = document.getElementById('timeline');
+  const pen = CanvasRenderingContext2D.prototype;
+  const fillRect = pen.fillRect;
+  let [drawn, times] = [0, 0];
+  pen.fillRect = function (...box) { drawn += 1; fillRect.apply(this, box); };
+  const watch = new MutationObserver((changes) => { times += changes.length; });
+  watch.observe(canvas, { attributeFilter: ['aria-label'] });
+  const steps = [];
+  for (const way of ['all', 'in', 'in', 'right', 'left', 'out', 'all']) {
+    [drawn, times] = [0, 0];
+    document.querySelector(`[data-zoom=${way}]`).click();
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const [begin, end] = canvas.ariaLabel.match(/-?[0-9.]+(?= s)/g).map(Number);
+    steps.push({ begin, span: end - begin, drawn, times });
+  }
+  watch.disconnect();
+  pen.fillRect = fillRect;
+  return steps;
+})()
+"""
+
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
@@ -106,6 +129,19 @@ def test_ten_thousand_events_scroll_smoothly(page: Page) -> None:
     assert max(step["gap"] for step in steps) < 2  # the border below the last row
     last = page.run("[...document.querySelectorAll('#hits tr.row')].pop().ariaRowIndex")
     assert last == "8002"
+
+
+def test_the_timeline_zooms_by_buttons_and_draws_once_for_each(page: Page) -> None:
+    """However many events there are, it draws no more of them than there are pixels for."""
+    steps = page.run(ZOOMED)
+    whole = steps[0]["span"]
+    shares = [1, 1 / 2, 1 / 4, 1 / 4, 1 / 4, 1 / 2, 1]
+    assert [step["span"] / whole for step in steps] == pytest.approx(shares, abs=1e-4)
+    _, _, near, right, left, _, again = (step["begin"] for step in steps)
+    assert right - near == pytest.approx(whole / 16, rel=1e-3)
+    assert (left, again) == pytest.approx((near, steps[0]["begin"]), abs=1e-5)
+    assert [step["times"] for step in steps] == [1] * len(steps)
+    assert max(step["drawn"] for step in steps) < 5_000  # of more than 10,000
 
 
 def test_hostile_texts_are_texts(page: Page) -> None:

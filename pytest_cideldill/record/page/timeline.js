@@ -5,7 +5,7 @@ const GUTTER = 56; // names of the processes
 const DEEPEST = 5;
 
 class Timeline {
-  /** choose: what a click on a test does; changed: told when other times are in sight. */
+  /** choose: what a click on a test does; changed: told of other times in sight, shows them soon. */
   constructor(canvas, tip, choose, changed) {
     Object.assign(this, { canvas, tip, choose, changed, width: canvas.clientWidth });
     this.draw = perFrame(() => this.render());
@@ -34,7 +34,7 @@ class Timeline {
       [this.begin, this.end] = [this.from, this.to];
     }
     this.view = view;
-    this.draw();
+    this.render();
   }
 
   get isAll() { return this.begin <= this.from && this.end >= this.to; }
@@ -44,7 +44,6 @@ class Timeline {
     const span = Math.min(Math.max(end - begin, 0.001), this.to - this.from);
     this.begin = Math.max(this.from, Math.min(begin, this.to - span));
     this.end = this.begin + span;
-    this.draw();
     this.changed();
   }
 
