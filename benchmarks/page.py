@@ -2,7 +2,8 @@
 
 A report of 10,000 events in a chromium without a window, which draws without a graphics card: how
 long it takes to open, a frame while it is scrolled, which is compared with one of the same page at
-rest, and a step of the timeline's zoom. Prints medians with every sample; asserts nothing.
+rest, and a step of the timeline's zoom. Prints medians with every sample; asserts nothing. POSIX
+only.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ recorded and not, a loop with few and with many hits, tests that fail. What vari
 turns. Prints medians with every sample beside the aims; asserts nothing. POSIX only.
 
 Machines, their hours and the builds of one CPython differ by twice and more, so a hit is compared
-as well with what no recorder written in Python can do without (`needful`), measured beside it.
+as well with what no recorder written in Python can do without (`needful`), measured beside it. The
+two need not slow down alike, so the ratio is a second look and not the aim itself.
 """
 
 from __future__ import annotations
