@@ -7,6 +7,7 @@ opens a record does the same with parts that nobody put together (`reader`).
 from __future__ import annotations
 
 import heapq
+import os
 import re
 import sys
 import time
@@ -76,7 +77,7 @@ def merge_run(folder: Path) -> bool:
     elif parts and not whole.exists():
         unfinished = folder / f"{EVENTS}.tmp"
         try:
-            with unfinished.open("wb") as file:
+            with open(unfinished, "wb", opener=_for_its_owner) as file:
                 file.writelines(each.text for each in raw_lines(folder))
         except OSError:
             unfinished.unlink(missing_ok=True)  # others need the room
@@ -137,6 +138,11 @@ def _between(file: BinaryIO, end: int, take_hits: Callable[[HitBlock], object]) 
                 take_hits(block_of(each.text))
             else:
                 yield each
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """As the parts are."""
+    return os.open(path, flags, 0o600)
 
 
 def _files(folder: Path) -> list[Path]:

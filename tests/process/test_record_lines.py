@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,18 @@ def test_several_parts_are_merged_by_time_and_in_the_order_of_each(folder: Path)
     merge_run(folder)
     assert told(folder) == order
     assert [each.name for each in folder.iterdir()] == [EVENTS]
+
+
+def test_what_is_put_together_is_for_the_same_eyes_as_the_parts(folder: Path) -> None:
+    """Whatever the umask leaves to others."""
+    write(folder, "main", line(1, 1.0))
+    write(folder, "gw0", line(1, 2.0, "gw0"))
+    before = os.umask(0)
+    try:
+        merge_run(folder)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder / EVENTS).stat().st_mode) == 0o600
 
 
 def test_the_order_within_each_process_is_exact(folder: Path) -> None:

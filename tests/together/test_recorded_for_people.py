@@ -61,7 +61,8 @@ def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str,
 
     page = run.record / "report.html"
     text = page.read_text(encoding="utf-8")
-    assert page.stat().st_mode & 0o777 == 0o600  # as the events
+    (events,) = run.record.glob("run-*/events.jsonl")
+    assert {each.stat().st_mode & 0o777 for each in (page, events)} == {0o600}
     assert "1 failed, 2 passed, 1 skipped in " in text
     assert "assert total([1, 2]) == 4" in text
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
