@@ -53,7 +53,7 @@ FURTHER = {
         cideldill_redact_names = customer_id
             "tax number"
         cideldill_redact_patterns =
-            CUST-\d{6}
+            CUST-\w{6}
             (?i)order of \w+
     """,
     "conftest.py": """
@@ -73,7 +73,7 @@ FURTHER = {
         import pytest
 
         one, two, three, four, five = (each[::-1] for each in "10-a 20-b 30-c 40-d 50-e".split())
-        SAID = "CUST-123456, Order Of Alice, Swordf1sh-9, loyaltyCard: 40-d, tax number: 70-g"
+        SAID = "CUST-12x456, Order Of Alice, Swordf1sh-9, loyaltyCard: 40-d, tax number: 70-g"
 
         class Client:
             def __init__(self):
@@ -94,7 +94,7 @@ FURTHER = {
                 os._exit(3)
     """,
 }
-SECRETS = ["a-01", "b-02", "c-03", "d-04", "10-a", "20-b", "30-c", "40-d", "70-g", "123456"]
+SECRETS = ["a-01", "b-02", "c-03", "d-04", "10-a", "20-b", "30-c", "40-d", "70-g", "12x456"]
 SECRETS += ["Alice", "Swordf1sh-9"]
 
 
@@ -112,7 +112,7 @@ def test_names_and_patterns_of_ini_file_and_hook_are_hidden_everywhere(bench: Be
     assert (len(last_words), customer_id) == (7, stop["locals"]["oldCustomerId"])
     assert stop["exception"]["message"] == f"customer_id={customer_id}"
     everything = told(bench, {"stop": stop}, ended)
-    assert [each for each in SECRETS if each in everything] == []
+    assert re.findall("|".join(f".{{,60}}{each}.{{,9}}" for each in SECRETS), everything) == []
 
 
 FAILING_HOOKS = {
