@@ -55,7 +55,7 @@ def bare_hit() -> float:
     exec(head + statements, names)
     hot, rows = names["hot"], deque[Row]()
     hits = {head.count("\n") + 1 + each: tracepoint(f"tp-{each}", rows) for each in range(LINES)}
-    plain = taken(hot)
+    plain = taken(lambda: hot(PASSES))
     monitoring, line = sys.monitoring, sys.monitoring.events.LINE
     monitoring.use_tool_id(TOOL, "bare hit")
     monitoring.register_callback(TOOL, line, line_callback({id(hot.__code__): hits}))
@@ -64,8 +64,8 @@ def bare_hit() -> float:
         with tempfile.TemporaryFile() as file:
             passed = written = 0.0
             for _ in range(ROUNDS):
-                passed += taken(hot) - plain
-                written += taken(lambda _passes: write(rows, file.fileno()))
+                passed += taken(lambda: hot(PASSES)) - plain
+                written += taken(lambda: write(rows, file.fileno()))
     finally:
         monitoring.set_local_events(TOOL, hot.__code__, 0)
         monitoring.register_callback(TOOL, line, None)
@@ -73,10 +73,10 @@ def bare_hit() -> float:
     return (passed + written) / (ROUNDS * PASSES * LINES) * 1e6
 
 
-def taken(work: Callable[[int], object]) -> float:
+def taken(work: Callable[[], object]) -> float:
     """Seconds of the processor in this thread."""
     begun = thread_time()
-    work(PASSES)
+    work()
     return thread_time() - begun
 
 
@@ -99,7 +99,9 @@ def line_callback(
 def tracepoint(name: str, rows: deque[Row]) -> Callable[[FrameType], None]:
     """Of the template `{total} {number} {label}`."""
     append, count, test, template = rows.append, itertools.count().__next__, Test(), "%s %s %s"
-    values: Callable[..., tuple[Any, ...]] = lambda a, b, c: (a, b, c)  # noqa: E731 - is compiled
+
+    def values(total: object, number: object, label: object) -> tuple[object, ...]:
+        return total, number, label
 
     def hit(frame: FrameType) -> None:
         held = frame.f_locals

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shutil
 import statistics
@@ -155,12 +154,12 @@ def show_suite(folder: Path, runs: int) -> None:
 def show_hits(few: Path, many: Path, count: int, runs: int) -> None:
     """Two loops with the same tracepoints, one of them with so many more passes of their lines."""
     arguments = [RECORD, *TRACES]
-    can_compare = sys.version_info >= (3, 12)
-    less, more, bare = in_turns(
+    bare_hits = [bare_hit] if sys.version_info >= (3, 12) else []
+    less, more, *bare = in_turns(
         runs,
         lambda: processor_time(few, *arguments),
         lambda: processor_time(many, *arguments),
-        bare_hit if can_compare else lambda: math.nan,
+        *bare_hits,
     )
     (run,) = (many / "rec").glob(f"{RUN}*")
     dropped = json.loads((run / "run.json").read_bytes())["dropped"]
@@ -169,11 +168,10 @@ def show_hits(few: Path, many: Path, count: int, runs: int) -> None:
     show("a recorded hit", hits, "µs", f"aim {AIM:.0f} µs")
     least = (min(more) - min(less)) / count * 1e6
     print(f"{'the same of the least of each':46}{least:7.3f} µs  aim {AIM:.0f} µs")
-    if can_compare:
-        show("a bare one, without us", bare, "µs", f"{WHERE_AIMED:.2f} µs where the aim was set")
-        show(
-            "a recorded hit / a bare one", ratios(hits, bare), "×", f"aim {AIM / WHERE_AIMED:.2f} ×"
-        )
+    for each in bare:
+        show("a bare one, without us", each, "µs", f"{WHERE_AIMED:.2f} µs where the aim was set")
+        ratio_aim = f"aim {AIM / WHERE_AIMED:.2f} ×"
+        show("a recorded hit / a bare one", ratios(hits, each), "×", ratio_aim)
 
 
 def show_failures(folder: Path, count: int, runs: int) -> None:
