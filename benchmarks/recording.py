@@ -8,6 +8,9 @@ Machines, their hours and the builds of one CPython differ by twice and more, so
 as well with one in its barest form (`benchmarks.barehit`), measured beside it, whose time is known
 from where the aim was set. That ratio depends less on the machine, for both are made of the same
 kinds of work.
+
+A suite's own time varies by more than recording adds. So that is measured with as many tests and
+subtests that do nothing as well, where it is most of the difference, as a share of the suite.
 """
 
 from __future__ import annotations
@@ -70,6 +73,24 @@ TRACES = [f"--cideldill-trace=test_it.py:{FIRST + each}=number={{number}}" for e
 
 AIM = 3.0
 """µs of a recorded hit."""
+
+NOTHING = """\
+import unittest
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range({tests}))
+def test_nothing(number):
+    pass
+
+
+class Test(unittest.TestCase):
+    def test_parts(self):
+        for number in range({subtests}):
+            with self.subTest(number):
+                pass
+"""
 
 FAILING = """\
 import pytest
@@ -141,14 +162,26 @@ def show_least(name: str, of: Sequence[float], to: Sequence[float], aim: str) ->
     print(f"{name:46}{min(of) / min(to):7.3f} ×   {aim}")
 
 
-def show_suite(folder: Path, runs: int) -> None:
-    """Recorded without tracepoints."""
+def show_suite(folder: Path, nothing: Path, runs: int) -> None:
+    """Recorded without tracepoints; `nothing` becomes a project of as many tests."""
     plain, recorded = in_turns(
         runs, lambda: processor_time(folder), lambda: processor_time(folder, RECORD)
     )
     show(f"{MORE_ITERTOOLS.name}'s tests", plain, "s")
     show("recorded / not", ratios(recorded, plain), "×", "aim 1.02 ×")
     show_least("the same of the least of each", recorded, plain, "aim 1.02 ×")
+    (run,) = (folder / "rec").glob(f"{RUN}*")
+    outcomes = json.loads((run / "run.json").read_bytes())["outcomes"]
+    subtests = outcomes.pop("subtests passed", 0)
+    tests = sum(outcomes.values())
+    project(nothing, test_it__py=NOTHING.format(tests=tests - 1, subtests=subtests))
+    idle, watched = in_turns(
+        runs, lambda: processor_time(nothing), lambda: processor_time(nothing, RECORD)
+    )
+    added = differences(watched, idle, 1, 1.0)
+    show(f"added to {tests} tests, {subtests} subtests", added, "s")
+    share = statistics.median(added) / statistics.median(plain)
+    print(f"{'1 + that / the suite, by the medians':46}{1 + share:7.3f} ×   aim 1.02 ×")
 
 
 def show_hits(few: Path, many: Path, count: int, runs: int) -> None:
@@ -211,7 +244,7 @@ def main() -> None:
             text = f"import pytest\n{deep(10)}{test}def test_deep(n):\n    level0()\n"
             show_failures(project(temp / "deep", test_it__py=text), chosen.failures, chosen.runs)
         if chosen.only in (None, "suite"):
-            show_suite(suite(temp), chosen.runs)
+            show_suite(suite(temp), temp / "nothing", chosen.runs)
 
 
 if __name__ == "__main__":
