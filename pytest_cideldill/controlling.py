@@ -11,7 +11,6 @@ import signal
 import sys
 from _thread import get_ident
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -35,6 +34,7 @@ from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.syntax.codes import lines_of
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import CancelPause
 from pytest_cideldill.wire import PauseNow
 from pytest_cideldill.wire import Step

@@ -14,7 +14,6 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from dataclasses import field
 from os import getpid as _getpid  # tests patch `os`
 from types import FrameType
@@ -23,6 +22,7 @@ from typing import Any
 from pytest_cideldill import clock
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import Resume
 
 

@@ -5,9 +5,10 @@ Both processes read them; values are cut to them where they are captured (contra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

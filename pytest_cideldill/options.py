@@ -5,7 +5,6 @@ Imported while the plugin is not switched on, so it imports next to nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import Literal
@@ -13,6 +12,7 @@ from typing import Literal
 from pytest_cideldill import parsing
 from pytest_cideldill.limits import BOUNDS
 from pytest_cideldill.limits import Limits
+from pytest_cideldill.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

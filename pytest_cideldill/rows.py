@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from typing import Literal
 from typing import Protocol
 
 from pytest_cideldill import clock
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import Recorded
 
 Loss = Literal["hit", "call", "record"]

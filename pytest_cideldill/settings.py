@@ -8,7 +8,6 @@ hidden there follows the ini file, whoever started the run.
 from __future__ import annotations
 
 from dataclasses import asdict
-from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from pytest_cideldill.limits import BOUNDS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.options import OPTIONS
 from pytest_cideldill.options import Option
+from pytest_cideldill.values import dataclass
 
 if TYPE_CHECKING:
     import pytest

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from _thread import get_ident
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -26,6 +25,7 @@ from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.sources.interpose import is_trampoline
+from pytest_cideldill.values import dataclass
 
 DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 from typing import Final
@@ -24,6 +23,7 @@ from pytest_cideldill.capture.operands import names_in
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.clock import monotonic
+from pytest_cideldill.values import dataclass
 
 MAX_MESSAGE: Final = 2_000
 MAX_OUTPUT: Final = 1_000

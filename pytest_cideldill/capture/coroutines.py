@@ -6,7 +6,6 @@ What asyncio and trio have in common; on any thread. Must not know either of the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from gc import get_referents
 from types import AsyncGeneratorType
 from types import CoroutineType
@@ -18,6 +17,7 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture import layout
+from pytest_cideldill.values import dataclass
 
 DEEPEST: Final = 100
 """Coroutines that one may wait for through others."""

@@ -12,7 +12,6 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import CodeType
 from types import CoroutineType
 from types import FrameType
@@ -28,6 +27,7 @@ from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.stdout import collected_stdout
 from pytest_cideldill.capture.tasks import is_in_loop
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.values import dataclass
 
 __all__ = ["Evaluation", "Interruptor", "evaluate"]
 

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import GetSetDescriptorType
 from types import MemberDescriptorType
 from typing import Any
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 mro: Final = type.__dict__["__mro__"].__get__
 class_dict: Final = type.__dict__["__dict__"].__get__

@@ -11,7 +11,6 @@ import linecache
 import re
 from collections.abc import Iterator
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from types import BuiltinFunctionType
 from types import CodeType
@@ -26,6 +25,7 @@ from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
+from pytest_cideldill.values import dataclass
 
 TRUTH: Final = "is true"
 """The `op` of an assertion that compares nothing; it has no right side."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import EnumType
 from itertools import islice
 from typing import Any
@@ -29,6 +28,7 @@ from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.values import dataclass
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Container
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import FunctionType
 from types import ModuleType
 from typing import Any
@@ -32,6 +31,7 @@ from pytest_cideldill.sources.wrapping import wrapping_function
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import method_of_c
+from pytest_cideldill.values import dataclass
 
 _HEAP_TYPE: Final = 1 << 9
 _IMMUTABLE_TYPE: Final = 1 << 8

@@ -6,7 +6,6 @@ Pure; read by calling threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from dataclasses import field
 from types import CodeType
 from types import FrameType
@@ -16,6 +15,7 @@ from typing import Any
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.values import dataclass
 
 DEFAULT_BEHAVIOR = "stop"
 

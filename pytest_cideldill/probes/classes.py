@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import getattr_static
 from typing import Any
 from typing import Final
@@ -18,6 +17,7 @@ from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.syntax.exceptions import builtin_exception
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import Bound
 

@@ -7,7 +7,6 @@ under the manager's lock; `_on_call` runs on every calling thread and reads one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import CodeType
 from types import FunctionType
@@ -37,6 +36,7 @@ from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.sources.trampolines import CannotIntercept
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddBreakpoint
 
 

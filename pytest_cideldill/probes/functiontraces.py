@@ -11,7 +11,6 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count
 from keyword import iskeyword
 from types import CodeType
@@ -32,6 +31,7 @@ from pytest_cideldill.rows import Rows
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddTrace
 
 NAMES = {"return": "result", "raise": "exception"}

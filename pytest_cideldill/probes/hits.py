@@ -8,7 +8,6 @@ from __future__ import annotations
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import CodeType
 from types import FrameType
@@ -29,6 +28,7 @@ from pytest_cideldill.probes.narrowing import Narrowing
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
+from pytest_cideldill.values import dataclass
 
 _UNCOUNTED = Tally()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable
-from dataclasses import dataclass
 from dataclasses import replace
 from types import CodeType
 from types import FrameType
@@ -33,6 +32,7 @@ from pytest_cideldill.rows import Rows
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddLine
 
 _args_of: Final = BaseException.__dict__["args"].__get__

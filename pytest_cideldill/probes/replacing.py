@@ -9,7 +9,6 @@ import gc
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
-from dataclasses import dataclass
 from inspect import CO_VARARGS
 from inspect import CO_VARKEYWORDS
 from inspect import Parameter
@@ -26,6 +25,7 @@ from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.values import dataclass
 
 _MOST_NAMED = 5
 

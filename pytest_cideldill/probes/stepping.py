@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from types import FrameType
 
@@ -18,6 +17,7 @@ from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.trail import REST
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.values import dataclass
 
 MODES = ("in", "over", "out")
 

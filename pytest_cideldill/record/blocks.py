@@ -10,9 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 HIT: Final = b',"type":"hit","worker":"'
 """In a line of a hit, and in no other: in texts quotes are escaped."""

@@ -8,13 +8,13 @@ a record looks at the folders; `manifest.json` is for people and other programs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from json import JSONDecoder
 from json import JSONEncoder
 from pathlib import Path
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine

@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from pytest_cideldill.record.format import MANIFEST
 from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import without_hits
+from pytest_cideldill.values import dataclass
 
 _SUMMARY: Final = "run.json"
 FAILED: Final = ("failed", "error")

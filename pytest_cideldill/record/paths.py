@@ -12,10 +12,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from typing import Final
 from typing import Literal
+
+from pytest_cideldill.values import dataclass
 
 MAX_PATH: Final = 1_000
 """Characters of a path."""

@@ -10,7 +10,6 @@ import math
 import os
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -25,6 +24,7 @@ from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.story import read
 from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import verdict
+from pytest_cideldill.values import dataclass
 
 MOST_RUNS: Final = 10
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.record.manifest import FAILED
+from pytest_cideldill.values import dataclass
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from typing import Final
 from typing import TextIO
@@ -25,6 +24,7 @@ from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import duration
 from pytest_cideldill.record.words import printable
 from pytest_cideldill.record.words import verdict
+from pytest_cideldill.values import dataclass
 
 _WIDTH: Final = 80
 _CODES: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}

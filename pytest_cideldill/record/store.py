@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
-from dataclasses import dataclass
 from dataclasses import replace
 from hashlib import sha512
 from pathlib import Path
@@ -28,6 +27,7 @@ from pytest_cideldill.record.database import number
 from pytest_cideldill.record.database import sqlite3
 from pytest_cideldill.record.objectlog import BATCH_BYTES
 from pytest_cideldill.record.objectlog import StoredObject
+from pytest_cideldill.values import dataclass
 
 MAX_STORE_BYTES: Final = 268_435_456
 """Of all snapshots and pickles in one file."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator
-from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
+from pytest_cideldill.values import dataclass
 
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""

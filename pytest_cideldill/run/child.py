@@ -14,7 +14,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import _pytest
@@ -71,6 +70,7 @@ from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.events import engine
 from pytest_cideldill.telling import Identity
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import PROTOCOL
 from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed

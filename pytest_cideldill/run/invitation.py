@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from dataclasses import replace
 from typing import Any
 
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event

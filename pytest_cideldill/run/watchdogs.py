@@ -16,7 +16,6 @@ from collections.abc import Callable
 from collections.abc import Generator
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from typing import Final
 
@@ -27,6 +26,7 @@ from pytest_cideldill import clock
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.run.patience import patience
 from pytest_cideldill.run.timers import PauseClock
+from pytest_cideldill.values import dataclass
 
 _setitimer = getattr(signal, "setitimer", None)  # tests patch `signal`
 _dump_later = faulthandler.dump_traceback_later

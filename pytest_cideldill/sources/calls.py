@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Collection
-from dataclasses import dataclass
 from types import CodeType
 from types import FrameType
 
@@ -19,6 +18,7 @@ from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.locals import release
+from pytest_cideldill.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
-from dataclasses import dataclass
 from dataclasses import field
 from enum import Enum
 from types import AsyncGeneratorType
@@ -28,6 +27,7 @@ from typing import Protocol
 
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.values import dataclass
 
 
 class SourceUnavailable(Exception):

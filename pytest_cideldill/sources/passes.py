@@ -10,8 +10,9 @@ from __future__ import annotations
 import dis
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType
+
+from pytest_cideldill.values import dataclass
 
 # After these the next instruction does not follow.
 _ENDS = frozenset(

@@ -6,9 +6,10 @@ Plain data of the interface in `events`; `trails` does the telling.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from types import FrameType
+
+from pytest_cideldill.values import dataclass
 
 
 class Left(Enum):

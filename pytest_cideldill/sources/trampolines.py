@@ -8,9 +8,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 # Stands in the template for the receiver; a method is called on it because calling a string literal
 # itself would make the compiler warn.

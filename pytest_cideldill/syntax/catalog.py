@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dataclasses import field
 from fnmatch import fnmatchcase
 from time import monotonic
@@ -24,6 +23,7 @@ from typing import Final
 from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.describe import outline
 from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.values import dataclass
 
 MAX_FILES: Final = 10_000
 """Files of one project; those deepest in the tree are left out."""

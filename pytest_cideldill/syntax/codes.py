@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Iterator
-from dataclasses import dataclass
 from opcode import opmap
 from types import CodeType
 from typing import Any
 from typing import Final
 from zlib import crc32
+
+from pytest_cideldill.values import dataclass
 
 _RESUME: Final = opmap["RESUME"]
 

@@ -10,10 +10,11 @@ import inspect
 import io
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

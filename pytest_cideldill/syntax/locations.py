@@ -10,7 +10,6 @@ import ast
 import dis
 from collections.abc import Callable
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import CO_NEWLOCALS
 from types import CodeType
@@ -30,6 +29,7 @@ from pytest_cideldill.syntax.describe import docstring_lines
 from pytest_cideldill.syntax.describe import first_body_line
 from pytest_cideldill.syntax.describe import first_line
 from pytest_cideldill.syntax.describe import statements
+from pytest_cideldill.values import dataclass
 
 __all__ = [
     "Candidate",

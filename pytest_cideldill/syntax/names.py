@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from dataclasses import replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 CLOSE: Final = 3
 """Names of a "did you mean"."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType
 from typing import Final
+
+from pytest_cideldill.values import dataclass
 
 _NESTED_QUOTES: Final = sys.version_info >= (3, 12)
 """Whether expressions inside of f-strings may hold the quotes that the f-string is in (PEP 701)."""

@@ -8,13 +8,13 @@ others to say.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from typing import Literal
 
 from pytest_cideldill.syntax.condition import compile_condition
 from pytest_cideldill.syntax.template import InvalidTemplate
 from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.values import dataclass
 
 FORMS: Final = (
     "FILE:LINE=TEMPLATE, FILE:LINE if EXPR => TEMPLATE or "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire.events import Refused
 
 
