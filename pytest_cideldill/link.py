@@ -34,6 +34,10 @@ from pytest_cideldill.wire import from_plain
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others, so that a wake-up serves many."""
 
+FILE_BATCH_S = 0.05
+"""The same where nobody listens, only a file is written: a wake-up takes the interpreter from the
+tests several times. A process that is killed may lose 100 ms (`docs/record_format.md`)."""
+
 HIGH_WATER = 1024 * 1024
 """Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
 
@@ -207,7 +211,8 @@ class ThreadedLink:
     def _collect_batch(self) -> None:
         if b"u" not in self._wake_read.recv(4096):
             sockets = [each.socket for each in self._outlets if each.socket is not None]
-            select((self._wake_read, *sockets), (), (), BATCH_S)
+            batch_s = BATCH_S if sockets else FILE_BATCH_S
+            select((self._wake_read, *sockets), (), (), batch_s)
         # Before the queue is read: an event that comes later signals again.
         self._signalled = False
 

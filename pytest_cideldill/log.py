@@ -2,7 +2,7 @@
 
 A row is appended by the thread of the program (a tuple and a deque: no lock, no system call, no
 object of ours); the link's I/O thread takes the batch before it sends anything, at the latest
-`link.BATCH_S` after the first row.
+`link.BATCH_S` (of a file `FILE_BATCH_S`) after the first row.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Expectations: `pytest_cideldill.link`, issue 2 (items 4 and 7), pytest facts, se
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import struct
@@ -21,6 +22,10 @@ from pytest_cideldill import link as link_module
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import Link
+from pytest_cideldill.link import ThreadedLink
+from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
@@ -142,6 +147,34 @@ def test_an_event_that_is_not_urgent_waits_for_company(
     linked.socket.settimeout(DEADLINE_S)
     linked.link.send(Warned("second"), urgent=True)
     assert linked.receive(2) == [Warned("first"), Warned("second")]
+
+
+def test_where_only_a_file_is_written_more_share_a_wake_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`FILE_BATCH_S`, here without end: a wake-up holds up the tests. Urgent ones wait for none."""
+    monkeypatch.setattr(link_module, "BATCH_S", 0.0)
+    monkeypatch.setattr(link_module, "FILE_BATCH_S", 10 * DEADLINE_S)
+    path, written = tmp_path / "part", threading.Event()
+
+    class Outlet(FileOutlet):
+        def send(self) -> bool:
+            if len(self.unsent):
+                written.set()
+            return super().send()
+
+    outlet = Outlet(PartWriter(path, "main", 10_000, Redactor()))
+    link = ThreadedLink([outlet], on_command=lambda _: None, on_lost=lambda: None)
+    link.start()
+    try:
+        link.send(Warned("first"))
+        assert not written.wait(0.05)
+        link.send(Warned("second"), urgent=True)
+        assert link.flush(DEADLINE_S)
+        lines = path.read_text().splitlines()
+        assert [json.loads(each)["message"] for each in lines] == ["first", "second"]
+    finally:
+        link.close(DEADLINE_S)
 
 
 def test_an_event_that_is_not_urgent_arrives_without_any_other(linked: Linked) -> None:
