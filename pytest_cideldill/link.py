@@ -34,7 +34,7 @@ from pytest_cideldill.wire import from_plain
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others, so that a wake-up serves many."""
 
-FILE_BATCH_S = 0.05
+FILE_BATCH_S = 0.075
 """The same where nobody listens, only a file is written: a wake-up takes the interpreter from the
 tests several times. A process that is killed may lose 100 ms (`docs/record_format.md`)."""
 
@@ -197,8 +197,14 @@ class ThreadedLink:
         if self._has_more and not talking:  # nobody could say anything
             self._push(self._outlets)
             return
+        wait_s = self._collects_every_s()
+        if wait_s is None and not talking:  # to read is to wait; each call is one more wake-up
+            self._collect_batch()
+            self._push(self._outlets)
+            return
         full = [each for each, outlet in talking.items() if outlet.unsent]
-        wait_s = 0.0 if self._has_more and not full else self._collects_every_s()
+        if self._has_more and not full:
+            wait_s = 0.0
         readable, writable, _ = select((*talking, self._wake_read), full, (), wait_s)
         if self._wake_read in readable:
             self._collect_batch()
@@ -217,29 +223,39 @@ class ThreadedLink:
         self._signalled = False
 
     def _push(self, ready: Sequence[Outlet]) -> None:
-        """Encode and send what is queued as far as the outlets take it; those not ready wait."""
+        """Encode and send what is queued as far as the outlets take it; those not ready wait.
+
+        What is queued meanwhile waits for the next turn: to take each event as it comes would take
+        the interpreter from the tests for each.
+        """
+        left = len(self._queue)
         while ready:
-            self._encode_queue()
+            left -= self._encode_queue(left)
             self._has_more = True
-            while self._has_more and self._has_room and not self._queue:
+            while self._has_more and self._has_room and not left:
                 self._has_more = self._encode_collected(None)
             self._lose([each for each in ready if not each.send()])
             self._tell_flushed()
             # With more, commands have their turn before.
-            if self._has_more or not self._queue or any(each.unsent for each in self._outlets):
+            is_done = self._has_more or not left or not self._outlets
+            if is_done or any(each.unsent for each in self._outlets):
                 break
 
-    def _encode_queue(self) -> None:
-        while self._queue and self._has_room:
+    def _encode_queue(self, count: int) -> int:
+        """Of these many as many as there is room for; how many that were."""
+        for done in range(count):
+            if not self._has_room:
+                return done
             item = ts, what = self._queue[0]  # senders append, only this thread removes
             if self._encode_collected(item, is_late=clock.wall() - ts > PATIENCE_S):
-                break
+                return done
             if callable(what):
                 ends = {each: each.taken + len(each.unsent) for each in self._outlets}
                 self._flushed.append((ends, what))
             else:
                 self._encode(ts, what)
             self._queue.popleft()
+        return count
 
     @property
     def _has_room(self) -> bool:
