@@ -13,8 +13,8 @@ from json import JSONEncoder
 from pathlib import Path
 from typing import Any
 from typing import Final
+from typing import NamedTuple
 
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -73,9 +73,8 @@ encoded: Final = JSONEncoder(separators=(",", ":"), default=str).encode
 _decode: Final = JSONDecoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a file of events.
+class Line(NamedTuple):
+    """One line of a file of events; there may be very many.
 
     Attributes:
         n: Number within its process, from 1 on; what is missing between two was not written.

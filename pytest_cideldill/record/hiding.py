@@ -7,13 +7,13 @@ too. It is the same in all processes of a run, and so are the names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
 from pytest_cideldill.redact import Redactor
 
 _MOST_NAMES: Final = 1_000
+_NO_TEXTS: Final = frozenset({bool, int, float, type(None)})
 
 
 class Hiding:
@@ -36,10 +36,24 @@ class Hiding:
 
     def values(self, values: dict[str, Any]) -> dict[str, Any]:
         """Of a line: the same if nothing is to be hidden."""
-        if all(map(self.is_plain, _texts(values))):
+        if self._are_plain(values):
             return values
         hidden: dict[str, Any] = self._hidden(values)
         return hidden
+
+    def _are_plain(self, value: Any) -> bool:
+        """Whether nothing is to be hidden in a value, for certain; quick."""
+        kind = type(value)
+        if kind is str:
+            return self.is_plain(value)
+        if kind is dict:
+            for key, each in value.items():
+                if not (self._are_plain(key) and self._are_plain(each)):
+                    return False
+            return True
+        if kind is list:
+            return all(map(self._are_plain, value))
+        return kind in _NO_TEXTS
 
     def _hidden(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -49,15 +63,3 @@ class Hiding:
         if isinstance(value, list | tuple):
             return [self._hidden(each) for each in value]
         return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield key
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
