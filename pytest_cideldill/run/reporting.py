@@ -29,6 +29,9 @@ from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
 
+JUST_PASSED = frozenset({"", "passed", "subtests passed"})
+"""Categories of which only the number is told, where the report's outcome is `passed`."""
+
 MAX_LONGREPR = 20_000
 MAX_SECTION = 5_000
 """Characters kept of a report's text and of each captured stream."""
@@ -67,7 +70,9 @@ class Reporting:
         self._asked: tuple[object, str] = None, ""
         # Whether the attempt failed and the next one has not begun.
         self._again = False
-        # Phase → what only the exception tells; from the report's making to its logging.
+        # Whose report was made last, until it is noted why it failed.
+        self._reported: tuple[pytest.Item, pytest.CallInfo[None]] | None = None
+        # Phase → what only the exception tells; until the report is logged.
         self._failure: dict[str, dict[str, Any]] = {}
 
     @guest
@@ -103,16 +108,22 @@ class Reporting:
         """The last phase."""
         self._enter(item.nodeid, "teardown")
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Take our pauses out of the duration; note what the exception was."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Take our pauses out of the duration; remember whose report this will be.
+
+        No wrapper, which would see the report: of those that pass there may be very many. Not yet
+        what was raised: for `unittest` another hook tells the call.
+        """
         call.duration -= self._pauses.overlap(call.start, call.stop)
-        report = yield
-        if call.excinfo is not None and report.failed:
-            self._note_failure(item, call, call.excinfo, report)
-        return report
+        self._reported = item, call
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_exception_interact(self, report: object) -> None:
+        """Plugins that try tests again log reports later, when what raised is gone."""
+        if isinstance(report, pytest.TestReport):
+            self._note_failure(report)
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -121,10 +132,10 @@ class Reporting:
         asked, category = self._asked
         if asked is not report:
             category = category_of(report, self.config)
-        if report.passed and category in ("", "passed", "subtests passed"):
-            if category:
-                self._plain[category] += 1
+        if category in JUST_PASSED and report.passed:
+            self._plain[category] += 1
             return
+        self._note_failure(report)
         self._again = self._again or category == "rerun"
         noted = self._failure.pop(report.when or "", {})
         self._link.send(phase_reported(report, category, self.manager.lens, **noted))
@@ -141,8 +152,9 @@ class Reporting:
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test ended."""
-        plain = dict(self._plain)
+        plain = {category: count for category, count in self._plain.items() if category}
         self._link.send(NodeFinished(nodeid, self._duration_s, plain, again=self._again))
+        self._reported = None
         position = self.manager.pauses.position
         position.attempt, position.around = None, dict
         self._enter(None, None)
@@ -162,15 +174,16 @@ class Reporting:
         self._stacks.yield_signal()
 
     @guest
-    def _note_failure(
-        self,
-        item: pytest.Item,
-        call: pytest.CallInfo[None],
-        excinfo: pytest.ExceptionInfo[BaseException],
-        report: pytest.TestReport,
-    ) -> None:
+    def _note_failure(self, report: pytest.TestReport) -> None:
+        """Note what was raised, if that is why it failed; it is not kept any longer."""
+        reported, self._reported = self._reported, None
+        if reported is None or not report.failed:
+            return
+        item, call = reported
+        if call.excinfo is None or call.when != report.when:
+            return
         lens = self.manager.lens
-        places = visible_places(excinfo, lens.project)
+        places = visible_places(call.excinfo, lens.project)
         own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
         place = (own or places)[0]
         made = self._autopsies.of_report(item, call, report)

@@ -21,6 +21,7 @@ from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.invitation import Invitation
+from pytest_cideldill.run.reporting import JUST_PASSED
 from pytest_cideldill.run.reporting import category_of
 from pytest_cideldill.run.reporting import phase_reported
 from pytest_cideldill.run.selection import Wanted
@@ -178,7 +179,7 @@ class Controller:
             duration_s += report.duration
             began = min(began, getattr(report, "start", began))
             category = category_of(report, self.config)
-            if report.passed and category in ("", "passed", "subtests passed"):
+            if category in JUST_PASSED and report.passed:
                 plain.update([category] if category else ())
             else:
                 phases.append(asdict(self._phase(report, category)))
