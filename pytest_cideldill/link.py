@@ -32,11 +32,10 @@ from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import from_plain
 
 BATCH_S = 0.01
-"""How long an event that is not urgent may wait for others, so that a wake-up serves many."""
+"""How long an event that is not urgent may wait for others: a wake-up gets in the tests' way."""
 
 FILE_BATCH_S = 0.075
-"""The same where nobody listens, only a file is written: a wake-up takes the interpreter from the
-tests several times. A process that is killed may lose 100 ms (`docs/record_format.md`)."""
+"""The same for a file alone; `docs/record_format.md`: a killed process may lose 100 ms of it."""
 
 HIGH_WATER = 1024 * 1024
 """Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
@@ -48,8 +47,7 @@ must not come late, and xdist kills workers that don't end in time."""
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
 
-_getpid = os.getpid
-_exists = os.path.exists
+_getpid, _exists = os.getpid, os.path.exists
 
 _Stamped = tuple[float, Event | Callable[[], object]]
 """An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
@@ -194,17 +192,14 @@ class ThreadedLink:
     def _turn(self) -> None:
         """Wait for something to do and do it."""
         talking = {each.socket: each for each in self._outlets if each.socket is not None}
-        if self._has_more and not talking:  # nobody could say anything
-            self._push(self._outlets)
-            return
-        wait_s = self._collects_every_s()
-        if wait_s is None and not talking:  # to read is to wait; each call is one more wake-up
-            self._collect_batch()
+        every_s = self._collects_every_s()
+        if not talking and (self._has_more or every_s is None):  # nobody could say anything
+            if not self._has_more:
+                self._collect_batch()  # to read is to wait
             self._push(self._outlets)
             return
         full = [each for each, outlet in talking.items() if outlet.unsent]
-        if self._has_more and not full:
-            wait_s = 0.0
+        wait_s = 0.0 if self._has_more and not full else every_s
         readable, writable, _ = select((*talking, self._wake_read), full, (), wait_s)
         if self._wake_read in readable:
             self._collect_batch()
@@ -217,45 +212,34 @@ class ThreadedLink:
     def _collect_batch(self) -> None:
         if b"u" not in self._wake_read.recv(4096):
             sockets = [each.socket for each in self._outlets if each.socket is not None]
-            batch_s = BATCH_S if sockets else FILE_BATCH_S
-            select((self._wake_read, *sockets), (), (), batch_s)
+            select((self._wake_read, *sockets), (), (), BATCH_S if sockets else FILE_BATCH_S)
         # Before the queue is read: an event that comes later signals again.
         self._signalled = False
 
     def _push(self, ready: Sequence[Outlet]) -> None:
-        """Encode and send what is queued as far as the outlets take it; those not ready wait.
-
-        What is queued meanwhile waits for the next turn: to take each event as it comes would take
-        the interpreter from the tests for each.
-        """
-        left = len(self._queue)
-        while ready:
-            left -= self._encode_queue(left)
+        """Encode and send what is queued as far as the outlets take it; those not ready wait."""
+        if ready:
+            is_all = self._encode_queue()
             self._has_more = True
-            while self._has_more and self._has_room and not left:
+            while is_all and self._has_more and self._has_room:
                 self._has_more = self._encode_collected(None)
             self._lose([each for each in ready if not each.send()])
             self._tell_flushed()
-            # With more, commands have their turn before.
-            is_done = self._has_more or not left or not self._outlets
-            if is_done or any(each.unsent for each in self._outlets):
-                break
 
-    def _encode_queue(self, count: int) -> int:
-        """Of these many as many as there is room for; how many that were."""
-        for done in range(count):
-            if not self._has_room:
-                return done
+    def _encode_queue(self) -> bool:
+        """Whether all is encoded; what comes meanwhile would keep this thread from sleep."""
+        for _ in range(len(self._queue)):
             item = ts, what = self._queue[0]  # senders append, only this thread removes
-            if self._encode_collected(item, is_late=clock.wall() - ts > PATIENCE_S):
-                return done
+            is_late = clock.wall() - ts > PATIENCE_S
+            if not self._has_room or self._encode_collected(item, is_late=is_late):
+                return False
             if callable(what):
                 ends = {each: each.taken + len(each.unsent) for each in self._outlets}
                 self._flushed.append((ends, what))
             else:
                 self._encode(ts, what)
             self._queue.popleft()
-        return count
+        return True
 
     @property
     def _has_room(self) -> bool:

@@ -1,19 +1,22 @@
 """Dataclasses that are made quickly.
 
 A process under test makes a hundred of them before its first test. The original writes and compiles
-six methods for each frozen one, which takes as long as to import all else of ours; here it makes
-`__init__` only, and the others are shared. They do what the original's do, for which type checkers
-take this one.
+six methods for each frozen one, which takes as long as to import all else of ours; here they are
+shared, but for the `__init__` of those that change, of which there may be very many. They do what
+the original's do, for which type checkers take this one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Sequence
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING
 from typing import Any
+
+_set = object.__setattr__
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -25,20 +28,21 @@ else:
         """See `dataclasses.dataclass`.
 
         Args:
-            frozen: Whether each value can be set but once, by `__init__`; only with `slots`.
+            frozen: Whether values can be set by `__init__` only; only with `slots`.
             slots: Whether it has slots, and no `__dict__`.
             eq: Whether it is compared by its values; else it is equal to itself only.
         """
 
         def made(cls: type[Any]) -> type[Any]:
-            own = dataclasses.dataclass(repr=False, eq=False, slots=slots)(cls)
+            own = dataclasses.dataclass(init=not frozen, repr=False, eq=False, slots=slots)(cls)
             fields = dataclasses.fields(own)
             own.__repr__ = _representing([each.name for each in fields if each.repr])
             if eq:
                 equals, hashed = _comparing([each.name for each in fields if each.compare])
                 own.__eq__, own.__hash__ = equals, hashed if frozen else None
             if frozen:
-                own.__setattr__, own.__delattr__ = _set_once, _delete
+                own.__init__, own.__setstate__ = _initializing(fields), _restore
+                own.__setattr__, own.__delattr__ = _keep, _keep
             return own
 
         return made
@@ -67,11 +71,32 @@ def _comparing(
     return equals, hashed
 
 
-def _set_once(self: object, name: str, value: object) -> None:
-    if hasattr(self, name):
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-    object.__setattr__(self, name, value)
+def _initializing(fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:
+    names = [each.name for each in fields]
+    defaults = {each.name: each.default for each in fields}
+    factories = {each.name: each.default_factory for each in fields}
+
+    def initialize(self: object, /, *values: object, **named: object) -> None:
+        given = dict(zip(names, values, strict=False))
+        if len(given) < len(values) or given.keys() & named or not named.keys() <= defaults.keys():
+            raise TypeError(f"{type(self).__name__} takes {', '.join(names)}, each at most once")
+        given |= named
+        for name in names:
+            if name in given:
+                value = given[name]
+            elif (factory := factories[name]) is not dataclasses.MISSING:
+                value = factory()
+            elif (value := defaults[name]) is dataclasses.MISSING:
+                raise TypeError(f"{type(self).__name__} is missing {name!r}")
+            _set(self, name, value)
+
+    return initialize
 
 
-def _delete(_self: object, name: str) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+def _restore(self: object, state: tuple[None, dict[str, object]]) -> None:
+    for name, value in state[1].items():
+        _set(self, name, value)
+
+
+def _keep(_self: object, name: str, _value: object = None) -> None:
+    raise dataclasses.FrozenInstanceError(f"{name!r} stays as it is")

@@ -58,8 +58,16 @@ def test_they_have_what_the_original_has(kinds: list[type[Any]]) -> None:
     assert dataclasses.asdict(point(1, secret="q")) == {"x": 1, "tags": [], "secret": "q"}
     assert dataclasses.replace(point(1), x=5).x == 5
     assert changing(1, y=3).y == 3
-    with pytest.raises(TypeError):
-        empty(1)
+    given: list[tuple[type[Any], list[object], dict[str, object]]] = [
+        (empty, [1], {}),
+        (point, [], {}),
+        (point, [1], {"x": 2}),
+        (point, [1], {"other": 2}),
+        (point, [1, [], "", 4], {}),
+    ]
+    for cls, values_, named in given:
+        with pytest.raises(TypeError):
+            cls(*values_, **named)
 
 
 def test_they_are_shown_as_the_original_is(kinds: list[type[Any]]) -> None:
