@@ -10,7 +10,8 @@ from where the aim was set. That ratio depends less on the machine, for both are
 kinds of work.
 
 A suite's own time varies by more than recording adds. So that is measured with as many tests and
-subtests that do nothing as well, where it is most of the difference, as a share of the suite.
+subtests that do nothing as well, where it is most of the difference, as a share of the suite. And
+with `--instructions` valgrind counts those of the suite, which nothing disturbs (half an hour).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -77,19 +79,23 @@ AIM = 3.0
 NOTHING = """\
 import unittest
 
-import pytest
 
+def nothing(count):
+    def test(self):
+        for number in range(count):
+            with self.subTest(number=number):
+                pass
 
-@pytest.mark.parametrize("number", range({tests}))
-def test_nothing(number):
-    pass
+    return test
 
 
 class Test(unittest.TestCase):
-    def test_parts(self):
-        for number in range({subtests}):
-            with self.subTest(number):
-                pass
+    pass
+
+
+for number in range({tests}):
+    count = ({subtests} + number) // {tests}
+    setattr(Test, f"test_{{number}}", nothing(count))
 """
 
 FAILING = """\
@@ -127,6 +133,24 @@ def processor_time(folder: Path, *arguments: str) -> float:
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode in (0, 1), command
     return used.ru_utime + used.ru_stime
+
+
+def instructions(folder: Path, *arguments: str) -> int:
+    """How many a run of pytest takes outside of the system, by valgrind."""
+    shutil.rmtree(folder / "rec", ignore_errors=True)
+    log = folder / "valgrind.log"
+    counting = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--log-file={log}"]
+    command = [*counting, "--cachegrind-out-file=/dev/null", sys.executable, "-m", "pytest"]
+    subprocess.run(
+        [*command, *QUIET, *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+        check=True,
+    )
+    counted = re.search(r"I +refs: +([0-9,]+)", log.read_text(encoding="utf-8"))
+    assert counted is not None, log
+    return int(counted[1].replace(",", ""))
 
 
 def in_turns(runs: int, *measured: Callable[[], float]) -> list[list[float]]:
@@ -174,7 +198,7 @@ def show_suite(folder: Path, nothing: Path, runs: int) -> None:
     outcomes = json.loads((run / "run.json").read_bytes())["outcomes"]
     subtests = outcomes.pop("subtests passed", 0)
     tests = sum(outcomes.values())
-    project(nothing, test_it__py=NOTHING.format(tests=tests - 1, subtests=subtests))
+    project(nothing, test_it__py=NOTHING.format(tests=tests, subtests=subtests))
     idle, watched = in_turns(
         runs, lambda: processor_time(nothing), lambda: processor_time(nothing, RECORD)
     )
@@ -182,6 +206,14 @@ def show_suite(folder: Path, nothing: Path, runs: int) -> None:
     show(f"added to {tests} tests, {subtests} subtests", added, "s")
     share = statistics.median(added) / statistics.median(plain)
     print(f"{'1 + that / the suite, by the medians':46}{1 + share:7.3f} ×   aim 1.02 ×")
+
+
+def show_instructions(folder: Path) -> None:
+    """Of the suite; each run takes the same but for a few in a million."""
+    plain, recorded = instructions(folder), instructions(folder, RECORD)
+    print(f"{'instructions of the suite':46}{plain / 1e9:7.3f} 10⁹")
+    print(f"{'added':46}{(recorded - plain) / 1e9:7.3f} 10⁹")
+    print(f"{'recorded / not':46}{recorded / plain:7.3f} ×   aim 1.02 ×")
 
 
 def show_hits(few: Path, many: Path, count: int, runs: int) -> None:
@@ -228,6 +260,7 @@ def main() -> None:
     parser.add_argument("--hits", type=int, default=576_000, help="of 32 tracepoints")
     parser.add_argument("--failures", type=int, default=100, help="of each of two tests")
     parser.add_argument("--only", choices=("suite", "hits", "failures"), help="of the three parts")
+    parser.add_argument("--instructions", action="store_true", help="count those of the suite")
     chosen = parser.parse_args()
     print(versions(), end="\n\n")
     with tempfile.TemporaryDirectory(prefix="cideldill-recording-") as name:
@@ -244,7 +277,10 @@ def main() -> None:
             text = f"import pytest\n{deep(10)}{test}def test_deep(n):\n    level0()\n"
             show_failures(project(temp / "deep", test_it__py=text), chosen.failures, chosen.runs)
         if chosen.only in (None, "suite"):
-            show_suite(suite(temp), temp / "nothing", chosen.runs)
+            tested = suite(temp)
+            show_suite(tested, temp / "nothing", chosen.runs)
+            if chosen.instructions:
+                show_instructions(tested)
 
 
 if __name__ == "__main__":
