@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from contextlib import suppress
 from select import select
-from typing import Protocol
 
 from pytest_cideldill import clock
 from pytest_cideldill.framing import FrameError
@@ -51,19 +50,6 @@ _getpid, _exists = os.getpid, os.path.exists
 
 _Stamped = tuple[float, Event | Callable[[], object]]
 """An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
-
-
-class Link(Protocol):
-    """Where events go and commands come from."""
-
-    def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Queue an event; never blocks, never raises."""
-
-    def flush(self, deadline_s: float) -> bool:
-        """Wait until everything queued so far has left; False when the deadline passed first."""
-
-    def close(self, deadline_s: float) -> None:
-        """Send what is queued and hang up."""
 
 
 class ThreadedLink:
@@ -109,6 +95,7 @@ class ThreadedLink:
         self._queue: deque[_Stamped] = deque()
         self._has_more = False  # rows, perhaps, that were left where they are
         self._left_some = False
+        self._is_busy = False  # it comes back soon, so that nobody need signal
         # Called when each outlet has taken so many bytes.
         self._flushed: deque[tuple[dict[Outlet, int], Callable[[], object]]] = deque()
         self._signalled = False
@@ -135,7 +122,7 @@ class ThreadedLink:
             self._running.release()
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
-        """See `Link`."""
+        """See `sending.Link`."""
         if not self._dead:
             self._put(event, urgent=urgent)
 
@@ -145,7 +132,7 @@ class ThreadedLink:
             self._wake(urgent=False)
 
     def flush(self, deadline_s: float) -> bool:
-        """See `Link`."""
+        """See `sending.Link`."""
         if self._dead:
             return False
         sent = allocate_lock()
@@ -154,7 +141,7 @@ class ThreadedLink:
         return sent.acquire(True, deadline_s) and not self._dead
 
     def close(self, deadline_s: float) -> None:
-        """See `Link`."""
+        """See `sending.Link`."""
         self.flush(deadline_s)
         self._dead = True
         self._stop_thread(deadline_s)
@@ -193,38 +180,50 @@ class ThreadedLink:
         """Wait for something to do and do it."""
         talking = {each.socket: each for each in self._outlets if each.socket is not None}
         every_s = self._collects_every_s()
-        if not talking and (self._has_more or every_s is None):  # nobody could say anything
-            if not self._has_more:
-                self._collect_batch()  # to read is to wait
-            self._push(self._outlets)
+        if not talking and (self._has_more or every_s is None):
+            self._turn_alone()
             return
         full = [each for each, outlet in talking.items() if outlet.unsent]
         wait_s = 0.0 if self._has_more and not full else every_s
         readable, writable, _ = select((*talking, self._wake_read), full, (), wait_s)
         if self._wake_read in readable:
-            self._collect_batch()
+            if b"u" not in self._wake_read.recv(4096):
+                batch_s = BATCH_S if talking else FILE_BATCH_S
+                select((self._wake_read, *talking), (), (), batch_s)
+            # Before the queue is read: an event that comes later signals again.
+            self._signalled = False
         free = (None, *writable)
         self._push([each for each in self._outlets if not each.unsent or each.socket in free])
         for each in readable:
             if each is not self._wake_read and talking[each] in self._outlets:
                 self._receive(talking[each])
 
-    def _collect_batch(self) -> None:
-        if b"u" not in self._wake_read.recv(4096):
-            sockets = [each.socket for each in self._outlets if each.socket is not None]
-            select((self._wake_read, *sockets), (), (), BATCH_S if sockets else FILE_BATCH_S)
-        # Before the queue is read: an event that comes later signals again.
-        self._signalled = False
+    def _turn_alone(self) -> None:
+        """The same while nobody could say anything; as long as events come they need not signal."""
+        if not self._has_more:
+            is_urgent = not self._is_busy and b"u" in self._wake_read.recv(4096)
+            if not is_urgent and select((self._wake_read,), (), (), FILE_BATCH_S)[0]:
+                self._wake_read.recv(4096)
+        self._is_busy = self._push(self._outlets)
+        if not self._is_busy:
+            self._signalled = False
+            self._push(self._outlets)  # what came just before that
 
-    def _push(self, ready: Sequence[Outlet]) -> None:
-        """Encode and send what is queued as far as the outlets take it; those not ready wait."""
-        if ready:
-            is_all = self._encode_queue()
-            self._has_more = True
-            while is_all and self._has_more and self._has_room:
-                self._has_more = self._encode_collected(None)
-            self._lose([each for each in ready if not each.send()])
-            self._tell_flushed()
+    def _push(self, ready: Sequence[Outlet]) -> bool:
+        """Encode and send what is queued as far as the outlets take it; those not ready wait.
+
+        Whether there was anything for them.
+        """
+        if not ready:
+            return False
+        is_all = self._encode_queue()
+        self._has_more = True
+        while is_all and self._has_more and self._has_room:
+            self._has_more = self._encode_collected(None)
+        were_any = any(each.unsent for each in ready)
+        self._lose([each for each in ready if not each.send()])
+        self._tell_flushed()
+        return were_any
 
     def _encode_queue(self) -> bool:
         """Whether all is encoded; what comes meanwhile would keep this thread from sleep."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import repeat
@@ -88,13 +89,25 @@ class RowLog:
         for each in self.batches(until, is_late):
             yield each.told() if isinstance(each, Batch) else each
 
-    def batches(self, until: object = None, is_late: bool = False) -> Iterator[Batch | Event]:
+    def batches(self, until: object = None, is_late: bool = False) -> Iterable[Batch | Event]:
         """The rows before the mark of an item, and what became of others; on the I/O thread.
 
         With None those of one batch, up to any mark; of an item without a mark all that wait now:
         what comes meanwhile must not hold up a stop. Of an item that is late those of the last
         `MAX_LATE` rows; the first one tells how many were dropped.
         """
+        return () if until is not None and self._is_next(until) else self._taken(until, is_late)
+
+    def _is_next(self, item: object) -> bool:
+        """Whether no row waits before an item; its mark is gone then. The usual case, and quick."""
+        with suppress(IndexError):
+            first = self._rows.popleft()
+            if isinstance(first, _Mark) and first.item is item:
+                return True
+            self._rows.appendleft(first)
+        return False
+
+    def _taken(self, until: object, is_late: bool) -> Iterator[Batch | Event]:
         self._is_nudged = False  # before the rows are read: a later one nudges again
         if is_late:
             self._drop_before(until)

@@ -278,7 +278,7 @@ def _obey(engine: _Engine, outlets: Sequence[Outlet], command: Command | Event) 
 
 
 def _collect(
-    batches: Iterator[Batch | Event], observers: Observers, manager: BreakpointManager
+    batches: Iterable[Batch | Event], observers: Observers, manager: BreakpointManager
 ) -> Iterator[Event | Batch]:
     """In this order: an object is written before the event that names it leaves."""
     for each in batches:

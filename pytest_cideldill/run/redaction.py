@@ -16,10 +16,10 @@ import pytest
 
 from pytest_cideldill import parsing
 from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.sending import Link
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import RedactionChosen

@@ -17,7 +17,6 @@ import pytest
 from pytest_cideldill import clock
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
@@ -25,6 +24,7 @@ from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.traceback import visible_places
+from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported

@@ -15,9 +15,9 @@ import pytest
 
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 

@@ -6,9 +6,9 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import Finished
 from pytest_cideldill.wire import InternalErrorRaised
 from pytest_cideldill.wire import Interrupted

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
-from pytest_cideldill.link import Link
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.invitation import Invitation
@@ -26,6 +25,7 @@ from pytest_cideldill.run.reporting import category_of
 from pytest_cideldill.run.reporting import phase_reported
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.selection import collection_failed
+from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import PhaseReported

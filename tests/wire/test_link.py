@@ -21,11 +21,11 @@ import pytest
 from pytest_cideldill import link as link_module
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.link import Link
 from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
