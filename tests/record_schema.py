@@ -96,7 +96,7 @@ _PLAIN: Final[dict[Any, Schema]] = {
 
 def written() -> dict[str, type[Any]]:
     """Type of a line → class of the messages that are written as such."""
-    left_out = {Recorded, *typing.get_args(UNWRITTEN)}
+    left_out = {Recorded, *UNWRITTEN}
     events = [each for each in typing.get_args(Event) if each not in left_out]
     classes = [*events, *typing.get_args(NOTED)]
     return {line_of(1, 1.0, "main", next(messages(each))).type: each for each in classes}

@@ -46,7 +46,7 @@ DROPPED: Final = "dropped"
 NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
 """Commands that are written when a process obeys them."""
 
-UNWRITTEN: Final = Replied | Refused
+UNWRITTEN: Final = (Replied, Refused)
 """Events that are for who asked."""
 
 _NAMES: Final = {

@@ -34,12 +34,11 @@ class Hiding:
             self._names[name] = self._redact(name)
         return self._names[name]
 
-    def values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Of a line: the same if nothing is to be hidden."""
-        if self._are_plain(values):
-            return values
-        hidden: dict[str, Any] = self._hidden(values)
-        return hidden
+    def hide(self, values: dict[str, Any]) -> None:
+        """In the values of a line; their names are ours."""
+        for name, value in values.items():
+            if not self._are_plain(value):
+                values[name] = self._hidden(value)
 
     def _are_plain(self, value: Any) -> bool:
         """Whether nothing is to be hidden in a value, for certain; quick."""

@@ -83,7 +83,8 @@ class PartWriter:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
         if not isinstance(event, Batch):
             line = line_of(self._next(), ts, self._worker, event)
-            return self._line(line._replace(values=self._hiding.values(line.values)))
+            self._hiding.hide(line.values)
+            return self._line(line)
         for loss, count in event.dropped.items():
             self._drop("hit" if loss == "hit" else "call", count)
         text = self._rows(event).encode("ascii")
