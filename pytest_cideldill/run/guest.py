@@ -19,9 +19,9 @@ def guest(hook: Callable[..., None]) -> Callable[..., None]:
     """Wrap a hook method of an object with a `manager`; exceptions become one warning."""
 
     @functools.wraps(hook)
-    def polite(self: Any, *args: Any, **kwargs: Any) -> None:
+    def polite(self: Any, *args: Any) -> None:  # as pluggy calls it: no keywords, they cost
         try:
-            hook(self, *args, **kwargs)
+            hook(self, *args)
         except Exception as error:  # noqa: BLE001 - the border between us and the host's run
             self.manager.warn(f"pytest-cideldill: {hook.__name__} failed: {error!r}")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -66,8 +65,8 @@ class Reporting:
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
-        # The report whose category was asked for last, and that.
-        self._asked: tuple[object, str] = None, ""
+        # The terminal's: category → reports, the latest one at the end.
+        self._stats: Mapping[str, object] = {}
         # Whether the attempt failed and the next one has not begun.
         self._again = False
         # Whose report was made last, until it is noted why it failed.
@@ -83,6 +82,8 @@ class Reporting:
         self._failure.clear()
         self._autopsies.forget()
         self._again = False
+        reporter: Any = self.config.pluginmanager.get_plugin("terminalreporter")
+        self._stats = getattr(reporter, "stats", {})
         self._enter(nodeid, "setup")
         self._link.send(NodeStarted(nodeid, clock.wall()))
 
@@ -127,27 +128,16 @@ class Reporting:
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell a phase that did not just pass; count the others."""
+        """Tell a phase that did not just pass; count the others, which may be very many."""
         self._duration_s += report.duration
-        asked, category = self._asked
-        if asked is not report:
-            category = category_of(report, self.config)
-        if category in JUST_PASSED and report.passed:
+        category = self._category(report)
+        if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
             return
         self._note_failure(report)
         self._again = self._again or category == "rerun"
         noted = self._failure.pop(report.when or "", {})
         self._link.send(phase_reported(report, category, self.manager.lens, **noted))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_report_teststatus(
-        self, report: pytest.TestReport
-    ) -> Generator[None, tuple[str, Any, Any] | None, tuple[str, Any, Any] | None]:
-        """Remember what the terminal was told: to ask again takes longer than all else here."""
-        status = yield
-        self._asked = report, _category(report, status)
-        return status
 
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -163,6 +153,18 @@ class Reporting:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Remember whose hooks tell the category of a report."""
         self.config = config
+
+    def _category(self, report: pytest.TestReport) -> str:
+        """See `category_of`; what the terminal counted just now is not asked for again.
+
+        It came before: of plugins the last one registered is called first.
+        """
+        if report.when != "call" and report.outcome == "passed":
+            return ""
+        for category, counted in self._stats.items():
+            if counted and type(counted) is list and counted[-1] is report:
+                return category
+        return category_of(report, self.config)
 
     def _enter(self, nodeid: str | None, when: str | None) -> None:
         self.manager.bind_new()
@@ -221,12 +223,9 @@ def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
 
 def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
     """pytest's own category, by which its terminal counts; empty: not counted."""
-    return _category(report, config.hook.pytest_report_teststatus(report=report, config=config))
-
-
-def _category(report: pytest.TestReport, status: tuple[str, Any, Any] | None) -> str:
     if report.passed and report.when != "call":
         return ""
+    status = config.hook.pytest_report_teststatus(report=report, config=config)
     return status[0] if status else report.outcome
 
 
