@@ -122,7 +122,7 @@ class ThreadedLink:
             self._running.release()
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
-        """See `sending.Link`."""
+        """Queue an event; never blocks, never raises. `urgent`: don't wait for others."""
         if not self._dead:
             self._put(event, urgent=urgent)
 
@@ -132,7 +132,7 @@ class ThreadedLink:
             self._wake(urgent=False)
 
     def flush(self, deadline_s: float) -> bool:
-        """See `sending.Link`."""
+        """Wait until everything queued so far has left; False when the deadline passed first."""
         if self._dead:
             return False
         sent = allocate_lock()
@@ -141,7 +141,7 @@ class ThreadedLink:
         return sent.acquire(True, deadline_s) and not self._dead
 
     def close(self, deadline_s: float) -> None:
-        """See `sending.Link`."""
+        """Send what is queued and hang up."""
         self.flush(deadline_s)
         self._dead = True
         self._stop_thread(deadline_s)

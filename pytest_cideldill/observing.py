@@ -7,12 +7,19 @@ thread), and under no lock: they may ask the manager anything.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
-from pytest_cideldill.sending import Send
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Warned
 
 Observer = Callable[[Event], object]
+
+
+class Send(Protocol):
+    """Queues an event for the front end; never blocks, never raises."""
+
+    def __call__(self, event: Event, *, urgent: bool = False) -> None:
+        """`urgent`: don't wait for others to share the way."""
 
 
 class Observers:

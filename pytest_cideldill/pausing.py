@@ -32,8 +32,8 @@ from pytest_cideldill.gate import Work
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position
-from pytest_cideldill.sending import Send
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.telling import Teller
 from pytest_cideldill.wire import Evaluate

@@ -12,47 +12,28 @@ import platform
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
 from functools import partial
 
 import _pytest
 import pytest
 
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
-from pytest_cideldill.guard import EvaluationGuard
-from pytest_cideldill.keeping import Keeping
-from pytest_cideldill.link import ThreadedLink
-from pytest_cideldill.log import RowLog
-from pytest_cideldill.manager import BreakpointManager
-from pytest_cideldill.observing import Observers
 from pytest_cideldill.options import NOT_IN_RUNS
 from pytest_cideldill.options import conflict
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
-from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.position import PositionFile
-from pytest_cideldill.probes.functiontraces import FunctionTraces
-from pytest_cideldill.probes.functiontraces import function_trace
-from pytest_cideldill.probes.position import Position
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
-from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.autopsies import Autopsies
-from pytest_cideldill.run.breakpoints import UserBreakpoints
-from pytest_cideldill.run.declared import declared
-from pytest_cideldill.run.files import objects_path
 from pytest_cideldill.run.files import position_file
+from pytest_cideldill.run.host import Host
+from pytest_cideldill.run.host import Unwatched
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.invitation import connect
 from pytest_cideldill.run.invitation import shake_hands
-from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.recorder import finish
 from pytest_cideldill.run.recorder import part_of_record
 from pytest_cideldill.run.redaction import Redaction
@@ -61,19 +42,13 @@ from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.stackfile import StackFile
-from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.verdict import Verdict
-from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.run.workers import Worker
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import read as read_settings
-from pytest_cideldill.sources.events import engine
-from pytest_cideldill.telling import Identity
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.sources.engine import engine
 from pytest_cideldill.wire import PROTOCOL
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Departed
@@ -84,9 +59,6 @@ from pytest_cideldill.wire import MalformedMessage
 GOODBYE_S = 20.0
 """How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
 them, and the goodbye behind them, the run would look like a crash."""
-
-RESUME_S = 0.2
-"""How long a thread that goes on may wait until the front end can know it."""
 
 MAIN = "main"
 """Name of the process that is no xdist worker."""
@@ -140,37 +112,36 @@ def switch_on(
         outlets.append(recorded)
         if worker == MAIN:
             config.add_cleanup(partial(finish, config, invitation.record, recorded, settings))
-    identity, passive = Identity(invitation.run_id, worker), controls or listing
-    objects = objects_path(config, invitation, identity)
-    shared = (configure, settings, redactor, outlets)
-    engine = _engine(config, identity, objects, *shared, passive=passive)
-    manager, link = engine.manager, engine.link
-    for command in commands:
-        _obey(engine, (), command)
-    manager.begin()
-    link.start()
+    project = Project(
+        str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
+    )
+    lens = Lens(project, redactor, settings.limits)
+    if invitation.address is None and not (commands or configure.record_calls):
+        host: Host = Unwatched(lens, outlets)
+    else:
+        from pytest_cideldill.run.debugged import Debugged
 
-    has_client = invitation.address is not None
-    plugins: list[object] = [
-        Redaction(config, manager, link, redactor, settings),
-        Verdict(manager, link),
-    ]
+        shared = (configure, settings, redactor, lens, outlets)
+        host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
+        host.begin(commands)
+    host.link.start()
+
+    plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host)]
     if controls:
-        plugins.append(Controller(manager, link, variable, invitation, configure.wanted))
+        plugins.append(Controller(host, variable, invitation, configure.wanted))
     else:
         wanted = Wanted(configure.wanted)
-        plugins += [wanted, Selection(manager, link, wanted, list_nodeids=listing)]
-        plugins += _around_tests(engine, position, stacks, has_client=has_client)
+        plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
+        assertions = Assertions(lens)
+        autopsies = Autopsies(lens, assertions)
+        reporting = Reporting(host, position, stacks, autopsies)
+        plugins += [assertions, reporting, host.timeline, *host.pausing(autopsies)]
     if worker != MAIN:
-        plugins.append(Worker(manager, link, GOODBYE_S))
+        plugins.append(Worker(host, GOODBYE_S))
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    undo = [stacks.close]
-    if has_client:
-        asked = UserBreakpoints(manager, passes=listing)
-        asked.install()
-        undo += [asked.restore, manager.control.hear_signals()]
-    config.add_cleanup(lambda: _leave(engine, position, undo))
+    undo = [stacks.close, *host.hear(passes=listing)]
+    config.add_cleanup(lambda: _leave(host, position, undo))
 
 
 def _join(
@@ -178,133 +149,38 @@ def _join(
 ) -> tuple[list[Outlet], list[Command | Event]]:
     """Who listens, and what this process is to do: as the front end says, or as was declared."""
     if invitation.address is None:
-        return [], [*declared(config, settings, invitation.token)]
+        return [], [_configure(settings, invitation.token), *_declared(config, settings)]
     connected, decoder = connect(invitation), FrameDecoder()
     commands = shake_hands(connected, hello, decoder)
     return [SocketOutlet(connected, decoder)], commands
 
 
-def _around_tests(
-    engine: _Engine, position: PositionFile | None, stacks: StackFile, *, has_client: bool
-) -> list[object]:
-    """The plugins that tell what becomes of the tests; and pause them, for a client."""
-    manager, watchdogs = engine.manager, engine.watchdogs
-    assertions = Assertions(manager.lens)
-    autopsies = Autopsies(manager.lens, assertions)
-    reporting = Reporting(manager, engine.link, watchdogs.pauses, position, stacks, autopsies)
-    pausing = [PostMortem(manager, autopsies), watchdogs] if has_client else []
-    return [assertions, reporting, engine.timeline, *pausing]
-
-
-@dataclass(frozen=True, slots=True)
-class _Engine:
-    """The parts that plugins need."""
-
-    manager: BreakpointManager
-    link: ThreadedLink
-    keeping: Keeping
-    watchdogs: Watchdogs
-    timeline: Timeline
-    traces: FunctionTraces
-
-
-def _engine(
-    config: pytest.Config,
-    identity: Identity,
-    objects: str,
-    configure: Configure,
-    settings: Settings,
-    redactor: Redactor,
-    outlets: Sequence[Outlet],
-    *,
-    passive: bool,
-) -> _Engine:
-    """Everything that debugs, put together."""
-    project = Project(
-        str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
+def _configure(settings: Settings, key: str) -> Configure:
+    """As a front end would, of a run without one."""
+    return Configure(
+        "never",
+        settings.lease_s,
+        record_calls=list(settings.record_calls),
+        tag_key=key,
+        no_redact=settings.no_redact,
     )
-    lens = Lens(project, redactor, settings.limits)
-    link = ThreadedLink(
-        outlets,
-        on_command=lambda command: _obey(engine, outlets, command),
-        on_lost=lambda: manager.release("disconnect"),
-        is_awaited=lambda: pauses.are_waiting,
-        mark=lambda item: rows.mark(item),
-        collect=lambda until, is_late: _collect(rows.batches(until, is_late), observers, manager),
-        collects_every_s=lambda: manager.looks_around_s,
-    )
-    rows = RowLog(link.nudge, lambda row: recording.loses(row), link.has_room)
-    observers = Observers(link.send)
-    guard = EvaluationGuard()
-    watchdogs = Watchdogs(config, guard)
-    position = Position()
-    overtime = Overtime(guard)
-    limited = overtime.limited(_call, late=None)
-    flush = partial(_flush, link)
-    key = bytes.fromhex(configure.tag_key)
-    keeping = Keeping(objects, redactor, key, guard, settings.limits, limited, flush)
-    pauses = Pauses(
-        identity,
-        position,
-        lens,
-        guard,
-        observers.send,
-        configure.lease_s,
-        watchdogs.paused,
-        keeping,
-        before_stop=lambda: recording.tell_running(),
-        flush=flush,
-    )
-    pauses.pause_on = configure.pause_on
-    recorded = () if passive else configure.record_calls
-    traces = FunctionTraces(lens, overtime, position, rows)
-    shown = (lens, rows.add, position, identity.prefix, keeping.objects)
-    recording = Recording(recorded, *shown, None if passive else traces)
-    shared = (lens, guard, pauses, recording, overtime, keeping, observers)
-    manager = BreakpointManager(*shared, rows, passive=passive)
-    timeline = Timeline(lens, position, rows.add)
-    engine = _Engine(manager, link, keeping, watchdogs, timeline, traces)
-    return engine
 
 
-def _obey(engine: _Engine, outlets: Sequence[Outlet], command: Command | Event) -> None:
-    """Carry out a command, but for those that are for the record only."""
-    for each in outlets:
-        each.note(command)
-    if isinstance(command, AddTrace):
-        engine.traces.add(function_trace(command))
-    elif not isinstance(command, Changed):
-        engine.manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+def _declared(config: pytest.Config, settings: Settings) -> list[Command]:
+    if not settings.trace:
+        return []
+    from pytest_cideldill.run.declared import declared
+
+    return declared(config, settings)
 
 
-def _collect(
-    batches: Iterable[Batch | Event], observers: Observers, manager: BreakpointManager
-) -> Iterator[Event | Batch]:
-    """In this order: an object is written before the event that names it leaves."""
-    for each in batches:
-        if observers.are_any:
-            observers.tell(each.told() if isinstance(each, Batch) else each)
-        yield each
-    yield from manager.look_around()
-
-
-def _flush(link: ThreadedLink) -> None:
-    link.flush(RESUME_S)
-
-
-def _call(work: Callable[[], Pickled]) -> Pickled | None:
-    return work()
-
-
-def _leave(
-    engine: _Engine, position: PositionFile | None, undo: Iterable[Callable[[], None]]
-) -> None:
-    engine.manager.release("stop")
+def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[], object]]) -> None:
+    host.release()
     for each in undo:
         each()
-    engine.link.send(Departed())
-    engine.link.close(GOODBYE_S)
-    engine.keeping.close()
+    host.link.send(Departed())
+    host.link.close(GOODBYE_S)
+    host.close()
     if position is not None:
         position.close()
 

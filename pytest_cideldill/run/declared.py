@@ -23,30 +23,21 @@ from pytest_cideldill.syntax.tracespec import parse_spec
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import Configure
 
 _FLAG = "--cideldill-trace"
 
 
-def declared(config: pytest.Config, settings: Settings, key: str) -> list[Command]:
-    """`Configure` and then every tracepoint.
+def declared(config: pytest.Config, settings: Settings) -> list[Command]:
+    """Every tracepoint.
 
     Args:
         config: Tells the rootdir.
         settings: Of this process.
-        key: What tags of secrets are made with, as hexadecimal text.
 
     Raises:
         pytest.UsageError: A file is not there, or has no code at a line; the message names it.
     """
-    configure = Configure(
-        "never",
-        settings.lease_s,
-        record_calls=list(settings.record_calls),
-        tag_key=key,
-        no_redact=settings.no_redact,
-    )
-    commands: list[Command] = [configure]
+    commands: list[Command] = []
     for number, text in enumerate(settings.trace, 1):
         try:
             spec = parse_spec(text)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +15,9 @@ from pytest_cideldill.position import PositionFile
 from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import part
 from pytest_cideldill.run.invitation import Invitation
-from pytest_cideldill.telling import Identity
+
+if TYPE_CHECKING:
+    from pytest_cideldill.telling import Identity
 
 
 def objects_path(config: pytest.Config, invitation: Invitation, identity: Identity) -> str:

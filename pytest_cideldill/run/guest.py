@@ -16,13 +16,13 @@ class Warns(Protocol):
 
 
 def guest(hook: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a hook method of an object with a `manager`; exceptions become one warning."""
+    """Wrap a hook method of an object with a `host`; exceptions become one warning."""
 
     @functools.wraps(hook)
     def polite(self: Any, *args: Any) -> None:  # as pluggy calls it: no keywords, they cost
         try:
             hook(self, *args)
         except Exception as error:  # noqa: BLE001 - the border between us and the host's run
-            self.manager.warn(f"pytest-cideldill: {hook.__name__} failed: {error!r}")
+            self.host.warn(f"pytest-cideldill: {hook.__name__} failed: {error!r}")
 
     return polite

@@ -43,7 +43,7 @@ class PostMortem:
     """
 
     def __init__(self, manager: BreakpointManager, autopsies: Autopsies) -> None:
-        self.manager = manager
+        self.host = self.manager = manager
         self._autopsies = autopsies
         self._of_fixture: BaseException | None = None
         # What the running test was paused for already, before pytest heard of it.

@@ -16,10 +16,9 @@ import pytest
 
 from pytest_cideldill import parsing
 from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.guest import guest
-from pytest_cideldill.sending import Link
+from pytest_cideldill.run.host import Host
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import RedactionChosen
@@ -51,8 +50,7 @@ class Redaction:
 
     Args:
         config: For the hook.
-        manager: For warnings.
-        link: Where events go.
+        host: Told what is hidden, and of what fails.
         redactor: Is extended.
         chosen: As this process reads the ini file; the front end may not have read it.
     """
@@ -60,18 +58,16 @@ class Redaction:
     def __init__(
         self,
         config: pytest.Config,
-        manager: BreakpointManager,
-        link: Link,
+        host: Host,
         redactor: Redactor,
         chosen: Settings,
     ) -> None:
-        self.manager = manager
+        self.host = host
         self._config = config
-        self._link = link
         self._redactor = redactor
         if chosen.no_redact or chosen.redact_names or chosen.redact_patterns:
             names, patterns = list(chosen.redact_names), list(chosen.redact_patterns)
-            self._link.send(RedactionChosen(names, patterns, chosen.no_redact), urgent=True)
+            self.host.link.send(RedactionChosen(names, patterns, chosen.no_redact), urgent=True)
 
     @guest
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
@@ -80,7 +76,7 @@ class Redaction:
         if self._redactor.enabled and any(each.plugin is plugin for each in implementations):
             others = [each for _, each in manager.list_name_plugin() if each is not plugin]
             file = getattr(plugin, "__file__", None)
-            project = self.manager.lens.project
+            project = self.host.lens.project
             place = project.relative(file) if file else type(plugin).__qualname__
             self._ask(manager.subset_hook_caller(HOOK, others), place)
 
@@ -100,11 +96,11 @@ class Redaction:
         if any(found.values()):
             names, patterns = found["names"], found["patterns"]
             self._redactor.extend(names, patterns)
-            self.manager.lines.renew()
-            self._link.send(RedactionChosen(names, patterns), urgent=True)
+            self.host.renew()
+            self.host.link.send(RedactionChosen(names, patterns), urgent=True)
 
     def _warn(self, place: str, what: str) -> None:
-        self.manager.warn(f"{HOOK} of {place}: {what}; what it means is not hidden")
+        self.host.warn(f"{HOOK} of {place}: {what}; what it means is not hidden")
 
 
 def _entries(results: list[Any]) -> Iterator[tuple[str, int, str]]:

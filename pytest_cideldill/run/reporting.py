@@ -16,14 +16,12 @@ import pytest
 from pytest_cideldill import clock
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.stackfile import StackFile
-from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.run.traceback import visible_places
-from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
@@ -40,9 +38,7 @@ class Reporting:
     """See the module.
 
     Args:
-        manager: Its position is kept up to date here.
-        link: Where events go.
-        pauses: Subtracted from durations.
+        host: Its position is kept up to date here; its pauses are subtracted from durations.
         position: The file that survives a crash.
         stacks: The file for stacks; yields its signal to the tests.
         autopsies: Of failures.
@@ -50,16 +46,12 @@ class Reporting:
 
     def __init__(
         self,
-        manager: BreakpointManager,
-        link: Link,
-        pauses: PauseClock,
+        host: Host,
         position: PositionFile | None,
         stacks: StackFile,
         autopsies: Autopsies,
     ) -> None:
-        self.manager = manager
-        self._link = link
-        self._pauses = pauses
+        self.host = host
         self._position = position
         self._stacks = stacks
         self._autopsies = autopsies
@@ -85,13 +77,13 @@ class Reporting:
         reporter: Any = self.config.pluginmanager.get_plugin("terminalreporter")
         self._stats = getattr(reporter, "stats", {})
         self._enter(nodeid, "setup")
-        self._link.send(NodeStarted(nodeid, clock.wall()))
+        self.host.link.send(NodeStarted(nodeid, clock.wall()))
 
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Now it is known which attempt of the test this is; other plugins may rerun it as well."""
-        position = self.manager.pauses.position
+        position = self.host.position
         position.attempt = attempt_of(item)
         position.around = partial(self._autopsies.around, item)
         self._again = False
@@ -116,7 +108,7 @@ class Reporting:
         No wrapper, which would see the report: of those that pass there may be very many. Not yet
         what was raised: for `unittest` another hook tells the call.
         """
-        call.duration -= self._pauses.overlap(call.start, call.stop)
+        call.duration -= self.host.pauses.overlap(call.start, call.stop)
         self._reported = item, call
 
     @pytest.hookimpl(tryfirst=True)
@@ -137,15 +129,15 @@ class Reporting:
         self._note_failure(report)
         self._again = self._again or category == "rerun"
         noted = self._failure.pop(report.when or "", {})
-        self._link.send(phase_reported(report, category, self.manager.lens, **noted))
+        self.host.link.send(phase_reported(report, category, self.host.lens, **noted))
 
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test ended."""
         plain = {category: count for category, count in self._plain.items() if category}
-        self._link.send(NodeFinished(nodeid, self._duration_s, plain, again=self._again))
+        self.host.link.send(NodeFinished(nodeid, self._duration_s, plain, again=self._again))
         self._reported = None
-        position = self.manager.pauses.position
+        position = self.host.position
         position.attempt, position.around = None, dict
         self._enter(None, None)
 
@@ -167,9 +159,8 @@ class Reporting:
         return category_of(report, self.config)
 
     def _enter(self, nodeid: str | None, when: str | None) -> None:
-        self.manager.bind_new()
-        self.manager.pauses.end_steps(all_of_them=nodeid is None)
-        position = self.manager.pauses.position
+        self.host.enter(is_over=nodeid is None)
+        position = self.host.position
         position.nodeid, position.when = nodeid, when
         if self._position is not None:
             self._position.write(when or "", nodeid or "")
@@ -184,7 +175,7 @@ class Reporting:
         item, call = reported
         if call.excinfo is None or call.when != report.when:
             return
-        lens = self.manager.lens
+        lens = self.host.lens
         places = visible_places(call.excinfo, lens.project)
         own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
         place = (own or places)[0]

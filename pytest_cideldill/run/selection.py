@@ -15,9 +15,8 @@ import pytest
 
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
-from pytest_cideldill.sending import Link
+from pytest_cideldill.run.host import Host
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 
@@ -76,31 +75,27 @@ class Selection:
     """Hooks around collection.
 
     Args:
-        manager: Told when everything is imported, to bind breakpoints.
-        link: Told the outcome of the collection.
+        host: Told when everything is imported, and the outcome of the collection.
         wanted: Which tests are chosen.
         list_nodeids: Whether the collected ids are told, not only their number.
     """
 
-    def __init__(
-        self, manager: BreakpointManager, link: Link, wanted: Wanted, *, list_nodeids: bool
-    ) -> None:
-        self.manager = manager
-        self._link = link
+    def __init__(self, host: Host, wanted: Wanted, *, list_nodeids: bool) -> None:
+        self.host = host
         self._wanted = wanted
         self._list_nodeids = list_nodeids
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
         """Plugins and conftests are there."""
-        self.manager.bind()
+        self.host.bind()
 
     @guest
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Everything that tests import at module level is there now."""
-        self.manager.bind()
+        self.host.bind()
         nodeids = [item.nodeid for item in session.items] if self._list_nodeids else None
-        self._link.send(Collected(len(session.items), self._wanted.missing, nodeids))
+        self.host.link.send(Collected(len(session.items), self._wanted.missing, nodeids))
 
     @guest
     def pytest_exception_interact(
@@ -110,13 +105,13 @@ class Selection:
     ) -> None:
         """Before the report of a collection error is told: what it may tell."""
         if isinstance(report, pytest.CollectReport) and call.excinfo is not None:
-            notice_secrets_behind(call.excinfo.value, self.manager.lens)
+            notice_secrets_behind(call.excinfo.value, self.host.lens)
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Tell collection errors one by one."""
         if report.failed:
-            self._link.send(collection_failed(report, self.manager.lens))
+            self.host.link.send(collection_failed(report, self.host.lens))
 
 
 def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFailed:

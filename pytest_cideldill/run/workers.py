@@ -17,15 +17,14 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
-from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.reporting import JUST_PASSED
 from pytest_cideldill.run.reporting import category_of
 from pytest_cideldill.run.reporting import phase_reported
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.selection import collection_failed
-from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import PhaseReported
@@ -42,8 +41,7 @@ class Controller:
     """Hooks of the controller only.
 
     Args:
-        manager: For warnings.
-        link: Where events go.
+        host: Told what becomes of workers.
         variable: Environment variable through which a worker finds the front end.
         invitation: Its value in this process.
         wanted: What the workers choose of the tests.
@@ -51,21 +49,19 @@ class Controller:
 
     def __init__(
         self,
-        manager: BreakpointManager,
-        link: Link,
+        host: Host,
         variable: str,
         invitation: Invitation,
         wanted: list[str] | None,
     ) -> None:
-        self.manager = manager
-        self._link = link
+        self.host = host
         self._variable = variable
         self._invitation = invitation
         self._wanted = wanted
         self._relayed: set[str] = set()  # added to by the I/O thread as well
         # Worker → the reports of its tests that are not relayed.
         self._reports: defaultdict[str, list[pytest.TestReport]] = defaultdict(list)
-        manager.relay = self._relayed.add
+        host.relay_by(self._relayed.add)
 
     @property
     def _without(self) -> str:
@@ -98,7 +94,7 @@ class Controller:
                 alone.append(spec.id)
         if alone:
             self._relayed.update(alone)
-            self.manager.warn(f"{', '.join(alone)} on other machines {self._without}")
+            self.host.warn(f"{', '.join(alone)} on other machines {self._without}")
 
     @pytest.hookimpl(optionalhook=True)
     @guest
@@ -118,7 +114,7 @@ class Controller:
     def pytest_testnodeready(self, node: Any) -> None:
         """The front end knows whether it is connected, and asks to relay its tests if not."""
         if node.gateway.id not in self._relayed:
-            self._link.send(WorkerReady(node.gateway.id))
+            self.host.link.send(WorkerReady(node.gateway.id))
 
     @pytest.hookimpl(optionalhook=True)
     @guest
@@ -127,13 +123,13 @@ class Controller:
         if node.gateway.id in self._relayed:
             wanted = Wanted(self._wanted)
             wanted.note_missing(ids)
-            self._link.send(Collected(len(ids), wanted.missing))
+            self.host.link.send(Collected(len(ids), wanted.missing))
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """xdist hands on those that did not pass, each once, whichever worker told it."""
         if report.failed and self._relayed:
-            self._link.send(collection_failed(report, self.manager.lens))
+            self.host.link.send(collection_failed(report, self.host.lens))
 
     # --- workers go -------------------------------------------------------------------------
 
@@ -143,10 +139,10 @@ class Controller:
         """A worker ended; without an error that is how it should be."""
         worker = node.gateway.id
         if error is not None:
-            self._link.send(WorkerLost(worker, self.manager.lens.text(str(error))))
+            self.host.link.send(WorkerLost(worker, self.host.lens.text(str(error))))
             self._relay(worker)
         elif worker not in self._relayed and _HAS_TOLD not in node.workeroutput:
-            self._link.send(WorkerLost(worker, _UNTOLD))
+            self.host.link.send(WorkerLost(worker, _UNTOLD))
             self._relay(worker)
         self._reports.pop(worker, None)
 
@@ -155,7 +151,7 @@ class Controller:
         """Workers tell their own reports; a dead one can't tell that it crashed."""
         worker = report.node.gateway.id  # xdist's
         if report.when not in ("setup", "call", "teardown"):  # xdist says "???"
-            self._link.send(self._relayed_node(worker, [report]))
+            self.host.link.send(self._relayed_node(worker, [report]))
             return
         self._reports[worker].append(report)
         if report.when == "teardown" and worker in self._relayed:
@@ -167,10 +163,10 @@ class Controller:
         for report in self._reports.pop(worker, ()):
             test.append(report)
             if report.when == "teardown":
-                self._link.send(self._relayed_node(worker, test))
+                self.host.link.send(self._relayed_node(worker, test))
                 test = []
         if test:
-            self._link.send(self._relayed_node(worker, test))
+            self.host.link.send(self._relayed_node(worker, test))
 
     def _relayed_node(self, worker: str, reports: list[pytest.TestReport]) -> NodeRelayed:
         plain: Counter[str] = Counter()
@@ -195,7 +191,7 @@ class Controller:
         )
 
     def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:
-        lens = self.manager.lens
+        lens = self.host.lens
         crash = getattr(report.longrepr, "reprcrash", None)
         exception = None if crash is None else {"type": None, "message": lens.text(crash.message)}
         return phase_reported(report, category, lens, exception)
@@ -205,21 +201,19 @@ class Worker:
     """Hooks of a worker only.
 
     Args:
-        manager: For warnings.
-        link: Where events go.
+        host: Its link tells this worker's tests.
         deadline_s: How long they may take to leave.
     """
 
-    def __init__(self, manager: BreakpointManager, link: Link, deadline_s: float) -> None:
-        self.manager = manager
-        self._link = link
+    def __init__(self, host: Host, deadline_s: float) -> None:
+        self.host = host
         self._deadline_s = deadline_s
 
     @pytest.hookimpl(trylast=True)
     @guest
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Inside xdist's own, which then tells the controller that this worker is done."""
-        if self._link.flush(self._deadline_s):
+        if self.host.link.flush(self._deadline_s):
             vars(session.config)["workeroutput"][_HAS_TOLD] = True
 
 

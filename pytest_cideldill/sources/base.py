@@ -19,6 +19,7 @@ from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.calls import Calls
 from pytest_cideldill.sources.calls import Recorder
+from pytest_cideldill.sources.engine import engine
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import OnEnd
@@ -27,7 +28,6 @@ from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.events import Seen
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.events import engine
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.locals import keeps_snapshot
 from pytest_cideldill.sources.passes import repeats

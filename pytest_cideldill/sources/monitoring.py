@@ -15,9 +15,9 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.sources.base import BaseSource
+from pytest_cideldill.sources.engine import engine
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.events import engine
 from pytest_cideldill.sources.linecall import line_callback
 from pytest_cideldill.sources.toolids import claim
 from pytest_cideldill.sources.trail import Left

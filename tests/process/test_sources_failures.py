@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from _pytest.outcomes import Failed
 
+from pytest_cideldill.sources.engine import engine
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.events import engine
 from pytest_cideldill.sources.events import open_source
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS

@@ -91,6 +91,25 @@ def test_a_run_is_recorded_with_its_hits_calls_and_failures(
     assert not [path for path in run.run.iterdir() if "part" in path.name]
 
 
+@pytest.mark.parametrize(("watched", "is_there"), [((), False), ((TRACE,), True)])
+def test_what_watches_is_imported_only_where_something_is_watched(
+    shop: Path, watched: tuple[str, ...], is_there: bool
+) -> None:
+    """A run that is only recorded pays for nothing else."""
+    conftest = """
+    import pathlib, sys
+
+    def pytest_sessionfinish():
+        pathlib.Path("modules").write_text(" ".join(sys.modules))
+    """
+    (shop / "conftest.py").write_text(textwrap.dedent(conftest))
+    assert recorded(shop, *watched).exit_code == 1
+    modules = (shop / "modules").read_text().split()
+    assert "pytest_cideldill.run.reporting" in modules
+    for name in ("manager", "probes.lines", "sources.events", "pausing", "keeping"):
+        assert (f"pytest_cideldill.{name}" in modules) is is_there, name
+
+
 @pytest.mark.full
 def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
     """Where it is and what it holds; all else is pytest's own."""

@@ -73,15 +73,15 @@ class DirectLink:
         self._deliver = deliver
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
-        """See `Link`."""
+        """See `ThreadedLink`."""
         self._deliver(event)
 
     def flush(self, deadline_s: float) -> bool:
-        """See `Link`."""
+        """See `ThreadedLink`."""
         return True
 
     def close(self, deadline_s: float) -> None:
-        """See `Link`."""
+        """See `ThreadedLink`."""
 
 
 def system_threads() -> list[int]:

@@ -1,6 +1,6 @@
 """The test process's end of the wire: order, flushing, hanging up, losing the peer.
 
-One contract suite runs over every kind of `Link`; the rest is about the thread of `ThreadedLink`.
+One contract suite runs over every kind of link; the rest is about the thread of `ThreadedLink`.
 Expectations: `pytest_cideldill.link`, issue 2 (items 4 and 7), pytest facts, section 7.
 """
 
@@ -25,7 +25,6 @@ from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redact import Redactor
-from pytest_cideldill.sending import Link
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
@@ -46,7 +45,7 @@ class Linking(Protocol):
     """A link, and what has come out at its other end."""
 
     @property
-    def link(self) -> Link: ...
+    def link(self) -> ThreadedLink | DirectLink: ...
 
     def receive(self, count: int) -> list[Message]: ...
 
@@ -85,7 +84,7 @@ def warnings(count: int, prefix: str = "") -> list[Event]:
 
 
 def test_events_arrive_in_the_order_of_sending(linking: Linking) -> None:
-    """`Link`; urgency makes an event travel sooner, never past another one."""
+    """Urgency makes an event travel sooner, never past another one."""
     events = warnings(500)
     for number, event in enumerate(events):
         linking.link.send(event, urgent=number % 7 == 0)
@@ -116,7 +115,7 @@ def test_every_thread_s_events_arrive_in_its_order(linking: Linking) -> None:
 
 
 def test_what_was_sent_before_close_arrives(linking: Linking) -> None:
-    """`Link.close` sends what is queued and hangs up."""
+    """`close` sends what is queued and hangs up."""
     for event in warnings(100):
         linking.link.send(event)
     linking.link.send(Departed())

@@ -1,0 +1,200 @@
+"""A process that is debugged, or has tracepoints: everything that watches, put together.
+
+Half of our modules; runs in which nothing is watched do without (`host.Unwatched`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.capture.pickles import Pickled
+from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.link import ThreadedLink
+from pytest_cideldill.log import RowLog
+from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.observing import Observers
+from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.probes.functiontraces import FunctionTraces
+from pytest_cideldill.probes.functiontraces import function_trace
+from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.recording import Recording
+from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.run.autopsies import Autopsies
+from pytest_cideldill.run.breakpoints import UserBreakpoints
+from pytest_cideldill.run.files import objects_path
+from pytest_cideldill.run.invitation import Invitation
+from pytest_cideldill.run.postmortem import PostMortem
+from pytest_cideldill.run.timeline import Timeline
+from pytest_cideldill.run.watchdogs import Watchdogs
+from pytest_cideldill.settings import Settings
+from pytest_cideldill.telling import Identity
+from pytest_cideldill.wire import AddTrace
+from pytest_cideldill.wire import Changed
+from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Configure
+from pytest_cideldill.wire import Event
+
+RESUME_S = 0.2
+"""How long a thread that goes on may wait until the front end can know it."""
+
+
+class Debugged:
+    """See the module, and `host.Host`.
+
+    Args:
+        config: pytest's.
+        invitation: Names the run, and where its files are.
+        worker: Name of the process.
+        configure: What the front end says.
+        settings: Of this process.
+        redactor: Knows secrets.
+        lens: Shows what the process holds.
+        outlets: Where events go.
+        passive: Nothing is armed here (xdist's controller, a process that only collects).
+
+    Attributes:
+        manager: Of breakpoints.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        invitation: Invitation,
+        worker: str,
+        configure: Configure,
+        settings: Settings,
+        redactor: Redactor,
+        lens: Lens,
+        outlets: Sequence[Outlet],
+        *,
+        passive: bool,
+    ) -> None:
+        self._has_client = invitation.address is not None
+        self.lens, self.position, self._outlets = lens, Position(), outlets
+        link = self.link = ThreadedLink(
+            outlets,
+            on_command=self._obey,
+            on_lost=lambda: manager.release("disconnect"),
+            is_awaited=lambda: pauses.are_waiting,
+            mark=lambda item: rows.mark(item),
+            collect=lambda until, late: _collect(rows.batches(until, late), observers, manager),
+            collects_every_s=lambda: manager.looks_around_s,
+        )
+        rows = RowLog(link.nudge, lambda row: recording.loses(row), link.has_room)
+        observers = Observers(link.send)
+        guard = EvaluationGuard()
+        self._watchdogs = Watchdogs(config, guard)
+        self.pauses = self._watchdogs.pauses
+        overtime = Overtime(guard)
+        limited = overtime.limited(_call, late=None)
+        identity = Identity(invitation.run_id, worker)
+        key = bytes.fromhex(configure.tag_key)
+        kept = (objects_path(config, invitation, identity), redactor, key, guard, settings.limits)
+        keeping = self._keeping = Keeping(*kept, limited, self._flush)
+        pauses = Pauses(
+            identity,
+            self.position,
+            lens,
+            guard,
+            observers.send,
+            configure.lease_s,
+            self._watchdogs.paused,
+            keeping,
+            before_stop=lambda: recording.tell_running(),
+            flush=self._flush,
+        )
+        pauses.pause_on = configure.pause_on
+        recorded = () if passive else configure.record_calls
+        self._traces = FunctionTraces(lens, overtime, self.position, rows)
+        shown = (lens, rows.add, self.position, identity.prefix, keeping.objects)
+        recording = Recording(recorded, *shown, None if passive else self._traces)
+        shared = (lens, guard, pauses, recording, overtime, keeping, observers)
+        manager = self.manager = BreakpointManager(*shared, rows, passive=passive)
+        self.timeline = Timeline(lens, self.position, rows.add)
+
+    def begin(self, commands: Iterable[Command | Event]) -> None:
+        """Carry out what was wanted before the tests."""
+        for command in commands:
+            self._carry_out(command)
+        self.manager.begin()
+
+    def warn(self, message: str) -> None:
+        """See `Host`."""
+        self.manager.warn(message)
+
+    def bind(self) -> None:
+        """See `Host`."""
+        self.manager.bind()
+
+    def enter(self, *, is_over: bool) -> None:
+        """See `Host`."""
+        self.manager.bind_new()
+        self.manager.pauses.end_steps(all_of_them=is_over)
+
+    def renew(self) -> None:
+        """See `Host`."""
+        self.manager.lines.renew()
+
+    def relay_by(self, tell: Callable[[str], object]) -> None:
+        """See `Host`."""
+        self.manager.relay = tell
+
+    def pausing(self, autopsies: Autopsies) -> list[object]:
+        """See `Host`."""
+        return [PostMortem(self.manager, autopsies), self._watchdogs] if self._has_client else []
+
+    def hear(self, *, passes: bool) -> list[Callable[[], object]]:
+        """See `Host`."""
+        if not self._has_client:
+            return []
+        asked = UserBreakpoints(self.manager, passes=passes)
+        asked.install()
+        return [asked.restore, self.manager.control.hear_signals()]
+
+    def release(self) -> None:
+        """See `Host`."""
+        self.manager.release("stop")
+
+    def close(self) -> None:
+        """See `Host`."""
+        self._keeping.close()
+
+    def _obey(self, command: Command) -> None:
+        for each in self._outlets:
+            each.note(command)
+        self._carry_out(command)
+
+    def _carry_out(self, command: Command | Event) -> None:
+        """But for those that are for the record only."""
+        if isinstance(command, AddTrace):
+            self._traces.add(function_trace(command))
+        elif not isinstance(command, Changed):
+            self.manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
+
+    def _flush(self) -> None:
+        self.link.flush(RESUME_S)
+
+
+def _collect(
+    batches: Iterable[Batch | Event], observers: Observers, manager: BreakpointManager
+) -> Iterator[Event | Batch]:
+    """In this order: an object is written before the event that names it leaves."""
+    for each in batches:
+        if observers.are_any:
+            observers.tell(each.told() if isinstance(each, Batch) else each)
+        yield each
+    yield from manager.look_around()
+
+
+def _call(work: Callable[[], Pickled]) -> Pickled | None:
+    return work()
