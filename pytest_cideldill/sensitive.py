@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
+from pytest_cideldill.patterns import later
 from pytest_cideldill.secretshapes import Secret
 
 _KEYS: Final = (
@@ -45,7 +46,7 @@ _NAMES: Final = MappingProxyType(
 )
 """Words, and pairs of words written as one, to labels."""
 
-_ENDINGS: Final = re.compile(
+_ENDINGS: Final = later(
     r"(?:(?P<password>password|passwd|pwd|passphrase)s?|(?P<secret>secret)s?|(?P<token>token)"
     r"|(?P<key>apikey)s?)\Z"
 )
@@ -111,41 +112,41 @@ def label_of_name(name: str, extra: Collection[str] = ()) -> str | None:
 
 
 def _label_by_ending(word: str) -> str | None:
-    found = _ENDINGS.search(word)
+    found = _ENDINGS().search(word)
     return found.lastgroup if found else None
 
 
 _STEMS: Final = "pass|pwd|secret|token|auth|cook|cred|key|sess|jwt"
 
-_NAMED: Final = re.compile(
+_NAMED: Final = later(
     r"(?<![\w.-])(?P<option>--)?(?P<name>[\w.-]++)"
     r"(?:(?:\\{0,3}[\"'])?\]?[ \t]{0,8}(?:[=!:]?=|=>|:)[ \t]{0,8}|(?(option) |(?!)))"
 )
 """A name and what stands between it and its value: `token=`, `"token": `, `--token `."""
 
-_QUOTED: Final = re.compile(
+_QUOTED: Final = later(
     r"[bBrRuUfF]{0,2}(?P<quote>\"\"\"|'''|\\{0,3}[\"'])"
     r"(?P<value>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\.|[^\n]))*+)"
 )
-_BARE: Final = re.compile(r"(?P<value>(?:[^\s,;&\"'<>]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
-_HEADER: Final = re.compile(r"(?P<value>[^\r\n\"'\\]+)")
-_SCHEME: Final = re.compile(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
+_BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
+_HEADER: Final = later(r"(?P<value>[^\r\n\"'\\]+)")
+_SCHEME: Final = later(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
 
-_NO_SECRET: Final = re.compile(
+_NO_SECRET: Final = later(
     r"""(?ix) (?: none | null | nil | true | false | undefined | 0 | \*+ | \.+ | … | [-\]})(\[{]+
     | (?:str|int|bytes|bool|float|any|optional|union|list|dict|tuple|secretstr)(?:\[[\w\[\]|.]*)?
     | %[sdr] | \{[\w.!:]*\} | \$\{\w+\} | <redacted:[^<>#]*\#[0-9a-f]+> )"""
 )
 """Values that are nothing, types, placeholders."""
 
-_CALL: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*(?!get)[A-Za-z_]\w*\((?=[bBrRuUfF]{0,2}[\"'])")
+_CALL: Final = later(r"(?:[A-Za-z_]\w*\.)*(?!get)[A-Za-z_]\w*\((?=[bBrRuUfF]{0,2}[\"'])")
 """`SecretStr('…')`, as `repr` shows values that are secret; but not `environ.get('…')`."""
 
-_CODE: Final = re.compile(
+_CODE: Final = later(
     r"(?:[A-Za-z_]+\.)*[A-Za-z_]+[(\[].*"
     r"|(?:self|cls|os|args|config|settings|request|response|data)(?:\.[A-Za-z_]\w*)+"
 )
-_PROSE: Final = re.compile(
+_PROSE: Final = later(
     r"(?:a|an|and|are|at|by|can|cannot|could|does|expected|expired|for|from|has|in|incorrect"
     r"|invalid|is|missing|must|no|not|of|on|or|rejected|required|should|that|the|to|too|was|will"
     r"|with|wrong)(?= )"
@@ -187,7 +188,7 @@ class NamedSecrets:
         if not self.may_be_in(text, text.lower()):
             return
         behind = 0
-        for found in _NAMED.finditer(text):
+        for found in _NAMED().finditer(text):
             if found.start() < behind:
                 continue  # inside of the last secret
             label = self._label(text, found)
@@ -211,28 +212,28 @@ class NamedSecrets:
 def _value(text: str, found: re.Match[str], label: str, is_source: bool) -> tuple[int, int] | None:
     """Where the value of a name is; None if it is none, or no secret."""
     at = found.end()
-    call = _CALL.match(text, at)
-    value = _QUOTED.match(text, call.end() if call else at)
+    call = _CALL().match(text, at)
+    value = _QUOTED().match(text, call.end() if call else at)
     if value is None:
         return None if is_source else _bare_value(text, found, label)
     start, end = value.span("value")
-    scheme = _SCHEME.match(text, start, end)
+    scheme = _SCHEME().match(text, start, end)
     start = scheme.end() if scheme else start
-    return None if _NO_SECRET.fullmatch(text, start, end) or start == end else (start, end)
+    return None if _NO_SECRET().fullmatch(text, start, end) or start == end else (start, end)
 
 
 def _bare_value(text: str, found: re.Match[str], label: str) -> tuple[int, int] | None:
     """Where a value without quotes is."""
     at = found.end()
     colon = found[0].rstrip().endswith(":")
-    scheme = _SCHEME.match(text, at)
+    scheme = _SCHEME().match(text, at)
     is_header = colon and label in ("auth", "cookie")
-    value = (_HEADER if is_header else _BARE).match(text, scheme.end() if scheme else at)
+    value = (_HEADER if is_header else _BARE)().match(text, scheme.end() if scheme else at)
     told = value["value"].rstrip(")]} \t") if value else ""
-    if value is None or not told or _NO_SECRET.fullmatch(told):
+    if value is None or not told or _NO_SECRET().fullmatch(told):
         return None
-    if told == found["name"].rpartition(".")[2] or _CODE.fullmatch(value["value"]):
+    if told == found["name"].rpartition(".")[2] or _CODE().fullmatch(value["value"]):
         return None
-    if colon and _PROSE.match(text, at):
+    if colon and _PROSE().match(text, at):
         return None
     return value.start(), value.start() + len(told)
