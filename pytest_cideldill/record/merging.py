@@ -25,15 +25,11 @@ from pytest_cideldill.record.blocks import HIT
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import block_of
-from pytest_cideldill.record.database import remove
-from pytest_cideldill.record.database import settle
-from pytest_cideldill.record.database import sqlite3
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import RUN
-from pytest_cideldill.record.store import CIDStore
 
 _BLOCK: Final = 65_536
 _HEAD: Final = re.compile(rb'\{"n":\d+,"ts":([^,]+),"type":"(\w+)","worker":"([^"]*)"').match
@@ -85,7 +81,10 @@ def merge_run(folder: Path) -> bool:
         unfinished.replace(whole)
     for each in parts:  # if they were put together before, and left
         each.unlink()
-    _merge_objects(folder)
+    if objects := sorted(folder.glob(f"*{PART_OBJECTS}")):
+        from pytest_cideldill.record.objectmerging import merge_objects  # with sqlite3
+
+        merge_objects(objects, folder / OBJECTS)
     return is_alone
 
 
@@ -168,20 +167,3 @@ def _in_order(lines: Iterable[bytes]) -> Iterator[Raw]:
             at = before
         latest[worker] = at
         yield made(Raw, (at, worker, type, text))
-
-
-def _merge_objects(folder: Path) -> None:
-    parts = sorted(folder.glob(f"*{PART_OBJECTS}"))
-    if sqlite3 is None or not parts:
-        return
-    # Whoever wrote the parts has seen to the limits.
-    whole = CIDStore(folder / OBJECTS, max_bytes=sys.maxsize, max_object_bytes=sys.maxsize)
-    merged = [whole.merge(part) for part in parts]
-    whole.close()
-    try:
-        settle(whole.path)
-    except (sqlite3.Error, ValueError) as error:
-        raise OSError(str(error)) from error
-    for part, each in zip(parts, merged, strict=True):
-        if each.is_complete:
-            remove(part)

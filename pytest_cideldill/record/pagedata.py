@@ -21,7 +21,6 @@ from pytest_cideldill.record.failures import outcome_class
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.reader import object_files
 from pytest_cideldill.record.results import place_of
-from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.story import Tracepoint
 from pytest_cideldill.record.words import left_out
@@ -196,8 +195,11 @@ class _Page:
 
     def _objects(self) -> Iterator[dict[str, Any] | None]:
         """Snapshots by number, as many as there is room for; None: it was not stored."""
-        folder = self._story.folder
-        stores = [CIDStore(path, is_reader=True) for path in object_files(folder)]
+        if not (files := object_files(self._story.folder)):
+            return
+        from pytest_cideldill.record.store import CIDStore  # with sqlite3
+
+        stores = [CIDStore(path, is_reader=True) for path in files]
         room = self._most * _OBJECT_CHARACTERS
         for cid in self._cids.keys[:MOST_OBJECTS]:
             found = (store.description(str(cid)) for store in stores)
