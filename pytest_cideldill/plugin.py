@@ -8,11 +8,8 @@ needs, and `hookspecs` are imported.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Generator
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -56,7 +53,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """
     _take_invitation()  # a server of execnet is one process for worker after worker
     if _invitations:
-        with _nothing_collected():
+        from pytest_cideldill.importing import plainly
+
+        with plainly(early_config):
             from pytest_cideldill.run.child import activate
 
         invitation = _invitations.pop()
@@ -70,23 +69,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
         take_over(early_config)
     elif directory := _record(early_config):
-        with _nothing_collected():
+        from pytest_cideldill.importing import plainly
+
+        with plainly(early_config):
             from pytest_cideldill.run.recorder import begin
 
             begin(early_config, directory, VARIABLE)
     return (yield)
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """What is imported stays; to look for garbage in it, again and again, takes a fifth as long."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _record(config: pytest.Config) -> str:

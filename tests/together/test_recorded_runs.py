@@ -110,6 +110,40 @@ def test_what_watches_is_imported_only_where_something_is_watched(
         assert (f"pytest_cideldill.{name}" in modules) is is_there, name
 
 
+@pytest.mark.parametrize("watched", [(), (TRACE,)])
+def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on(
+    shop: Path, watched: tuple[str, ...]
+) -> None:
+    """It would, as of every installed plugin, but in a checkout; and that takes longer than all."""
+    installed = """
+    import atexit, pathlib, sys, pytest
+    from _pytest.assertion.rewrite import AssertionRewritingHook
+
+    def tell():
+        loaders = {name: module.__spec__.loader for name, module in sys.modules.items()
+                   if name.startswith(("pytest_cideldill", "test_till"))}
+        rewritten = [name for name, each in loaders.items()
+                     if isinstance(each, AssertionRewritingHook)]
+        pathlib.Path("rewritten").write_text(" ".join(rewritten))
+        pathlib.Path("loaded").write_text(" ".join(loaders))
+
+    pytest.register_assert_rewrite("pytest_cideldill")
+    atexit.register(tell)
+    """
+    (shop / "installed.py").write_text(textwrap.dedent(installed))
+    run = recorded(shop, "-p", "installed", *watched)
+    assert run.exit_code == 1
+    (failed,) = (each for each in run.of("test_phase") if each["category"] == "failed")
+    assert "where 3 = total([1, 2])" in failed["longrepr"]
+    rewritten = set((shop / "rewritten").read_text().split())
+    parts = ("plugin", "hookspecs", "settings", "options", "parsing", "limits", "values", "fixture")
+    off = {"pytest_cideldill", *(f"pytest_cideldill.{each}" for each in parts)}
+    assert rewritten <= {"test_till", "pytest_cideldill.importing", *off}
+    assert {"test_till", "pytest_cideldill.plugin"} <= rewritten
+    loaded = set((shop / "loaded").read_text().split())
+    assert {"pytest_cideldill.record.report", "pytest_cideldill.run.child"} <= loaded
+
+
 @pytest.mark.full
 def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
     """Where it is and what it holds; all else is pytest's own."""
