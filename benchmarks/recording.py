@@ -76,6 +76,9 @@ TRACES = [f"--cideldill-trace=test_it.py:{FIRST + each}=number={{number}}" for e
 AIM = 3.0
 """µs of a recorded hit."""
 
+OFTEN = 4
+"""Times as many pairs of runs of tests that do nothing, which take so much less than the suite."""
+
 NOTHING = """\
 import unittest
 
@@ -200,7 +203,7 @@ def show_suite(folder: Path, nothing: Path, runs: int) -> None:
     tests = sum(outcomes.values())
     project(nothing, test_it__py=NOTHING.format(tests=tests, subtests=subtests))
     idle, watched = in_turns(
-        runs, lambda: processor_time(nothing), lambda: processor_time(nothing, RECORD)
+        OFTEN * runs, lambda: processor_time(nothing), lambda: processor_time(nothing, RECORD)
     )
     added = differences(watched, idle, 1, 1.0)
     show(f"added to {tests} tests, {subtests} subtests", added, "s")
