@@ -1,18 +1,14 @@
 """Takes events away: one raw background thread.
 
 The thread is the only one that touches the outlets: the front end's socket, the file of a recorded
-run. It is invisible to `threading` (raw `_thread`, no logging, all signals blocked), runs no user
-code, and is gone while the process forks. What it needs is bound at import: tests patch modules.
+run. It runs no user code and logs nothing. What it needs is bound at import: tests patch modules.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from _thread import allocate_lock
-from _thread import get_native_id
-from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -23,6 +19,7 @@ from select import select
 from pytest_cideldill import clock
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.rawthread import RawThread
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
@@ -33,8 +30,14 @@ from pytest_cideldill.wire import from_plain
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others: a wake-up gets in the tests' way."""
 
-FILE_BATCH_S = 0.075
+FILE_BATCH_S = 0.05
 """The same for a file alone; `docs/record_format.md`: a killed process may lose 100 ms of it."""
+
+BEHIND_S = 0.03
+"""How old the oldest event for a file may be when the next one comes; that waits for it then."""
+
+YIELD_S = 0.03
+"""How long at most; if that was too short there is much to do: the next second no event waits."""
 
 HIGH_WATER = 1024 * 1024
 """Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
@@ -46,7 +49,7 @@ must not come late, and xdist kills workers that don't end in time."""
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
 
-_getpid, _exists = os.getpid, os.path.exists
+_getpid = os.getpid
 
 _Stamped = tuple[float, Event | Callable[[], object]]
 """An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
@@ -93,17 +96,17 @@ class ThreadedLink:
         self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Stamped] = deque()
+        self._has_peer = any(each.socket is not None for each in outlets)
+        self._yields_after = 0.0  # epoch seconds
         self._has_more = False  # rows, perhaps, that were left where they are
         self._left_some = False
         self._is_busy = False  # it comes back soon, so that nobody need signal
         # Called when each outlet has taken so many bytes.
         self._flushed: deque[tuple[dict[Outlet, int], Callable[[], object]]] = deque()
         self._signalled = False
-        self._stopping = False
         self._dead = False
         self._pid = _getpid()
-        self._running = allocate_lock()  # held by the I/O thread for as long as it lives
-        self._native_id = 0
+        self._thread = RawThread(self._run, lambda: self._ring(b"u"))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._before_fork,
@@ -113,18 +116,30 @@ class ThreadedLink:
 
     def start(self) -> None:
         """Start the I/O thread unless it runs; called lazily after a fork."""
-        if self._dead or not self._running.acquire(False):
-            return
-        self._stopping = False
-        try:
-            start_new_thread(self._run, ())
-        except RuntimeError:  # no more threads, or the interpreter is ending: the next event tries
-            self._running.release()
+        if not self._dead:
+            self._thread.start()
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Queue an event; never blocks, never raises. `urgent`: don't wait for others."""
+        """Queue an event; waits for moments only, never raises. `urgent`: it waits for no other."""
         if not self._dead:
             self._put(event, urgent=urgent)
+            if not self._has_peer:
+                self._yield()
+
+    def _yield(self) -> None:
+        """Let the I/O thread run if it is late.
+
+        It hardly gets the interpreter's lock where the tests give that away often, but for moments
+        only, as system calls do: it wakes up in vain each time. Who waits gives it away for good.
+        """
+        now = clock.wall()
+        try:
+            oldest, _ = self._queue[0]
+        except IndexError:  # taken meanwhile
+            return
+        is_due = oldest < now - BEHIND_S and self._yields_after < now
+        if is_due and not self._thread.is_current and not self.flush(YIELD_S):
+            self._yields_after = now + 1
 
     def nudge(self) -> None:
         """Something lies ready for `collect`; never blocks."""
@@ -144,7 +159,7 @@ class ThreadedLink:
         """Send what is queued and hang up."""
         self.flush(deadline_s)
         self._dead = True
-        self._stop_thread(deadline_s)
+        self._thread.stop(deadline_s)
         self._close_sockets()
 
     def _put(self, what: Event | Callable[[], object], *, urgent: bool) -> None:
@@ -154,27 +169,25 @@ class ThreadedLink:
         self._wake(urgent=urgent)
 
     def _wake(self, *, urgent: bool) -> None:
-        if not self._running.locked():
+        if not self._thread.is_running:
             self.start()
         if urgent or not self._signalled:
             self._signalled = True
-            with suppress(OSError):  # full: a wake-up is pending anyway; closed: nobody to wake
-                self._wake_write.send(b"u" if urgent else b"n")
+            self._ring(b"u" if urgent else b"n")
+
+    def _ring(self, told: bytes) -> None:
+        with suppress(OSError):  # full: a wake-up is pending anyway; closed: nobody to wake
+            self._wake_write.send(told)
 
     # --- the I/O thread ---------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._native_id = get_native_id()
-            if hasattr(signal, "pthread_sigmask"):
-                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            while not self._stopping and self._outlets:
+            while not self._thread.is_stopping and self._outlets:
                 self._turn()
             self._push(self._outlets)
         except Exception:  # noqa: BLE001 - a border: without this thread nobody could resume a pause
             self._lose(self._outlets)
-        finally:
-            self._running.release()  # at last: there is one I/O thread, and close waits for it
 
     def _turn(self) -> None:
         """Wait for something to do and do it."""
@@ -304,14 +317,6 @@ class ThreadedLink:
 
     # --- stopping and forking ---------------------------------------------------------------
 
-    def _stop_thread(self, deadline_s: float) -> None:
-        self._stopping = True
-        if self._running.locked():
-            with suppress(OSError):
-                self._wake_write.send(b"u")
-            if self._running.acquire(True, deadline_s):
-                self._running.release()
-
     def _before_fork(self) -> None:
         # CPython 3.12+ warns about a fork while the *system* counts several threads, so the thread
         # must be gone from there too. It comes back with the next event: restarting it in the
@@ -319,17 +324,13 @@ class ThreadedLink:
         if _getpid() != self._pid:
             return
         if not self._dead:
-            self._stop_thread(_FORK_WAIT_S)
-        # Also after a close or a loss: the system counts a thread a little longer than it runs.
-        deadline = clock.monotonic() + _FORK_WAIT_S
-        while self._native_id and clock.monotonic() < deadline:
-            if not _exists(f"/proc/self/task/{self._native_id}"):
-                self._native_id = 0
+            self._thread.stop(_FORK_WAIT_S)
+        self._thread.vanish(_FORK_WAIT_S)  # also after a close or a loss
 
     def _after_fork_in_parent(self) -> None:
         if self._dead or _getpid() != self._pid:
             return
-        self._stopping = False  # if it did not stop in time it goes on
+        self._thread.is_stopping = False  # if it did not stop in time it goes on
         # What was queued meanwhile, and parked threads, must not wait for the next event.
         unsent = any(each.unsent for each in self._outlets)
         if self._queue or unsent or self._has_more or self._is_awaited():
@@ -337,7 +338,7 @@ class ThreadedLink:
 
     def _after_fork_in_child(self) -> None:
         self._dead = True
-        self._running = allocate_lock()  # if the thread did not stop in time nobody releases it
+        self._thread.forget()
         self._queue.clear()
         self._flushed.clear()
         self._close_sockets()

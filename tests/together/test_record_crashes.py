@@ -133,6 +133,40 @@ def test_a_controller_that_is_killed_leaves_the_parts_of_all(tmp_path: Path) -> 
     assert [each["message"] for each in hits if each["nodeid"].endswith("flow")][:50] == KEPT
 
 
+QUICK = """
+import json, os, signal, time, unittest
+from pathlib import Path
+
+began = {{}}
+
+class Test(unittest.TestCase):
+    pass
+
+for number in range({count}):
+    def test(self, number=number):
+        began[number] = time.time()
+    setattr(Test, f"test_{{number:04}}", test)
+
+def test_end():
+    Path("began").write_text(json.dumps([began, time.time()]))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@POSIX
+@pytest.mark.parametrize("count", [600, 900])
+def test_of_quick_tests_those_of_the_last_moments_only_are_lost(tmp_path: Path, count: int) -> None:
+    """Beside tests that are in and out of system calls all the time our thread hardly runs."""
+    run = recorded(project(tmp_path, QUICK.format(count=count)))
+    assert run.exit_code == -9
+    began, killed = json.loads((tmp_path / "began").read_text())
+    due = {
+        f"test_it.py::Test::test_{number:>04}" for number, at in began.items() if at < killed - 0.1
+    }
+    assert len(due) > 100
+    assert due <= {each.values["nodeid"] for each in lines(run.run) if each.type == "test_started"}
+
+
 MANY = """
 def step(number):
     return number

@@ -13,12 +13,14 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from pytest_cideldill import link as link_module
+from pytest_cideldill import rawthread
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import ThreadedLink
@@ -148,32 +150,93 @@ def test_an_event_that_is_not_urgent_waits_for_company(
     assert linked.receive(2) == [Warned("first"), Warned("second")]
 
 
+class Filed(FileOutlet):
+    """The file of a link.
+
+    Attributes:
+        written: Something is being written.
+        takes: Cleared: that does not end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(PartWriter(path, "main", 100_000, Redactor()))
+        self._path = path
+        self.written, self.takes = threading.Event(), threading.Event()
+        self.takes.set()
+
+    def send(self) -> bool:
+        if len(self.unsent):
+            self.written.set()
+            assert self.takes.wait(DEADLINE_S)
+        return super().send()
+
+    def messages(self) -> list[str]:
+        lines = self._path.read_text().splitlines()
+        return [json.loads(each)["message"] for each in lines]
+
+
+@contextmanager
+def filing(folder: Path) -> Iterator[tuple[ThreadedLink, Filed]]:
+    """A started link that writes a file only."""
+    outlet = Filed(folder / "part")
+    link = ThreadedLink([outlet], on_command=lambda _: None, on_lost=lambda: None)
+    link.start()
+    try:
+        yield link, outlet
+    finally:
+        link.close(DEADLINE_S)
+
+
 def test_where_only_a_file_is_written_more_share_a_wake_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`FILE_BATCH_S`, here without end: a wake-up holds up the tests. Urgent ones wait for none."""
     monkeypatch.setattr(link_module, "BATCH_S", 0.0)
     monkeypatch.setattr(link_module, "FILE_BATCH_S", 10 * DEADLINE_S)
-    path, written = tmp_path / "part", threading.Event()
-
-    class Outlet(FileOutlet):
-        def send(self) -> bool:
-            if len(self.unsent):
-                written.set()
-            return super().send()
-
-    outlet = Outlet(PartWriter(path, "main", 10_000, Redactor()))
-    link = ThreadedLink([outlet], on_command=lambda _: None, on_lost=lambda: None)
-    link.start()
-    try:
+    with filing(tmp_path) as (link, outlet):
         link.send(Warned("first"))
-        assert not written.wait(0.05)
+        assert not outlet.written.wait(0.05)
         link.send(Warned("second"), urgent=True)
         assert link.flush(DEADLINE_S)
-        lines = path.read_text().splitlines()
-        assert [json.loads(each)["message"] for each in lines] == ["first", "second"]
-    finally:
-        link.close(DEADLINE_S)
+        assert outlet.messages() == ["first", "second"]
+
+
+def test_an_event_for_a_file_waits_for_those_that_are_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process must not lose them, though the I/O thread may hardly get to run."""
+    monkeypatch.setattr(link_module, "FILE_BATCH_S", 10 * DEADLINE_S)
+    monkeypatch.setattr(link_module, "YIELD_S", DEADLINE_S)
+    with filing(tmp_path) as (link, outlet):
+        link.send(Warned("first"))
+        assert not outlet.written.wait(2 * link_module.BEHIND_S)
+        link.send(Warned("second"))
+        assert outlet.messages() == ["first", "second"]
+
+
+def test_a_file_that_takes_nothing_holds_up_few_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may hang: an event waits for a moment, and those behind it don't."""
+    monkeypatch.setattr(link_module, "FILE_BATCH_S", 0.0)
+    monkeypatch.setattr(link_module, "BEHIND_S", 0.0)
+    flushes = []
+
+    def flush(self: ThreadedLink, deadline_s: float) -> bool:
+        flushes.append(deadline_s)
+        return original(self, deadline_s)
+
+    original = ThreadedLink.flush
+    monkeypatch.setattr(ThreadedLink, "flush", flush)
+    with filing(tmp_path) as (link, outlet):
+        outlet.takes.clear()
+        link.send(Warned("taken"))
+        assert outlet.written.wait(DEADLINE_S)
+        for number in range(100):
+            link.send(Warned(str(number)))
+        assert flushes == [link_module.YIELD_S]
+        outlet.takes.set()
+    assert outlet.messages() == ["taken", *map(str, range(100))]
 
 
 def test_an_event_that_is_not_urgent_arrives_without_any_other(linked: Linked) -> None:
@@ -221,7 +284,7 @@ def test_a_thread_that_can_t_be_started_now_is_started_with_the_next_event(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(link_module, "start_new_thread", no_more)
+        patched.setattr(rawthread, "start_new_thread", no_more)
         linked = Linked()
         linked.link.send(Warned("kept"), urgent=True)
         assert not linked.link.flush(0.01)

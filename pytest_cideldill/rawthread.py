@@ -1,0 +1,86 @@
+"""A background thread that programs under test can't notice: raw, and gone while they fork.
+
+`threading` does not know it, all signals are blocked in it. At most one runs at a time. What it
+needs is bound at import: tests patch modules.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from _thread import allocate_lock
+from _thread import get_ident
+from _thread import get_native_id
+from _thread import start_new_thread
+from collections.abc import Callable
+
+from pytest_cideldill import clock
+
+_exists = os.path.exists
+
+
+class RawThread:
+    """See the module.
+
+    Args:
+        work: Called on the thread each time it is started, looks at `is_stopping`, raises nothing.
+        wake: Ends what `work` waits in.
+
+    Attributes:
+        is_stopping: It is to end.
+    """
+
+    def __init__(self, work: Callable[[], None], wake: Callable[[], None]) -> None:
+        self._work = work
+        self._wake = wake
+        self._running = allocate_lock()  # held by the thread for as long as it lives
+        self._ident = self._native_id = 0
+        self.is_stopping = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._running.locked()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it runs this."""
+        return get_ident() == self._ident
+
+    def start(self) -> None:
+        """Start it, unless it runs or the system refuses."""
+        if not self._running.acquire(False):
+            return
+        self.is_stopping = False
+        try:
+            start_new_thread(self._run, ())
+        except RuntimeError:  # no more threads, or the interpreter is ending: the next try may do
+            self._running.release()
+
+    def stop(self, deadline_s: float) -> None:
+        """Have it end, and wait for that; it may be late."""
+        self.is_stopping = True
+        if self.is_running:
+            self._wake()
+            if self._running.acquire(True, deadline_s):
+                self._running.release()
+
+    def vanish(self, deadline_s: float) -> None:
+        """Wait until the system counts it no more, which takes a little longer than its end."""
+        deadline = clock.monotonic() + deadline_s
+        while self._native_id and clock.monotonic() < deadline:
+            if not _exists(f"/proc/self/task/{self._native_id}"):
+                self._native_id = 0
+
+    def forget(self) -> None:
+        """In a forked child: if the thread did not end in time nobody releases its lock."""
+        self._running = allocate_lock()
+
+    def _run(self) -> None:
+        try:
+            self._ident, self._native_id = get_ident(), get_native_id()
+            if hasattr(signal, "pthread_sigmask"):
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            self._work()
+        finally:
+            self._running.release()  # at last: there is one thread, and `stop` waits for it
