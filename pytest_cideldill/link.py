@@ -33,11 +33,12 @@ BATCH_S = 0.01
 FILE_BATCH_S = 0.05
 """The same for a file alone; `docs/record_format.md`: a killed process may lose 100 ms of it."""
 
-BEHIND_S = 0.03
-"""How old the oldest event for a file may be when the next one comes; that waits for it then."""
+SETTLED_S = 0.02
+"""How old what is queued for a file may be when a test begins."""
 
-YIELD_S = 0.03
-"""How long at most; if that was too short there is much to do: the next second no event waits."""
+SETTLING_S = 0.03
+"""How long that may be waited for; was it too short there is much to do, and it is not tried again
+in the next second."""
 
 HIGH_WATER = 1024 * 1024
 """Unsent bytes from which on nothing more is encoded; rows that wait are bounded where they are."""
@@ -97,7 +98,7 @@ class ThreadedLink:
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Stamped] = deque()
         self._has_peer = any(each.socket is not None for each in outlets)
-        self._yields_after = 0.0  # epoch seconds
+        self._settles_after = 0.0  # epoch seconds
         self._has_more = False  # rows, perhaps, that were left where they are
         self._left_some = False
         self._is_busy = False  # it comes back soon, so that nobody need signal
@@ -120,26 +121,20 @@ class ThreadedLink:
             self._thread.start()
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Queue an event; waits for moments only, never raises. `urgent`: it waits for no other."""
+        """Queue an event; never blocks, never raises. `urgent`: don't wait for others."""
         if not self._dead:
             self._put(event, urgent=urgent)
-            if not self._has_peer:
-                self._yield()
 
-    def _yield(self) -> None:
-        """Let the I/O thread run if it is late.
+    def settle(self) -> None:
+        """Have a file written before the program goes on, for it may be long until the next event.
 
-        It hardly gets the interpreter's lock where the tests give that away often, but for moments
-        only, as system calls do: it wakes up in vain each time. Who waits gives it away for good.
+        Beside a program that runs, the I/O thread hardly gets the interpreter's lock: C code keeps
+        it, system calls give it away for moments only, and each time the thread wakes up in vain.
         """
         now = clock.wall()
-        try:
-            oldest, _ = self._queue[0]
-        except IndexError:  # taken meanwhile
+        if self._has_peer or now < self._settles_after:
             return
-        is_due = oldest < now - BEHIND_S and self._yields_after < now
-        if is_due and not self._thread.is_current and not self.flush(YIELD_S):
-            self._yields_after = now + 1
+        self._settles_after = now + (SETTLED_S if self.flush(SETTLING_S) else 1)
 
     def nudge(self) -> None:
         """Something lies ready for `collect`; never blocks."""

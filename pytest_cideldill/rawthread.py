@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 from _thread import allocate_lock
-from _thread import get_ident
 from _thread import get_native_id
 from _thread import start_new_thread
 from collections.abc import Callable
@@ -34,18 +33,13 @@ class RawThread:
         self._work = work
         self._wake = wake
         self._running = allocate_lock()  # held by the thread for as long as it lives
-        self._ident = self._native_id = 0
+        self._native_id = 0
         self.is_stopping = False
 
     @property
     def is_running(self) -> bool:
         """Whether it was started and has not ended."""
         return self._running.locked()
-
-    @property
-    def is_current(self) -> bool:
-        """Whether it runs this."""
-        return get_ident() == self._ident
 
     def start(self) -> None:
         """Start it, unless it runs or the system refuses."""
@@ -78,7 +72,7 @@ class RawThread:
 
     def _run(self) -> None:
         try:
-            self._ident, self._native_id = get_ident(), get_native_id()
+            self._native_id = get_native_id()
             if hasattr(signal, "pthread_sigmask"):
                 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             self._work()

@@ -78,6 +78,7 @@ class Reporting:
         self._stats = getattr(reporter, "stats", {})
         self._enter(nodeid, "setup")
         self.host.link.send(NodeStarted(nodeid, clock.wall()))
+        self.host.link.settle()
 
     @pytest.hookimpl(tryfirst=True)
     @guest

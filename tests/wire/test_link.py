@@ -201,42 +201,62 @@ def test_where_only_a_file_is_written_more_share_a_wake_up(
         assert outlet.messages() == ["first", "second"]
 
 
-def test_an_event_for_a_file_waits_for_those_that_are_late(
+def test_what_is_queued_for_a_file_can_be_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process must not lose them, though the I/O thread may hardly get to run."""
+    """Before a test begins, but not before each of many quick ones."""
     monkeypatch.setattr(link_module, "FILE_BATCH_S", 10 * DEADLINE_S)
-    monkeypatch.setattr(link_module, "YIELD_S", DEADLINE_S)
+    monkeypatch.setattr(link_module, "SETTLING_S", DEADLINE_S)
+    monkeypatch.setattr(link_module, "SETTLED_S", 10 * DEADLINE_S)
     with filing(tmp_path) as (link, outlet):
         link.send(Warned("first"))
-        assert not outlet.written.wait(2 * link_module.BEHIND_S)
         link.send(Warned("second"))
+        link.settle()
+        assert outlet.messages() == ["first", "second"]
+        link.send(Warned("third"))
+        link.settle()
         assert outlet.messages() == ["first", "second"]
 
 
-def test_a_file_that_takes_nothing_holds_up_few_events(
+def test_a_file_that_takes_nothing_is_not_waited_for_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk may hang: an event waits for a moment, and those behind it don't."""
+    """A disk may hang; and there may be very much to write. Once in a second it is tried."""
     monkeypatch.setattr(link_module, "FILE_BATCH_S", 0.0)
-    monkeypatch.setattr(link_module, "BEHIND_S", 0.0)
-    flushes = []
-
-    def flush(self: ThreadedLink, deadline_s: float) -> bool:
-        flushes.append(deadline_s)
-        return original(self, deadline_s)
-
-    original = ThreadedLink.flush
-    monkeypatch.setattr(ThreadedLink, "flush", flush)
+    monkeypatch.setattr(link_module, "SETTLED_S", 0.0)
+    flushes = flushed(monkeypatch)
     with filing(tmp_path) as (link, outlet):
         outlet.takes.clear()
         link.send(Warned("taken"))
         assert outlet.written.wait(DEADLINE_S)
         for number in range(100):
             link.send(Warned(str(number)))
-        assert flushes == [link_module.YIELD_S]
+            link.settle()
+        assert flushes == [link_module.SETTLING_S]
         outlet.takes.set()
     assert outlet.messages() == ["taken", *map(str, range(100))]
+
+
+def test_a_peer_is_not_waited_for(linked: Linked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It need not read; and what is for it leaves soon."""
+    flushes = flushed(monkeypatch)
+    linked.link.send(Warned("first"))
+    linked.link.settle()
+    assert linked.receive(1) == [Warned("first")]
+    assert flushes == []
+
+
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The deadlines of flushes, from now on."""
+    deadlines = []
+    original = ThreadedLink.flush
+
+    def flush(self: ThreadedLink, deadline_s: float) -> bool:
+        deadlines.append(deadline_s)
+        return original(self, deadline_s)
+
+    monkeypatch.setattr(ThreadedLink, "flush", flush)
+    return deadlines
 
 
 def test_an_event_that_is_not_urgent_arrives_without_any_other(linked: Linked) -> None:
