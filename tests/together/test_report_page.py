@@ -236,6 +236,25 @@ def test_everything_has_a_name_for_who_does_not_see_it(page: Page) -> None:
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
+def test_nothing_sticks_out_of_the_failure_that_it_is_of(page: Page) -> None:
+    """Nor out of the page."""
+    inside = ".run details.failure[open] > table.pairs"
+    assert page.run(f"document.querySelectorAll('{inside}').length") > 0
+    assert page.run(STICKING_OUT) == []
+
+
+STICKING_OUT = """
+(() => {
+  const right = (one) => one.getBoundingClientRect().right;
+  const found = [...document.querySelectorAll('.failure[open] > *')]
+    .filter((one) => right(one) > right(one.parentElement));
+  const page = document.documentElement;
+  if (page.scrollWidth > page.clientWidth) found.push(page);
+  return found.map((one) => one.tagName + '.' + one.className);
+})()
+"""
+
+
 def test_texts_stand_out_in_light_and_dark(page: Page) -> None:
     """WCAG's contrast of 4.5 for the colors that texts have, on both of the grounds."""
     for scheme in ("light", "dark"):
