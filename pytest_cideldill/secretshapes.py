@@ -71,6 +71,7 @@ _AWS_SECRET: Final = later(
     r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_-])"
 )
 _AWS_SECRET_LENGTH: Final = 40
+_LONG_WORD: Final = later(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}")
 
 
 def may_be_shapes(text: str, lowered: str) -> bool:
@@ -117,7 +118,9 @@ def has_long_word(text: str) -> bool:
     """Whether an AWS secret access key may be in the text; quick."""
     if len(text) < _AWS_SECRET_LENGTH:
         return False
-    return len(max(text.split(), key=len, default="")) >= _AWS_SECRET_LENGTH
+    if len(max(text.split(), key=len, default="")) < _AWS_SECRET_LENGTH:
+        return False
+    return _LONG_WORD().search(text) is not None  # node ids and paths are long, but have dots
 
 
 def _within(found: re.Match[str]) -> Secret | None:

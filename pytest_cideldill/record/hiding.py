@@ -37,7 +37,9 @@ class Hiding:
     def hide(self, values: dict[str, Any]) -> None:
         """In the values of a line; their names are ours."""
         for name, value in values.items():
-            if not self._are_plain(value):
+            if name == "nodeid":
+                values[name] = self.name(value)
+            elif not self._are_plain(value):
                 values[name] = self._hidden(value)
 
     def _are_plain(self, value: Any) -> bool:
