@@ -17,6 +17,7 @@ from itertools import repeat
 from itertools import starmap
 from typing import Any
 
+from pytest_cideldill import clock
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Loss
@@ -30,6 +31,23 @@ MAX_WAITING = 200_000
 MAX_BATCH = 500
 """Rows of one event. Their lines in a file stay below the 128 KiB from which on the C library asks
 the system for memory anew each time, which costs a tenth of a hit."""
+
+STARVED = 3
+"""A batch takes more than so many times the work in it when threads of the program leave the
+I/O thread hardly a turn. What follows the rows would wait for many seconds then, however few they
+are, and whoever adds one waits a little instead."""
+
+BEHIND_S = 0.2
+"""That is done if those that wait would take longer than this; sending takes its time as well."""
+
+CAUGHT_UP_S = 0.05
+"""And until they would take less than this, left alone."""
+
+STEP_S = 0.001
+"""For each row that is added."""
+
+EASED_S = 1.0
+"""And no longer than this: nobody waits for a front end that is slow, or a thread that ends."""
 
 MAX_LATE = 100
 """Rows that are left before an item that is late; each may take milliseconds."""
@@ -60,13 +78,15 @@ class RowLog:
         # Items whose marks were passed, by id: of those that are not sent yet.
         self._passed: dict[int, object] = {}
         self._is_nudged = False
+        self._limit = MAX_WAITING
+        self._eased_at = 0.0  # a moment
         self._warned: set[str] = set()
         self._drops: dict[Loss, _Drops] = {"hit": _Drops(), "call": _Drops(), "record": _Drops()}
 
     def add(self, row: Row) -> None:
         """On the hot path."""
-        if len(self._rows) >= MAX_WAITING:
-            self._drop_oldest()
+        if len(self._rows) >= self._limit:
+            self._make_room()
         self._rows.append(row)
         if not self._is_nudged:
             self._is_nudged = True
@@ -120,7 +140,9 @@ class RowLog:
                 for each in self._drops.values():
                     each.told()
                 yield from self._warnings(dropped)
+            begun = clock.monotonic(), clock.worked()
             yield Batch(rows, dropped if is_first else {}, self._tellings)
+            self._look_ahead(len(rows), *begun)
             is_first = False
             if left > 0 and id(until) not in self._passed and not self._has_room():
                 return
@@ -178,6 +200,25 @@ class RowLog:
         for row in rows[:-MAX_LATE]:
             self._drops[self._loses(row)].count()
         self._rows.extendleft(reversed([*rows[-MAX_LATE:], *mark]))
+
+    def _look_ahead(self, count: int, begun: float, worked: float) -> None:
+        """Have threads that add rows wait, or not, by what a batch of so many took."""
+        now = clock.monotonic()
+        took_s, work_s = now - begun, clock.worked() - worked
+        batches = len(self._rows) / count
+        if self._limit == MAX_WAITING:
+            if took_s > STARVED * work_s and batches * took_s > BEHIND_S:
+                self._limit, self._eased_at = 0, now + EASED_S
+        elif batches * work_s < CAUGHT_UP_S:
+            self._limit = MAX_WAITING
+
+    def _make_room(self) -> None:
+        if len(self._rows) >= MAX_WAITING:
+            self._drop_oldest()
+        elif clock.monotonic() < self._eased_at:
+            clock.sleep(STEP_S)
+        else:
+            self._limit = MAX_WAITING
 
     def _drop_oldest(self) -> None:
         try:

@@ -12,7 +12,6 @@ import opcode
 import signal
 import sys
 import threading
-import time
 from _thread import allocate_lock
 from _thread import get_ident
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
+from pytest_cideldill import clock
 from pytest_cideldill.running import current_frames
 
 _A = TypeVar("_A")
@@ -46,8 +46,6 @@ _CLOSED: Final = 2
 _JUMPS: Final = range(100)
 """Backward jumps within which a pending interruption has certainly been raised."""
 
-# In a tuple, where libraries that patch `time` don't look.
-_SLEEP: Final = (time.sleep,)
 _main_thread: Final = threading.main_thread  # tests patch `threading`
 
 # Those of `signal` make enumeration members of numbers, and of what looks like one.
@@ -153,7 +151,7 @@ class Interruptor:
                 try:
                     self._state = _CLOSED
                     while self._sending:
-                        _SLEEP[0](0)  # lets the sender run
+                        clock.sleep(0)  # lets the sender run
                     for _ in _JUMPS if self.sent else ():
                         pass
                     break

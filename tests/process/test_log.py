@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Loss
 from pytest_cideldill.rows import Row
@@ -213,3 +215,98 @@ def test_what_tells_the_same_has_one_number() -> None:
     log.add((failed, 1.0, "t::x", 7, 1, "told"))
     (hit,) = told(list(log.take()))
     assert (hit["breakpoint_id"], hit["condition_error"]) == ("tp-1", True)
+
+
+class Clock:
+    """A clock that tests move on.
+
+    Attributes:
+        naps: How long those who added rows waited.
+    """
+
+    def __init__(self) -> None:
+        self.moment = self.work = 0.0
+        self.naps: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.moment
+
+    def worked(self) -> float:
+        return self.work
+
+    def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+
+    def tell(self, batches: Iterable[Batch | Event], took: float, work: float) -> None:
+        """Make something of batches, each of which takes so long and so much work."""
+        for _ in batches:
+            self.moment += took
+            self.work += work
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(log_module, "clock", made)
+    monkeypatch.setattr(log_module, "MAX_BATCH", 10)
+    return made
+
+
+def fill(log: RowLog, count: int) -> None:
+    for number in range(count):
+        log.add(row(number))
+
+
+def test_the_program_waits_while_it_leaves_us_no_turn(fake: Clock) -> None:
+    """Else a stop or an outcome would wait for many seconds behind few rows, and lose them."""
+    log = RowLog(lambda: None)
+    fill(log, 30)
+    fake.tell(log.batches(), 0.15, 0.01)
+    assert fake.naps == []
+    fill(log, 3)
+    assert fake.naps == [log_module.STEP_S] * 3
+    fake.tell(log.batches(), 0.01, 0.01)
+    fill(log, 1)
+    assert len(fake.naps) == 3
+
+
+def test_the_program_waits_until_little_is_left(fake: Clock) -> None:
+    log = RowLog(lambda: None)
+    fill(log, 100)
+    fake.tell(log.batches(), 0.15, 0.01)
+    for _ in range(4):
+        fake.tell(log.batches(), 0.01, 0.01)
+        fill(log, 1)
+    assert len(fake.naps) == 4
+    fake.tell(log.batches(log), 0.01, 0.01)
+    fill(log, 1)
+    assert len(fake.naps) == 4
+
+
+@pytest.mark.parametrize(
+    ("waiting", "took", "work", "why"),
+    [
+        (1000, 0.15, 0.14, "rows are many, and so is the work: those beyond the cap are dropped"),
+        (20, 0.15, 0.01, "hardly anything waits"),
+        (1000, 0.0015, 0.0001, "that is soon done"),
+    ],
+)
+def test_the_program_does_not_wait_otherwise(
+    fake: Clock, waiting: int, took: float, work: float, why: str
+) -> None:
+    log = RowLog(lambda: None)
+    fill(log, waiting)
+    fake.tell(log.batches(), took, work)
+    fill(log, 5)
+    assert fake.naps == [], why
+
+
+def test_the_program_does_not_wait_for_long_without_another_look(fake: Clock) -> None:
+    """A front end need not read, and the I/O thread may be held up."""
+    log = RowLog(lambda: None)
+    fill(log, 100)
+    fake.tell(log.batches(), 0.15, 0.01)
+    fill(log, 1)
+    fake.moment += log_module.EASED_S
+    fill(log, 5)
+    assert len(fake.naps) == 1
