@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable
 from collections.abc import Sized
-from contextlib import contextmanager
 from typing import Any
 from typing import Final
 from typing import Protocol
@@ -158,8 +157,7 @@ class FileOutlet:
     def send(self) -> bool:
         """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""
         self.taken += len(self.unsent)
-        with self.unsent.emptied() as text:
-            self._writer.write(text)
+        self.unsent.empty(self._writer.write)
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
@@ -187,11 +185,10 @@ class _Buffer:
         self._memory[self._count : end] = text
         self._count = end
 
-    @contextmanager
-    def emptied(self) -> Iterator[memoryview]:
-        """All of them, for as long as that; there are none any more then."""
-        with memoryview(self._memory) as memory, memory[: self._count] as text:
-            yield text
-        self._count = 0
+    def empty(self, take: Callable[[memoryview], object]) -> None:
+        """Have all of them taken, at once; whatever becomes of it, they don't come again."""
+        count, self._count = self._count, 0
+        with memoryview(self._memory) as memory, memory[:count] as text:
+            take(text)
         if len(self._memory) > _MOST_KEPT:
             self._memory = bytearray()

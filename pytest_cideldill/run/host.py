@@ -10,15 +10,35 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.link import ThreadedLink
-from pytest_cideldill.log import RowLog
+from pytest_cideldill.filelink import FileLink
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.timers import PauseClock
+from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import Watched
+
+
+class Link(Protocol):
+    """Takes events away; `link.ThreadedLink` or `filelink.FileLink`."""
+
+    def start(self) -> None:
+        """Begin with it."""
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """Take an event; never raises. `urgent`: it must not wait for others."""
+
+    def settle(self) -> None:
+        """Have what was sent written, unless that was done a moment ago or takes long."""
+
+    def flush(self, deadline_s: float) -> bool:
+        """Wait until everything sent so far has left; False when the deadline passed first."""
+
+    def close(self, deadline_s: float) -> None:
+        """Have everything leave, and take nothing any more."""
 
 
 class Host(Protocol):
@@ -33,10 +53,13 @@ class Host(Protocol):
     """
 
     lens: Lens
-    link: ThreadedLink
     position: Position
     timeline: Timeline
     pauses: PauseClock
+
+    @property
+    def link(self) -> Link:
+        """See the class."""
 
     def warn(self, message: str) -> None:
         """Tell a failure of our own once."""
@@ -82,9 +105,8 @@ class Unwatched:
         self.lens = lens
         self.position = Position()
         self.pauses = PauseClock()
-        rows = RowLog(lambda: self.link.nudge(), lambda _row: "hit", lambda: self.link.has_room())
-        self.link = ThreadedLink(outlets, _nobody, _nobody, mark=rows.mark, collect=rows.batches)
-        self.timeline = Timeline(lens, self.position, rows.add)
+        link = self.link = FileLink(outlets)
+        self.timeline = Timeline(lens, self.position, lambda row: link.send(Batch([row], {}, {})))
         self._warned: set[str] = set()
 
     def warn(self, message: str) -> None:
@@ -119,7 +141,3 @@ class Unwatched:
 
     def close(self) -> None:
         """See `Host`."""
-
-
-def _nobody(*_told: object) -> None:
-    """Nobody sends commands, or hears of lost connections."""

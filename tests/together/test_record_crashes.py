@@ -157,7 +157,8 @@ def test_end():
 @pytest.mark.parametrize("count", [600, 900])
 def test_of_quick_tests_those_of_the_last_moments_only_are_lost(tmp_path: Path, count: int) -> None:
     """Beside tests that are in and out of system calls all the time our thread hardly runs."""
-    run = recorded(project(tmp_path, QUICK.format(count=count)))
+    trace = "--cideldill-trace=test_it.py:15=at the end"
+    run = recorded(project(tmp_path, QUICK.format(count=count)), trace)
     assert run.exit_code == -9
     began, killed = json.loads((tmp_path / "began").read_text())
     due = {
@@ -165,6 +166,39 @@ def test_of_quick_tests_those_of_the_last_moments_only_are_lost(tmp_path: Path, 
     }
     assert len(due) > 100
     assert due <= {each.values["nodeid"] for each in lines(run.run) if each.type == "test_started"}
+
+
+FALLING = """
+import os, signal
+import pytest
+
+@pytest.fixture
+def falling():
+    yield
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@pytest.mark.parametrize("number", range(20))
+def test_quick(number):
+    pass
+
+def test_wrong(falling, cideldill):
+    cideldill.log("wrong", number=6)
+    assert 6 * 7 == 43
+"""
+
+
+@POSIX
+def test_a_run_that_is_only_recorded_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
+    """What it tells is written at once: how the last test failed is there."""
+    run = recorded(project(tmp_path, FALLING))
+    assert run.exit_code == -9
+    found = lines(run.run)
+    told = [each.type for each in found if each.values.get("nodeid") is not None]
+    assert told == [*["test_started", "test_outcome"] * 20, "test_started", "log", "test_phase"]
+    assert found[-1].values["exception"]["type"] == "AssertionError"
+    with opened(tmp_path, run.record) as bench:
+        (failed,) = bench.agent.call("test_results", outcome="failed")["tests"]
+    assert failed["nodeid"] == "test_it.py::test_wrong"
 
 
 MANY = """

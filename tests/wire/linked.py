@@ -1,4 +1,4 @@
-"""A `ThreadedLink` and the front end's end of its socket in one process, and a link without one."""
+"""Links, and what is at their other end: the front end's socket, a file, nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import os
 import socket
 from _queue import SimpleQueue
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pytest_cideldill.filelink import FileLink
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import ThreadedLink
+from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.outlets import SocketOutlet
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
@@ -20,6 +28,8 @@ from pytest_cideldill.wire import to_plain
 
 DEADLINE_S = 10.0
 """No wait of a test takes longer."""
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 
 
 class Linked:
@@ -64,6 +74,27 @@ class Linked:
         """Send a command and wait until the link has handed it on."""
         self.socket.sendall(encode_frame(to_plain(command)))
         assert self.commands.get(timeout=DEADLINE_S) == command
+
+
+class FileLinked:
+    """A link of a run that is only recorded, and its file."""
+
+    def __init__(self, path: Path) -> None:
+        self.outlet = FileOutlet(PartWriter(path, "main", 1_000_000, Redactor()))
+        self.link = FileLink([self.outlet])
+        self._path = path
+        self._read = 0
+
+    def receive(self, count: int) -> list[Message]:
+        """The next messages of the file."""
+        return [Line.decoded(each).message for each in self.lines(count)]
+
+    def lines(self, count: int) -> list[bytes]:
+        """The next ones of the file."""
+        found = self._path.read_bytes().splitlines()[self._read :]
+        assert len(found) >= count
+        self._read += count
+        return found[:count]
 
 
 class DirectLink:

@@ -21,6 +21,7 @@ import pytest
 
 from pytest_cideldill import link as link_module
 from pytest_cideldill import rawthread
+from pytest_cideldill.filelink import FileLink
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import ThreadedLink
@@ -37,17 +38,17 @@ from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import DirectLink
+from tests.wire.linked import FileLinked
 from tests.wire.linked import Linked
+from tests.wire.linked import needs_proc
 from tests.wire.linked import system_threads
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 
 
 class Linking(Protocol):
     """A link, and what has come out at its other end."""
 
     @property
-    def link(self) -> ThreadedLink | DirectLink: ...
+    def link(self) -> ThreadedLink | DirectLink | FileLink: ...
 
     def receive(self, count: int) -> list[Message]: ...
 
@@ -65,17 +66,24 @@ class DirectlyLinked:
 
 
 @pytest.fixture
+def filed(tmp_path: Path) -> Iterator[FileLinked]:
+    made = FileLinked(tmp_path / "part")
+    yield made
+    made.link.close(DEADLINE_S)
+
+
+@pytest.fixture
 def linked() -> Iterator[Linked]:
     with Linked() as made:
         yield made
 
 
-@pytest.fixture(params=["direct", "socket"])
-def linking(request: pytest.FixtureRequest) -> Iterator[Linking]:
-    if request.param == "direct":
-        yield DirectlyLinked()
-    else:
-        yield request.getfixturevalue("linked")
+@pytest.fixture(params=["direct", "filed", "linked"])
+def linking(request: pytest.FixtureRequest) -> Linking:
+    made: Linking = (
+        DirectlyLinked() if request.param == "direct" else request.getfixturevalue(request.param)
+    )
+    return made
 
 
 def warnings(count: int, prefix: str = "") -> list[Event]:

@@ -1,0 +1,85 @@
+"""Takes events of a run that is only recorded away: each is written where it comes from.
+
+There nobody reads slowly and no thread is parked, so no thread of ours is needed, which the tests
+would have to share the interpreter with, and a process that is killed has written all it told.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+from collections import deque
+from collections.abc import Sequence
+
+from pytest_cideldill import clock
+from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.wire import Event
+
+
+class FileLink:
+    """A link to outlets that take everything at once.
+
+    Guarantees: events are written in the order of `send`; after a fork the child's link is dead.
+
+    Args:
+        outlets: This link closes them.
+    """
+
+    def __init__(self, outlets: Sequence[Outlet]) -> None:
+        self._outlets = list(outlets)
+        # Appended by any thread, drained by the one that writes; deque operations are atomic.
+        self._queue: deque[tuple[float, Event | Batch]] = deque()
+        # Only ever tried: events come from threads at once, and from finalizers while one writes.
+        self._writing = allocate_lock()
+        self._dead = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork_in_child)
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def send(self, event: Event | Batch, *, urgent: bool = False) -> None:  # noqa: ARG002
+        """Write an event, or leave it to the thread that is writing; never raises."""
+        if self._dead:
+            return
+        self._queue.append((clock.wall(), event))
+        while self._queue and self._writing.acquire(False):
+            try:
+                self._write()
+            except Exception:  # noqa: BLE001 - a border: a bug of ours must not fail the test
+                self._dead = True
+                self._queue.clear()
+            finally:
+                self._writing.release()
+
+    def settle(self) -> None:
+        """There is nothing to wait for."""
+
+    def flush(self, deadline_s: float) -> bool:
+        """Wait until everything sent so far is written; False when the deadline passed first."""
+        if self._dead or not self._writing.acquire(True, deadline_s):
+            return False
+        self._writing.release()
+        return True
+
+    def close(self, deadline_s: float) -> None:
+        """Take nothing any more."""
+        self.flush(deadline_s)
+        self._dead = True
+        for each in self._outlets:
+            each.close()
+
+    def _write(self) -> None:
+        while self._queue:
+            ts, event = self._queue.popleft()
+            for each in self._outlets:
+                each.encode(ts, event)
+        for each in self._outlets:
+            each.send()
+
+    def _after_fork_in_child(self) -> None:
+        self._dead = True
+        self._queue.clear()
+        for each in self._outlets:
+            each.close()

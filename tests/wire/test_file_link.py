@@ -1,0 +1,115 @@
+"""The link of a run that is only recorded: no thread, nothing lost. See `test_link` as well."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cideldill.record import writer
+from pytest_cideldill.record.format import Line
+from pytest_cideldill.rows import Batch
+from pytest_cideldill.rows import Row
+from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import Warned
+from tests.wire.linked import DEADLINE_S
+from tests.wire.linked import FileLinked
+from tests.wire.linked import needs_proc
+from tests.wire.linked import system_threads
+
+
+@pytest.fixture
+def filed(tmp_path: Path) -> Iterator[FileLinked]:
+    made = FileLinked(tmp_path / "part")
+    yield made
+    made.link.close(DEADLINE_S)
+
+
+def test_what_is_told_of_a_recorded_run_is_written_at_once(filed: FileLinked) -> None:
+    """Nothing is lost with the process."""
+    for event in [Warned("first"), Warned("second")]:
+        filed.link.send(event)
+        assert filed.receive(1) == [event]
+    filed.link.send(Batch([(row_told, 1.5, "t::x")], {}, {}))
+    (line,) = map(Line.decoded, filed.lines(1))
+    assert (line.n, line.type, line.values) == (3, "log", {"nodeid": "t::x"})
+
+
+@needs_proc
+def test_a_run_that_is_only_recorded_has_no_thread_of_ours(filed: FileLinked) -> None:
+    before = system_threads()
+    filed.link.start()
+    filed.link.send(Warned("first"))
+    assert system_threads() == before
+
+
+def row_told(row: Row) -> dict[str, Any]:
+    return {"type": "log", "ts": row[1], "nodeid": row[2]}
+
+
+def test_what_a_finalizer_tells_while_something_is_written_comes_behind_it(
+    filed: FileLinked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may run anywhere, on the thread that is writing."""
+    write = filed.outlet.encode
+
+    def encode(ts: float, event: Event | Batch) -> None:
+        if event == Warned("first"):
+            filed.link.send(Warned("second"))
+            assert filed.link.flush(0.0) is False
+        write(ts, event)
+
+    monkeypatch.setattr(filed.outlet, "encode", encode)
+    filed.link.send(Warned("first"))
+    assert filed.receive(2) == [Warned("first"), Warned("second")]
+
+
+def test_a_line_that_ctrl_c_interrupts_is_not_written_twice(
+    filed: FileLinked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may come when the system has taken a line already. What follows is written."""
+    taken = os.write
+
+    def interrupted(descriptor: int, data: bytes) -> int:
+        taken(descriptor, data)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "_write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            filed.link.send(Warned("first"))
+    filed.link.send(Warned("second"))
+    assert filed.receive(2) == [Warned("first"), Warned("second")]
+
+
+def test_a_bug_of_ours_ends_the_record_and_not_the_test(
+    filed: FileLinked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`send` never raises."""
+
+    def encode(ts: float, event: Event | Batch) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(filed.outlet, "encode", encode)
+    filed.link.send(Warned("first"))
+    filed.link.send(Warned("second"))
+    assert filed.link.flush(DEADLINE_S) is False
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_writes_nothing_to_a_record(filed: FileLinked) -> None:
+    """It is another process, which nobody asked to record."""
+    filed.link.send(Warned("parent"))
+    with warnings.catch_warnings(action="ignore"):
+        pid = os.fork()
+    if not pid:
+        filed.link.send(Warned("child"))
+        filed.link.close(DEADLINE_S)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    filed.link.send(Warned("behind"))
+    assert filed.receive(2) == [Warned("parent"), Warned("behind")]
