@@ -9,9 +9,11 @@ as well with one in its barest form (`benchmarks.barehit`), measured beside it, 
 from where the aim was set. That ratio depends less on the machine, for both are made of the same
 kinds of work.
 
-A suite's own time varies by more than recording adds. So that is measured with as many tests and
-subtests that do nothing as well, where it is most of the difference, as a share of the suite. And
-with `--instructions` valgrind counts those of the suite, which nothing disturbs (half an hour).
+A suite's own time varies by more than recording adds. So a recorded one and one that is not run at
+the same time, on a core each and the next time on the other's, where the system allows that: what
+disturbs one disturbs both. What recording adds is measured as well with as many tests and subtests
+that do nothing, where it is most of the difference, and told as a share of the suite. And with
+`--instructions` valgrind counts those of the suite, which nothing disturbs (half an hour).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.barehit import WHERE_AIMED
@@ -129,12 +132,27 @@ def test_total(cart, number):
 
 def processor_time(folder: Path, *arguments: str) -> float:
     """Seconds of the processor that a run of pytest takes."""
+    return taken(started(folder, arguments))
+
+
+def started(
+    folder: Path, arguments: Sequence[str], core: int | None = None
+) -> subprocess.Popen[bytes]:
+    """A run of pytest, on one core if that is named."""
     shutil.rmtree(folder / "rec", ignore_errors=True)
-    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", *QUIET, *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=None if core is None else partial(os.sched_setaffinity, 0, {core}),
+    )
+
+
+def taken(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of the processor that it takes to its end."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode in (0, 1), command
+    assert process.returncode in (0, 1), process.args
     return used.ru_utime + used.ru_stime
 
 
@@ -164,6 +182,25 @@ def in_turns(runs: int, *measured: Callable[[], float]) -> list[list[float]]:
     return [list(samples) for samples in zip(*rounds, strict=True)]
 
 
+def side_by_side(runs: int, folder: Path) -> tuple[list[float], list[float]]:
+    """Of a project: not recorded, and recorded."""
+    if not hasattr(os, "sched_setaffinity") or len(cores := sorted(os.sched_getaffinity(0))) < 2:
+        plain, recorded = in_turns(
+            runs, lambda: processor_time(folder), lambda: processor_time(folder, RECORD)
+        )
+        return plain, recorded
+    twin = folder.with_name(f"{folder.name}-twin")
+    shutil.copytree(folder, twin)
+    pairs: list[list[float]] = []
+    for number in range(1 + runs):
+        here, there = (folder, twin) if number % 4 < 2 else (twin, folder)
+        first, second = cores[number % 2], cores[1 - number % 2]
+        both = started(here, (), first), started(there, (RECORD,), second)
+        pairs.append([taken(each) for each in both])
+    del pairs[0]  # compiles
+    return [plain for plain, _ in pairs], [recorded for _, recorded in pairs]
+
+
 def project(folder: Path, **files: str) -> Path:
     """A folder of tests."""
     folder.mkdir()
@@ -184,29 +221,28 @@ def differences(of: Sequence[float], to: Sequence[float], count: int, scale: flo
     return [(a - b) / count * scale for a, b in zip(of, to, strict=True)]
 
 
-def show_least(name: str, of: Sequence[float], to: Sequence[float], aim: str) -> None:
-    """The ratio of the least samples, which other work on the machine has disturbed least."""
-    print(f"{name:46}{min(of) / min(to):7.3f} ×   {aim}")
+def show_mean(name: str, samples: Sequence[float], rest: str) -> None:
+    """With its standard error."""
+    error = statistics.stdev(samples) / len(samples) ** 0.5 if len(samples) > 1 else float("inf")
+    print(f"{name:46}{statistics.mean(samples):7.3f} ± {error:.3f} {rest}")
 
 
 def show_suite(folder: Path, nothing: Path, runs: int) -> None:
     """Recorded without tracepoints; `nothing` becomes a project of as many tests."""
-    plain, recorded = in_turns(
-        runs, lambda: processor_time(folder), lambda: processor_time(folder, RECORD)
-    )
+    plain, recorded = side_by_side(runs, folder)
     show(f"{MORE_ITERTOOLS.name}'s tests", plain, "s")
-    show("recorded / not", ratios(recorded, plain), "×", "aim 1.02 ×")
-    show_least("the same of the least of each", recorded, plain, "aim 1.02 ×")
-    (run,) = (folder / "rec").glob(f"{RUN}*")
+    of_pairs = ratios(recorded, plain)
+    show("recorded / not", of_pairs, "×", "aim 1.02 ×")
+    show_mean("the mean of these", of_pairs, "×  aim 1.02 ×")
+    (run,) = folder.parent.glob(f"{folder.name}*/rec/{RUN}*")
     outcomes = json.loads((run / "run.json").read_bytes())["outcomes"]
     subtests = outcomes.pop("subtests passed", 0)
     tests = sum(outcomes.values())
     project(nothing, test_it__py=NOTHING.format(tests=tests, subtests=subtests))
-    idle, watched = in_turns(
-        OFTEN * runs, lambda: processor_time(nothing), lambda: processor_time(nothing, RECORD)
-    )
+    idle, watched = side_by_side(OFTEN * runs, nothing)
     added = differences(watched, idle, 1, 1.0)
     show(f"added to {tests} tests, {subtests} subtests", added, "s")
+    show_mean("the mean of these", added, "s")
     share = statistics.median(added) / statistics.median(plain)
     print(f"{'1 + that / the suite, by the medians':46}{1 + share:7.3f} ×   aim 1.02 ×")
 
