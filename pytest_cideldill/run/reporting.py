@@ -59,6 +59,9 @@ class Reporting:
         self._plain: Counter[str] = Counter()
         # The terminal's: category → reports, the latest one at the end.
         self._stats: Mapping[str, object] = {}
+        # Of those the one that the latest report which just passed is in, and its category.
+        self._counted: list[object] = []
+        self._counted_as = ""
         # Whether the attempt failed and the next one has not begun.
         self._again = False
         # Whose report was made last, until it is noted why it failed.
@@ -123,6 +126,10 @@ class Reporting:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others, which may be very many."""
         self._duration_s += report.duration
+        # As the one before, usually.
+        if report.outcome == "passed" and self._counted and self._counted[-1] is report:
+            self._plain[self._counted_as] += 1
+            return
         category = self._category(report)
         if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
@@ -156,6 +163,8 @@ class Reporting:
             return ""
         for category, counted in self._stats.items():
             if counted and type(counted) is list and counted[-1] is report:
+                if report.outcome == "passed" and category in JUST_PASSED:
+                    self._counted, self._counted_as = counted, category
                 return category
         return category_of(report, self.config)
 
