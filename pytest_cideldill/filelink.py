@@ -30,7 +30,8 @@ class FileLink:
         self._outlets = list(outlets)
         # Appended by any thread, drained by the one that writes; deque operations are atomic.
         self._queue: deque[tuple[float, Event | Batch]] = deque()
-        # Only ever tried: events come from threads at once, and from finalizers while one writes.
+        # To send it is only tried: events come from several threads, and from finalizers of the one
+        # that is writing.
         self._writing = allocate_lock()
         self._dead = False
         if hasattr(os, "register_at_fork"):
@@ -44,12 +45,11 @@ class FileLink:
         if self._dead:
             return
         self._queue.append((clock.wall(), event))
-        while self._queue and self._writing.acquire(False):
+        while self._queue and not self._dead and self._writing.acquire(False):
             try:
                 self._write()
             except Exception:  # noqa: BLE001 - a border: a bug of ours must not fail the test
-                self._dead = True
-                self._queue.clear()
+                self._end()
             finally:
                 self._writing.release()
 
@@ -64,22 +64,25 @@ class FileLink:
         return True
 
     def close(self, deadline_s: float) -> None:
-        """Take nothing any more."""
-        self.flush(deadline_s)
-        self._dead = True
-        for each in self._outlets:
-            each.close()
+        """Take nothing any more, from when nothing is being written."""
+        is_free = self._writing.acquire(True, deadline_s)
+        self._end()
+        if is_free:
+            self._writing.release()
 
     def _write(self) -> None:
-        while self._queue:
+        while self._queue and not self._dead:
             ts, event = self._queue.popleft()
             for each in self._outlets:
                 each.encode(ts, event)
-        for each in self._outlets:
-            each.send()
+                each.send()
 
-    def _after_fork_in_child(self) -> None:
+    def _end(self) -> None:
         self._dead = True
         self._queue.clear()
         for each in self._outlets:
             each.close()
+
+    def _after_fork_in_child(self) -> None:
+        self._writing = allocate_lock()  # a thread that is not here may have it
+        self._end()

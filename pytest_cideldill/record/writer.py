@@ -1,6 +1,6 @@
 """Writes the events of one process to its file of a recorded run, within limits.
 
-On the link's I/O thread. What was written survives the process, however it ends: every batch is
+By one thread at a time. What was written survives the process, however it ends: every batch is
 handed to the system at once. Rows beyond a limit are counted, and told by lines of type `dropped`;
 everything else is always written, as far as the disk takes it.
 """

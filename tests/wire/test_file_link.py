@@ -100,6 +100,24 @@ def test_a_bug_of_ours_ends_the_record_and_not_the_test(
     assert filed.link.flush(DEADLINE_S) is False
 
 
+def test_what_is_told_while_the_link_is_closed_is_not_written_to_another_file(
+    filed: FileLinked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that goes on behind the end of a run; its file's number may be another's by then."""
+    close = filed.outlet.close
+
+    def closing() -> None:
+        close()
+        filed.link.send(Warned("late"))
+
+    filed.link.send(Warned("first"))
+    monkeypatch.setattr(filed.outlet, "close", closing)
+    filed.link.close(DEADLINE_S)
+    filed.link.send(Warned("later"))
+    assert (tmp_path / "part").read_bytes().count(b"\n") == 1
+    assert filed.outlet.error is None
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_writes_nothing_to_a_record(filed: FileLinked) -> None:
     """It is another process, which nobody asked to record."""
