@@ -8,7 +8,6 @@ from collections.abc import Callable
 # Libraries that freeze time replace module-level aliases of its functions, but don't look into
 # tuples.
 _MONOTONIC = (time.monotonic,)
-_WORKED = (time.thread_time,)
 _SLEEP = (time.sleep,)
 _EPOCH = time.time() - time.monotonic()
 
@@ -31,11 +30,6 @@ def wall_at(moment: float) -> float:
 def wall() -> float:
     """Epoch seconds, from the start of this process on immune to patches and clock changes."""
     return _EPOCH + _MONOTONIC[0]()
-
-
-def worked() -> float:
-    """Seconds of the processor that this thread has had."""
-    return _WORKED[0]()
 
 
 def sleep(seconds: float) -> None:

@@ -32,22 +32,19 @@ MAX_BATCH = 500
 """Rows of one event. Their lines in a file stay below the 128 KiB from which on the C library asks
 the system for memory anew each time, which costs a tenth of a hit."""
 
-STARVED = 3
-"""A batch takes more than so many times the work in it when threads of the program leave the
-I/O thread hardly a turn. What follows the rows would wait for many seconds then, however few they
-are, and whoever adds one waits a little instead."""
-
 BEHIND_S = 0.2
-"""That is done if those that wait would take longer than this; sending takes its time as well."""
+"""If the I/O thread needs more than this for the rows that wait, a thread that adds one of a call
+waits a little, until it needs less than `CAUGHT_UP_S`. Beside threads that keep the interpreter's
+lock two thousand rows are many: what follows them would come late, and they be dropped. Hits don't
+wait: they may be very many, and have limits."""
 
 CAUGHT_UP_S = 0.05
-"""And until they would take less than this, left alone."""
 
 STEP_S = 0.001
-"""For each row that is added."""
+"""For each of these rows."""
 
 EASED_S = 1.0
-"""And no longer than this: nobody waits for a front end that is slow, or a thread that ends."""
+"""And no longer than this unless it took some: maybe nobody reads, or the I/O thread has ended."""
 
 MAX_LATE = 100
 """Rows that are left before an item that is late; each may take milliseconds."""
@@ -80,13 +77,14 @@ class RowLog:
         self._is_nudged = False
         self._limit = MAX_WAITING
         self._eased_at = 0.0  # a moment
+        self._looked = 0.0  # the moment of the last batch; 0: it left nothing
         self._warned: set[str] = set()
         self._drops: dict[Loss, _Drops] = {"hit": _Drops(), "call": _Drops(), "record": _Drops()}
 
     def add(self, row: Row) -> None:
         """On the hot path."""
         if len(self._rows) >= self._limit:
-            self._make_room()
+            self._make_room(row)
         self._rows.append(row)
         if not self._is_nudged:
             self._is_nudged = True
@@ -140,9 +138,9 @@ class RowLog:
                 for each in self._drops.values():
                     each.told()
                 yield from self._warnings(dropped)
-            begun = clock.monotonic(), clock.worked()
+            begun = clock.monotonic()
             yield Batch(rows, dropped if is_first else {}, self._tellings)
-            self._look_ahead(len(rows), *begun)
+            self._look_ahead(len(rows), begun)
             is_first = False
             if left > 0 and id(until) not in self._passed and not self._has_room():
                 return
@@ -201,24 +199,25 @@ class RowLog:
             self._drops[self._loses(row)].count()
         self._rows.extendleft(reversed([*rows[-MAX_LATE:], *mark]))
 
-    def _look_ahead(self, count: int, begun: float, worked: float) -> None:
-        """Have threads that add rows wait, or not, by what a batch of so many took."""
-        now = clock.monotonic()
-        took_s, work_s = now - begun, clock.worked() - worked
-        batches = len(self._rows) / count
-        if self._limit == MAX_WAITING:
-            if took_s > STARVED * work_s and batches * took_s > BEHIND_S:
-                self._limit, self._eased_at = 0, now + EASED_S
-        elif batches * work_s < CAUGHT_UP_S:
-            self._limit = MAX_WAITING
+    def _look_ahead(self, count: int, begun: float) -> None:
+        """Have threads that add rows wait, or not, by how long so many took, and what is left."""
+        now, left = clock.monotonic(), len(self._rows)
+        took_s = now - (self._looked or begun)
+        self._looked = now if left else 0.0
+        left_s = left / count * took_s
+        if self._limit != MAX_WAITING:
+            if left_s < CAUGHT_UP_S:
+                self._limit = MAX_WAITING
+        elif left_s > BEHIND_S:
+            self._limit, self._eased_at = 0, now + EASED_S
 
-    def _make_room(self) -> None:
+    def _make_room(self, row: Row) -> None:
         if len(self._rows) >= MAX_WAITING:
             self._drop_oldest()
-        elif clock.monotonic() < self._eased_at:
-            clock.sleep(STEP_S)
-        else:
+        elif clock.monotonic() > self._eased_at:
             self._limit = MAX_WAITING
+        elif type(row[0]) is not int:
+            clock.sleep(STEP_S)
 
     def _drop_oldest(self) -> None:
         try:

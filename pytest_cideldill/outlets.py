@@ -1,7 +1,7 @@
-"""What the link's I/O thread writes to: the front end's socket, the file of a recorded run.
+"""What a link writes to: the front end's socket, the file of a recorded run.
 
-Called on that thread only, but for `close`. Everything is bound at import, since tests patch
-modules.
+Called on the link's I/O thread only if it has one, else by one thread at a time; but for `close`.
+Everything is bound at import, since tests patch modules.
 """
 
 from __future__ import annotations
@@ -100,15 +100,16 @@ class SocketOutlet:
         """See `Outlet`; whoever sent it knows it."""
 
     def send(self) -> bool:
-        """See `Outlet`."""
+        """See `Outlet`; the peer takes more meanwhile, and each wait for it may take long."""
         try:
-            sent = self._connected.send(self.unsent) if self.unsent else 0
+            while self.unsent:
+                sent = self._connected.send(self.unsent)
+                del self.unsent[:sent]
+                self.taken += sent
         except (BlockingIOError, InterruptedError):
             return True
         except OSError:
             return False
-        del self.unsent[:sent]
-        self.taken += sent
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
