@@ -140,7 +140,7 @@ class RowLog:
                 yield from self._warnings(dropped)
             begun = clock.monotonic()
             yield Batch(rows, dropped if is_first else {}, self._tellings)
-            self._look_ahead(len(rows), begun)
+            self._look_ahead(rows, begun)
             is_first = False
             if left > 0 and id(until) not in self._passed and not self._has_room():
                 return
@@ -199,16 +199,16 @@ class RowLog:
             self._drops[self._loses(row)].count()
         self._rows.extendleft(reversed([*rows[-MAX_LATE:], *mark]))
 
-    def _look_ahead(self, count: int, begun: float) -> None:
-        """Have threads that add rows wait, or not, by how long so many took, and what is left."""
+    def _look_ahead(self, rows: list[Row], begun: float) -> None:
+        """Have threads that add rows wait, or not, by how long these took, and what is left."""
         now, left = clock.monotonic(), len(self._rows)
         took_s = now - (self._looked or begun)
         self._looked = now if left else 0.0
-        left_s = left / count * took_s
+        left_s = left / len(rows) * took_s
         if self._limit != MAX_WAITING:
             if left_s < CAUGHT_UP_S:
                 self._limit = MAX_WAITING
-        elif left_s > BEHIND_S:
+        elif left_s > BEHIND_S and not _is_hit(rows[-1]):
             self._limit, self._eased_at = 0, now + EASED_S
 
     def _make_room(self, row: Row) -> None:
@@ -216,7 +216,7 @@ class RowLog:
             self._drop_oldest()
         elif clock.monotonic() > self._eased_at:
             self._limit = MAX_WAITING
-        elif type(row[0]) is not int:
+        elif not _is_hit(row):
             clock.sleep(STEP_S)
 
     def _drop_oldest(self) -> None:
@@ -226,6 +226,10 @@ class RowLog:
         except IndexError:  # taken meanwhile
             return
         self._drops[self._loses(row)].count()
+
+
+def _is_hit(row: Row) -> bool:
+    return type(row[0]) is int
 
 
 class _Mark:

@@ -308,12 +308,24 @@ def test_calls_do_not_wait_for_what_is_soon_done(fake: Clock, waiting: int, took
     assert fake.naps == []
 
 
+HIT: Row = (1, 0.0, "t::x", 1, 1, "a message")
+
+
 def test_hits_do_not_wait(fake: Clock) -> None:
     """They may be very many: a tracepoint must not make a loop slow."""
     log = RowLog(lambda: None)
     fill(log, 1000)
     fake.tell(log.batches(), 0.15)
-    log.add((1, 0.0, "t::x", 1, 1, "a message"))
+    log.add(HIT)
+    assert fake.naps == []
+
+
+def test_hits_are_not_waited_for(fake: Clock) -> None:
+    log = RowLog(lambda: None)
+    for _ in range(1000):
+        log.add(HIT)
+    fake.tell(log.batches(), 0.15)
+    fill(log, 1)
     assert fake.naps == []
 
 
