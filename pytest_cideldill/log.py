@@ -75,9 +75,9 @@ class RowLog:
         # Items whose marks were passed, by id: of those that are not sent yet.
         self._passed: dict[int, object] = {}
         self._is_nudged = False
-        self._limit = MAX_WAITING
+        self._limit = MAX_WAITING  # waiting rows from which on adding one takes more than that
         self._eased_at = 0.0  # a moment
-        self._looked = 0.0  # the moment of the last batch; 0: it left nothing
+        self._looked = 0.0  # the moment of the last batch; 0: nothing was left since
         self._warned: set[str] = set()
         self._drops: dict[Loss, _Drops] = {"hit": _Drops(), "call": _Drops(), "record": _Drops()}
 
@@ -121,6 +121,7 @@ class RowLog:
         with suppress(IndexError):
             first = self._rows.popleft()
             if isinstance(first, _Mark) and first.item is item:
+                self._note_rest()
                 return True
             self._rows.appendleft(first)
         return False
@@ -145,6 +146,12 @@ class RowLog:
             if left > 0 and id(until) not in self._passed and not self._has_room():
                 return
         self._passed.pop(id(until), None)
+        self._note_rest()
+
+    def _note_rest(self) -> None:
+        """Time in which nothing waits is no time that rows take."""
+        if not self._rows:
+            self._looked = 0.0
 
     def _warnings(self, dropped: dict[Loss, int]) -> Iterator[Event]:
         """Of each kind one: they would be many."""
@@ -203,7 +210,7 @@ class RowLog:
         """Have threads that add rows wait, or not, by how long these took, and what is left."""
         now, left = clock.monotonic(), len(self._rows)
         took_s = now - (self._looked or begun)
-        self._looked = now if left else 0.0
+        self._looked = now
         left_s = left / len(rows) * took_s
         if self._limit != MAX_WAITING:
             if left_s < CAUGHT_UP_S:

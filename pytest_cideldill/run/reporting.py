@@ -59,7 +59,7 @@ class Reporting:
         self._plain: Counter[str] = Counter()
         # The terminal's: category → reports, the latest one at the end.
         self._stats: Mapping[str, object] = {}
-        # Of those the one that the latest report which just passed is in, and its category.
+        # Of those the one in which a report was found last, and its category.
         self._counted: list[object] = []
         self._counted_as = ""
         # Whether the attempt failed and the next one has not begun.
@@ -126,11 +126,8 @@ class Reporting:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others, which may be very many."""
         self._duration_s += report.duration
-        # As the one before, usually.
-        if report.outcome == "passed" and self._counted and self._counted[-1] is report:
-            self._plain[self._counted_as] += 1
-            return
-        category = self._category(report)
+        is_as_before = self._counted and self._counted[-1] is report
+        category = self._counted_as if is_as_before else self._category(report)
         if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
             return
@@ -163,8 +160,7 @@ class Reporting:
             return ""
         for category, counted in self._stats.items():
             if counted and type(counted) is list and counted[-1] is report:
-                if report.outcome == "passed" and category in JUST_PASSED:
-                    self._counted, self._counted_as = counted, category
+                self._counted, self._counted_as = counted, category
                 return category
         return category_of(report, self.config)
 

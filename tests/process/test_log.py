@@ -277,8 +277,11 @@ def test_the_time_between_batches_counts(fake: Clock) -> None:
 
 def test_the_time_in_which_nothing_waits_does_not_count(fake: Clock) -> None:
     log = RowLog(lambda: None)
+    item = object()
     fill(log, 10)
+    log.mark(item)
     fake.tell(log.batches(), 0.01)
+    assert list(log.batches(item)) == []
     fake.moment += 10
     fill(log, 30)
     fake.tell(log.batches(), 0.01)

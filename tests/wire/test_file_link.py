@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import FileLinked
 from tests.wire.linked import needs_proc
 from tests.wire.linked import system_threads
-
-
-@pytest.fixture
-def filed(tmp_path: Path) -> Iterator[FileLinked]:
-    made = FileLinked(tmp_path / "part")
-    yield made
-    made.link.close(DEADLINE_S)
 
 
 def test_what_is_told_of_a_recorded_run_is_written_at_once(filed: FileLinked) -> None:

@@ -38,7 +38,6 @@ from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import DirectLink
-from tests.wire.linked import FileLinked
 from tests.wire.linked import Linked
 from tests.wire.linked import needs_proc
 from tests.wire.linked import system_threads
@@ -63,13 +62,6 @@ class DirectlyLinked:
         received: list[Message] = [*self._events[:count]]
         del self._events[:count]
         return received
-
-
-@pytest.fixture
-def filed(tmp_path: Path) -> Iterator[FileLinked]:
-    made = FileLinked(tmp_path / "part")
-    yield made
-    made.link.close(DEADLINE_S)
 
 
 @pytest.fixture
