@@ -22,7 +22,8 @@ def pytest_cideldill_redact(config: pytest.Config) -> Mapping[str, Iterable[str]
     controller), on the main thread, as soon as its `conftest.py` or plugin is loaded; command-line
     options of other conftests may not be parsed yet. What it tells is hidden from then on, in this
     process and in the texts that the server itself finds (the last words of a crash). Not called
-    where nothing is debugged, or with `--cideldill-no-redact`. An exception becomes a warning.
+    where nothing is debugged or recorded, or with `--cideldill-no-redact`. An exception becomes a
+    warning.
 
     Args:
         config: pytest's.

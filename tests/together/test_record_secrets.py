@@ -133,3 +133,42 @@ def test_they_are_shown_where_that_was_asked_for(tmp_path: Path) -> None:
     run = run_with(tmp_path, "--cideldill-no-redact")
     assert {name for name, _, _ in leaks(run.record)} >= {*PLANTED} - {"literal"}
     assert b"<redacted" not in (run.run / "events.jsonl").read_bytes()
+
+
+DECLARED = {
+    "pytest.ini": """
+[pytest]
+cideldill_redact_names = tax_number
+cideldill_redact_patterns = CUST-\\w+
+""",
+    "conftest.py": """
+def pytest_cideldill_redact():
+    return {"names": ["badge"], "patterns": ["Sword.ish"]}
+""",
+    "test_it.py": """
+import pytest
+
+@pytest.mark.parametrize("said", ["CUST-12x456 has Swordfish"])
+def test_it(cideldill, said):
+    taxNumber, my_badge = "a-01x-tax", "b-02x-badge"
+    cideldill.log("it is " + said, badge=my_badge)
+    assert not said, f"tax_number={taxNumber}"
+""",
+}
+
+
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n2",), marks=pytest.mark.full)], ids=["alone", "n2"]
+)
+def test_what_users_declare_a_secret_is_none_of_a_record(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    """Ini options and hook count without a server as with one."""
+    for name, text in DECLARED.items():
+        (tmp_path / name).write_text(text)
+    trace = "--cideldill-trace=test_it.py:7={said} {taxNumber} {my_badge}"
+    run = recorded(tmp_path, trace, "--cideldill-record-calls=test_it.*", *workers)
+    assert run.exit_code == 1, run.out + run.err
+    assert [each["message"].count("<redacted:") for each in run.of("hit")] == [4]
+    written = b"".join(each.read_bytes() for each in run.record.rglob("*") if each.is_file())
+    assert re.findall(rb".{,60}(?:12x456|Swordfish|01x-tax|02x-badge).{,20}", written) == []
