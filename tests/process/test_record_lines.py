@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill import clock
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.format import Line
@@ -22,6 +23,7 @@ from pytest_cideldill.record.manifest import write_manifest
 from pytest_cideldill.record.manifest import write_summaries
 from pytest_cideldill.record.merging import merge_run
 from pytest_cideldill.record.merging import raw_lines
+from pytest_cideldill.record.merging import run_folder
 from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import refuse_newer
 from pytest_cideldill.record.reader import run_folders
@@ -116,6 +118,18 @@ def told(folder: Path) -> list[tuple[str, int]]:
     """Worker and number of each line, in order."""
     lines = [Line.decoded(each.text) for each in raw_lines(folder)]
     return [(each.worker, each.n) for each in lines]
+
+
+def test_the_names_of_runs_are_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of quick tests begin several times in a second; their ids are drawn at random."""
+    moments = [0.0, 0.001, 0.999, 1.0, 1.5]
+    now = iter(1_769_851_800 + each for each in moments)
+    monkeypatch.setattr(clock, "system", lambda: next(now))
+    names = [run_folder(tmp_path, f"c{9 - number}").name for number in range(len(moments))]
+    assert names == sorted(names)
+    assert names[-1] == "run-20260131T093001.500Z-c5"
 
 
 @pytest.fixture
