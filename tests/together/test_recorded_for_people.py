@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,15 @@ def cideldill(project: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def page_data(page: Path) -> dict[str, Any]:
+    """What a page of one run has for its script."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    (told,) = json.loads(found[1])
+    return dict(told)
+
+
 @pytest.mark.parametrize(
     "workers",
     [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.full)],
@@ -65,9 +75,7 @@ def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str,
     assert {each.stat().st_mode & 0o777 for each in (page, events)} == {0o600}
     assert "1 failed, 2 passed, 1 skipped in " in text
     assert "assert total([1, 2]) == 4" in text
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert found
-    (told,) = json.loads(found[1])
+    told = page_data(page)
     assert (len(told["hits"]), len(told["calls"])) == (4, 3)
     assert told["tracepoints"] == [["till.py:5", "price={price} amount={amount}", "price > 1", 4]]
     assert {row[0]: row[4] for row in told["tests"]} == {
@@ -118,6 +126,31 @@ def test_what_can_not_be_written_is_told_and_changes_nothing(shop: Path) -> None
     assert last.endswith("; no no/sum.md: No such file or directory")
     assert cideldill(shop, "show", "rec")
     assert not [each for each in run.record.iterdir() if each.name.endswith(".tmp")]
+
+
+LOOP = """
+def once(number):
+    return number
+
+def test_it():
+    for number in range(1_200):
+        once(number)
+"""
+
+
+@pytest.mark.full
+def test_the_page_that_a_run_makes_has_the_first_and_the_last_ones(tmp_path: Path) -> None:
+    """As many as docs/recording.md says; made anew it has more."""
+    (tmp_path / "test_it.py").write_text(LOOP)
+    calls = "--cideldill-record-calls=test_it.once"
+    run = recorded(tmp_path, "--cideldill-trace=test_it.py:3={number}", calls)
+    assert run.exit_code == 0, run.out + run.err
+    cideldill(tmp_path, "report", "rec", "-o", "whole.html")
+    quick, whole = page_data(run.record / "report.html"), page_data(tmp_path / "whole.html")
+    ends = [*range(500), *range(700, 1_200)]
+    assert [int(each[5]) for each in quick["hits"]] == ends
+    assert (len(quick["calls"]), quick["left_out"]) == (1_000, "200 hits and 200 calls")
+    assert (len(whole["hits"]), len(whole["calls"]), whole["left_out"]) == (1_200, 1_200, "")
 
 
 @pytest.mark.full
