@@ -9,7 +9,6 @@ from collections.abc import Callable
 # tuples.
 _MONOTONIC = (time.monotonic,)
 _SLEEP = (time.sleep,)
-_SYSTEM = (time.time,)
 _EPOCH = time.time() - time.monotonic()
 
 
@@ -31,11 +30,6 @@ def wall_at(moment: float) -> float:
 def wall() -> float:
     """Epoch seconds, from the start of this process on immune to patches and clock changes."""
     return _EPOCH + _MONOTONIC[0]()
-
-
-def system() -> float:
-    """Epoch seconds as the machine has them: for what is compared with other processes' later."""
-    return _SYSTEM[0]()
 
 
 def sleep(seconds: float) -> None:

@@ -141,7 +141,7 @@ class Runs(RunList):
         invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
         if not self.settings.record or run.order.listing:
             return invitation
-        folder = run_folder(Path(self.settings.record).absolute(), run.id)
+        folder = run_folder(Path(self.settings.record).absolute(), run.id, time.time())
         self.objects.open(run.id, folder)
         return invitation | {"record": str(folder)}
 

@@ -21,7 +21,6 @@ from typing import BinaryIO
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill import clock
 from pytest_cideldill.record.blocks import HIT
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
@@ -52,14 +51,14 @@ class Raw(NamedTuple):
     text: bytes
 
 
-def run_folder(record: Path, run_id: str) -> Path:
-    """The folder of a run that begins now; whoever writes there makes it.
+def run_folder(record: Path, run_id: str, began: float) -> Path:
+    """The folder of a run that began at these epoch seconds; whoever writes there makes it.
 
     Its name has milliseconds, as runs are told by their names' order and many begin in a second.
     """
-    seconds, milliseconds = divmod(round(clock.system() * 1000), 1000)
-    began = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
-    return record / f"{RUN}{began}.{milliseconds:03}Z-{run_id}"
+    seconds, milliseconds = divmod(round(began * 1000), 1000)
+    at = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
+    return record / f"{RUN}{at}.{milliseconds:03}Z-{run_id}"
 
 
 def merge_run(folder: Path) -> bool:

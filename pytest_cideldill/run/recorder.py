@@ -71,7 +71,7 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
 
     run_id = f"c{secrets.token_hex(3)}"
     record = config.invocation_params.dir / directory
-    folder = run_folder(record, run_id)
+    folder = run_folder(record, run_id, clock.wall())
     key = secrets.token_hex(_TAG_KEY_BYTES)
     try:
         refuse_newer(record)

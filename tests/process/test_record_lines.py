@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import clock
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.format import Line
@@ -120,14 +119,10 @@ def told(folder: Path) -> list[tuple[str, int]]:
     return [(each.worker, each.n) for each in lines]
 
 
-def test_the_names_of_runs_are_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_names_of_runs_are_in_their_order(tmp_path: Path) -> None:
     """Runs of quick tests begin several times in a second; their ids are drawn at random."""
-    moments = [0.0, 0.001, 0.999, 1.0, 1.5]
-    now = iter(1_769_851_800 + each for each in moments)
-    monkeypatch.setattr(clock, "system", lambda: next(now))
-    names = [run_folder(tmp_path, f"c{9 - number}").name for number in range(len(moments))]
+    moments = [1_769_851_800 + after for after in (0.0, 0.001, 0.999, 1.0, 1.5)]
+    names = [run_folder(tmp_path, f"c{9 - n}", at).name for n, at in enumerate(moments)]
     assert names == sorted(names)
     assert names[-1] == "run-20260131T093001.500Z-c5"
 
