@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (ROOT / "pytest_cideldill", ROOT / "mcp_server" / "cideldill_mcp")
-FILE_LINES = 350
+FILE_LINES = 600
 FUNCTION_LINES = 60
 
 # Spelled in pieces, so that this file obeys the rules it checks.
