@@ -6,7 +6,6 @@ Everything that the client sent is checked here; a refused request leaves the th
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import sys
 from collections.abc import Callable
@@ -273,7 +272,7 @@ def make_exception(command: Resume, frame: FrameType) -> BaseException:
 
 def _find_class(name: str, frame: FrameType) -> object:
     parts = name.split(".")
-    for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+    for names in (frame.f_locals, frame.f_globals, vars(sys.modules["builtins"])):
         if parts[0] in names:
             found = _attribute(names[parts[0]], parts[1:])
             if found is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-# Libraries that freeze time replace module-level aliases of its functions, but don't look into
-# tuples.
-_MONOTONIC = (time.monotonic,)
+# Libraries that freeze time replace functions in modules, but don't look into tuples; some change
+# what `time.monotonic` does in C, wherever it is kept. The same clock of the system is left alone
+# where it is called a counter.
+_MONOTONIC = (time.perf_counter,)
 _SLEEP = (time.sleep,)
-_EPOCH = time.time() - time.monotonic()
+_EPOCH = time.time() - time.perf_counter()
 
 
 def monotonic() -> float:

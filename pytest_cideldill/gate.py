@@ -7,6 +7,7 @@ the leases and `release_all` make sure that nobody waits for ever.
 
 from __future__ import annotations
 
+import os
 from _queue import Empty
 from _queue import SimpleQueue
 from _thread import allocate_lock
@@ -15,7 +16,6 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
-from os import getpid as _getpid  # tests patch `os`
 from types import FrameType
 from typing import Any
 
@@ -249,7 +249,7 @@ def namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, A
     if session_id is None:
         session_id = next(iter(pause.namespaces), None)
     if session_id is None:
-        session_id = f"{_getpid()}-{clock.wall():.6f}"
+        session_id = f"{os.getpid()}-{clock.wall():.6f}"
         pause.namespaces[session_id] = dict(pause.names)
         pause.report["repl_sessions"].append(session_id)
     if session_id not in pause.namespaces:

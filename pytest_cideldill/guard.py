@@ -7,6 +7,7 @@ the thread that evaluates. Knows nothing about probes, pauses or what is being e
 from __future__ import annotations
 
 import threading
+from _thread import allocate_lock
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ class EvaluationGuard:
         # 1, with `pin` for the threads that it starts.
         self.depths: dict[int, int] = {}
         # Guards the swap of the thread starter only; no user code runs under it.
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._replaced: tuple[str, Callable[..., Any], Callable[..., Any]] | None = None
         self._pinned = False
 
@@ -42,7 +43,7 @@ class EvaluationGuard:
 
     def forget(self) -> None:
         """In a forked child: its one thread is quiet if it was, and nothing is watched any more."""
-        self._lock = threading.Lock()  # another thread of the parent may have held it
+        self._lock = allocate_lock()  # another thread of the parent may have held it
         ident = get_ident()
         for each in [each for each in self.depths if each != ident]:
             del self.depths[each]

@@ -50,8 +50,6 @@ must not come late, and xdist kills workers that don't end in time."""
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
 
-_getpid = os.getpid
-
 _Stamped = tuple[float, Event | Callable[[], object]]
 """An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
 
@@ -106,7 +104,7 @@ class ThreadedLink:
         self._flushed: deque[tuple[dict[Outlet, int], Callable[[], object]]] = deque()
         self._signalled = False
         self._dead = False
-        self._pid = _getpid()
+        self._pid = os.getpid()
         self._thread = RawThread(self._run, lambda: self._ring(b"u"))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
@@ -316,14 +314,14 @@ class ThreadedLink:
         # CPython 3.12+ warns about a fork while the *system* counts several threads, so the thread
         # must be gone from there too. It comes back with the next event: restarting it in the
         # after_in_parent hook would still be counted on 3.13.0 (python/cpython#137109).
-        if _getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
         if not self._dead:
             self._thread.stop(_FORK_WAIT_S)
         self._thread.vanish(_FORK_WAIT_S)  # also after a close or a loss
 
     def _after_fork_in_parent(self) -> None:
-        if self._dead or _getpid() != self._pid:
+        if self._dead or os.getpid() != self._pid:
             return
         self._thread.is_stopping = False  # if it did not stop in time it goes on
         # What was queued meanwhile, and parked threads, must not wait for the next event.

@@ -7,12 +7,12 @@ thread through the gate. No user code runs on the I/O thread.
 from __future__ import annotations
 
 import itertools
+import os
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from os import getpid as _getpid  # tests patch `os`
 from types import FrameType
 from typing import Any
 from typing import Protocol
@@ -106,7 +106,7 @@ class Pauses:
         # Threads whose step has left the code of the user.
         self._outside: set[int] = set()
         self._tests = get_ident()
-        self._pid = _getpid()
+        self._pid = os.getpid()
         # Request → its evaluation; filled when the request arrives, so that an interrupt finds it.
         self._evaluations: dict[int, Interruptor] = {}
         # Requests that were interrupted, perhaps while they waited for their turn.
@@ -153,7 +153,7 @@ class Pauses:
             names: What evaluations see besides the names of the frame.
         """
         # The last: in a child that C code forked, which nobody told of it.
-        if self._gate.is_open or self._guard.is_quiet() or _getpid() != self._pid:
+        if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
             return Resolution(by="stop")
         ident = get_ident()
         stepped = self._stepped.pop(ident, None)

@@ -53,28 +53,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """
     _take_invitation()  # a server of execnet is one process for worker after worker
     if _invitations:
-        from pytest_cideldill.importing import plainly
+        from pytest_cideldill.sealed import load
 
-        with plainly(early_config):
-            from pytest_cideldill.run.child import activate
-
+        child = load("pytest_cideldill.run.child")
         invitation = _invitations.pop()
         try:
             settings.read(early_config)
         except ValueError as error:  # before anybody is told of this process: it ends at its start
             raise pytest.UsageError(str(error)) from error
-        activate(early_config, invitation, VARIABLE)
+        child.activate(early_config, invitation, VARIABLE)
     elif options.switches(early_config.known_args_namespace):
         from pytest_cideldill.takeover import take_over
 
         take_over(early_config)
     elif directory := _record(early_config):
-        from pytest_cideldill.importing import plainly
+        from pytest_cideldill.sealed import load
 
-        with plainly(early_config):
-            from pytest_cideldill.run.recorder import begin
-
-            begin(early_config, directory, VARIABLE)
+        load("pytest_cideldill.run.recorder").begin(early_config, directory, VARIABLE)
     return (yield)
 
 

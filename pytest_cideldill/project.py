@@ -9,10 +9,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-# Tests patch these: bound at import.
-_exists = os.path.exists
-_realpath = os.path.realpath
-
 
 class Project:
     """The tree under the rootdir, and further ones; without environments inside them.
@@ -50,7 +46,7 @@ class Project:
         """The absolute real path of a `co_filename`; one `realpath` per distinct name."""
         path = self._real.get(filename)
         if path is None:
-            path = self._real[filename] = _realpath(filename)
+            path = self._real[filename] = os.path.realpath(filename)
         return path
 
     def here(self, path: str) -> str:
@@ -58,7 +54,7 @@ class Project:
         end = len(self._elsewhere)
         if not path.startswith(self._elsewhere) or path[end : end + 1] not in ("/", "\\"):
             return path
-        return _realpath(self._prefix + path[end + 1 :])
+        return os.path.realpath(self._prefix + path[end + 1 :])
 
     def relative(self, filename: str) -> str:
         """Relative to the rootdir with forward slashes when inside it, else absolute."""
@@ -115,6 +111,6 @@ class _Tree:
         folder = self._root
         for name in folders:
             folder = os.path.join(folder, name)
-            if _exists(os.path.join(folder, "pyvenv.cfg")):
+            if os.path.exists(os.path.join(folder, "pyvenv.cfg")):
                 return True
         return False

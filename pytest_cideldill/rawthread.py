@@ -15,8 +15,6 @@ from collections.abc import Callable
 
 from pytest_cideldill import clock
 
-_exists = os.path.exists
-
 
 class RawThread:
     """See the module.
@@ -63,7 +61,7 @@ class RawThread:
         """Wait until the system counts it no more, which takes a little longer than its end."""
         deadline = clock.monotonic() + deadline_s
         while self._native_id and clock.monotonic() < deadline:
-            if not _exists(f"/proc/self/task/{self._native_id}"):
+            if not os.path.exists(f"/proc/self/task/{self._native_id}"):
                 self._native_id = 0
 
     def forget(self) -> None:

@@ -5,7 +5,6 @@ Runs on the thread that stops; no user code runs here.
 
 from __future__ import annotations
 
-import threading
 from _thread import get_ident
 from collections.abc import Sequence
 from types import FrameType
@@ -24,13 +23,12 @@ from pytest_cideldill.capture.tasks import task_of
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.running import thread_names
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.values import dataclass
 
 DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""
-
-_enumerate = threading.enumerate  # tests patch these: bound at import
 
 
 def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
@@ -128,4 +126,4 @@ class Teller:
 
 def _thread_name(ident: int) -> str:
     # Not current_thread(): it would make a raw thread known to `threading`.
-    return next((each.name for each in _enumerate() if each.ident == ident), str(ident))
+    return thread_names().get(ident, str(ident))

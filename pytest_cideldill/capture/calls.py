@@ -5,6 +5,7 @@ Runs on the calling thread; values pass through `snapshot`, no user code runs he
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from inspect import CO_VARKEYWORDS
 from itertools import chain
 from itertools import islice
 from itertools import repeat
-from os import getpid as _getpid  # tests patch `os`
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -99,7 +99,7 @@ def describe_call(
         "argument_count": len(args) + len(kwargs),
         "signature": signature,
         "call_site": site,
-        "process_pid": _getpid(),
+        "process_pid": os.getpid(),
     }
 
 

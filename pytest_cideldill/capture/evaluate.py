@@ -9,6 +9,7 @@ import __future__
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.layout import type_name
+from pytest_cideldill.capture.loops import run_in_loop
 from pytest_cideldill.capture.namespace import FrameNamespace
 from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.stdout import collected_stdout
@@ -145,13 +147,10 @@ def _run(tree: ast.Module, names: FrameNamespace, flags: int) -> object:
 def _drive(code: CodeType, names: FrameNamespace) -> object:
     if not code.co_flags & inspect.CO_COROUTINE:
         return eval(code, names)
-    import asyncio  # late: most suites under test never need it
-
-    if not is_in_loop():
-        # With a factory the runner leaves the thread's own event loop setting alone.
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            return runner.run(eval(code, names))
-    return _finish_at_once(eval(code, names))
+    asyncio = sys.modules.get("asyncio")  # the program's; without it nothing can be waited for
+    if asyncio is None or is_in_loop():
+        return _finish_at_once(eval(code, names))
+    return run_in_loop(asyncio, lambda: eval(code, names))
 
 
 def _finish_at_once(coroutine: CoroutineType[Any, Any, Any]) -> object:

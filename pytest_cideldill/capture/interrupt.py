@@ -11,7 +11,6 @@ import ctypes
 import opcode
 import signal
 import sys
-import threading
 from _thread import allocate_lock
 from _thread import get_ident
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from typing import TypeVar
 
 from pytest_cideldill import clock
 from pytest_cideldill.running import current_frames
+from pytest_cideldill.running import main_ident
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")
@@ -45,8 +45,6 @@ _CLOSED: Final = 2
 
 _JUMPS: Final = range(100)
 """Backward jumps within which a pending interruption has certainly been raised."""
-
-_main_thread: Final = threading.main_thread  # tests patch `threading`
 
 # Those of `signal` make enumeration members of numbers, and of what looks like one.
 getsignal: Final[Callable[[int], Any]] = _signal.getsignal
@@ -212,7 +210,7 @@ class Interruptor:
             signal.pthread_kill(self._ident, signal.SIGURG)
             return True
         # A handler of the program's ends blocking calls as well.
-        can_wake = callable(handler) and self._ident == _main_thread().ident
+        can_wake = callable(handler) and self._ident == main_ident()
         if not can_wake and not _is_at_a_break(self._ident):
             return False
         self.sent = True
@@ -233,7 +231,7 @@ class Interruptor:
 
 def is_main_thread() -> bool:
     """Whether this is the thread that signal handlers run on."""
-    return get_ident() == _main_thread().ident
+    return get_ident() == main_ident()
 
 
 def _call(work: Callable[[], _T]) -> _T:

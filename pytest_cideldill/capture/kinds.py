@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
-from fractions import Fraction
 from pathlib import PosixPath
 from pathlib import PurePosixPath
 from pathlib import PureWindowsPath
@@ -200,8 +199,8 @@ def _timezone(_renderer: Renderer, x: datetime.timezone, _depth: int) -> str:
     return f"datetime.timezone({offset!r})" if offset else "datetime.timezone.utc"
 
 
-def _fraction(renderer: Renderer, x: Fraction, depth: int) -> str:
-    parts = (find_in_class(Fraction, name) for name in ("_numerator", "_denominator"))
+def _fraction(renderer: Renderer, x: Any, depth: int) -> str:
+    parts = (find_in_class(type(x), name) for name in ("_numerator", "_denominator"))
     return f"Fraction({', '.join(renderer.value(part.__get__(x), depth) for part in parts)})"
 
 
@@ -232,7 +231,7 @@ def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: in
 
 
 def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
-    """Shapes and scalars of numpy and pandas; None for anything else."""
+    """Shapes and scalars of numpy and pandas, fractions; None for anything else."""
     cls = type(x)
     name, module = short_name(cls), module_of(cls)
     if module == "numpy" and name == "ndarray":
@@ -244,10 +243,20 @@ def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
             return f"{name}({renderer.value(item.__get__(x)(), depth)})"
     if name in ("DataFrame", "Series") and f"{module}.".startswith("pandas."):
         # Only the real class is asked: its shape is a property, written in Python.
-        home = sys.modules.get(module)
-        genuine = type(home) is types.ModuleType and find(_module_dict(home), name) is cls
-        return f"<{name} {x.shape!r}>" if genuine else None
+        return f"<{name} {x.shape!r}>" if is_genuine(cls, module) else None
+    if module == "fractions" and name == "Fraction" and is_genuine(cls, module):
+        return _fraction(renderer, x, depth)
     return None
+
+
+def is_genuine(cls: type, module: str) -> bool:
+    """Whether a class is the one that the program finds under its name in a module.
+
+    Of modules that pytest does without: to import them here would keep the program from files of
+    its own that have their names.
+    """
+    home = sys.modules.get(module)
+    return type(home) is types.ModuleType and find(_module_dict(home), short_name(cls)) is cls
 
 
 def draw_mock(cls: type, attributes: dict[str, Any]) -> str:
@@ -303,7 +312,6 @@ LEAVES: Final = _by_id(
         bytearray: _bytearray,
         range: _own_repr(range),
         Decimal: lambda _renderer, x, _depth: f"Decimal('{Decimal.__str__(x)}')",
-        Fraction: _fraction,
         uuid.UUID: _uuid,
         datetime.date: _temporal(datetime.date, *_DATE),
         datetime.datetime: _temporal(datetime.datetime, *_DATE, *_CLOCK),

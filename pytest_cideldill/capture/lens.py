@@ -5,13 +5,13 @@ Everything that leaves the process as text passes here. Any thread; no lock, no 
 
 from __future__ import annotations
 
-import linecache
 from types import FrameType
 from typing import Final
 
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.capture.sourcetext import line_of_source
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
@@ -124,7 +124,7 @@ class Lens:
 
     def source_line(self, filename: str, line: int) -> str:
         """The stripped text of a line, empty when unknown."""
-        text = linecache.getline(filename, line).strip()
+        text = line_of_source(filename, line).strip()
         return self.redactor.redact_source(text)[:MAX_SOURCE]
 
     def place(self, frame: FrameType, line: int) -> dict[str, object]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import ast
 import datetime
 import decimal
-import fractions
-import ipaddress
 import re
 import sys
 import uuid
@@ -29,6 +27,7 @@ from pytest_cideldill.capture.expressions import our_expression
 from pytest_cideldill.capture.expressions import our_statements
 from pytest_cideldill.capture.expressions import parse_expression
 from pytest_cideldill.capture.kinds import PATHS
+from pytest_cideldill.capture.kinds import is_genuine
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import TIMEOUT
 from pytest_cideldill.capture.overtime import Overtime
@@ -66,10 +65,6 @@ _STANDARD: Final = frozenset(
             datetime.timedelta,
             datetime.timezone,
             uuid.UUID,
-            ipaddress.IPv4Address,
-            ipaddress.IPv6Address,
-            ipaddress.IPv4Network,
-            ipaddress.IPv6Network,
         ),
     )
 )
@@ -286,7 +281,10 @@ def _is_standard(value: Any) -> bool:
     kind = type(value)
     if id(kind) in _STANDARD:
         return True
-    if kind is fractions.Fraction:
+    module = layout.module_of(kind)
+    if module == "ipaddress" and is_genuine(kind, module):
+        return True
+    if module == "fractions" and is_genuine(kind, module):
         return type(value.numerator) is int and type(value.denominator) is int
     if id(kind) not in _AWARE:
         return False

@@ -7,7 +7,6 @@ Knows source text and frames, not pytest: what its rewritten assertions leave be
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from typing import Final
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.parts import kind_of
+from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
 from pytest_cideldill.values import dataclass
@@ -73,7 +73,7 @@ def statement_at(code: CodeType, line: int) -> ast.stmt | None:
 
     Files may be long: a function is looked for in its own lines first.
     """
-    lines = linecache.getlines(code.co_filename)
+    lines = source_lines(code.co_filename)
     if not 0 < line <= len(lines) <= _MOST_LINES:
         return None
     if not code.co_name.startswith("<"):  # those are expressions, parts of a statement

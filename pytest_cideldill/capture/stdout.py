@@ -62,15 +62,16 @@ class ThreadOutput:
 @contextmanager
 def collected_stdout(most: int) -> Iterator[ThreadOutput]:
     """Collect what this thread prints inside the block, at most `most` characters."""
-    ours = ThreadOutput(sys.stdout, most)
-    sys.stdout = ours
+    streams: Any = sys.modules["sys"]  # the program's own module: ours is a view of it
+    ours = ThreadOutput(streams.stdout, most)
+    streams.stdout = ours
     try:
         yield ours
     finally:
         ours.close()
         # Only if it is still ours: the code, pytest's capture or another evaluation may have put
         # something else there. Evaluations that ended out of order are stepped over.
-        current: Any = sys.stdout
+        current: Any = streams.stdout
         while type(current) is ThreadOutput and current.is_closed:
             current = current.under
-        sys.stdout = current
+        streams.stdout = current

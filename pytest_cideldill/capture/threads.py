@@ -5,7 +5,6 @@ On any thread: what others do meanwhile goes on, so places are those of a moment
 
 from __future__ import annotations
 
-import threading
 from _thread import get_ident
 from collections.abc import Mapping
 from types import FrameType
@@ -18,16 +17,14 @@ from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.running import current_frames
+from pytest_cideldill.running import main_ident
+from pytest_cideldill.running import thread_names
 
 MAX_STACK = 20
 """Frames of each stack among others."""
 
 OWN_NAME = "pytest-cideldill"
 """Of threads of ours."""
-
-# Tests patch these: bound at import.
-_enumerate = threading.enumerate
-_main_ident = threading.main_thread().ident
 
 
 def stack_of(thread_id: int, lens: Lens) -> list[FrameType] | None:
@@ -52,10 +49,10 @@ def describe_threads(
         stacks: Whether each has a `stack`, innermost first, of `file:line function`; without the
             frames of what runs the user's code, and without threads of ours.
     """
-    names = {each.ident: each.name for each in _enumerate()}
-    current = next(reversed(paused), _main_ident)
+    names, main = thread_names(), main_ident()
+    current = next(reversed(paused), main)
     told = []
-    for ident, top in sorted(current_frames().items(), key=lambda each: each[0] != _main_ident):
+    for ident, top in sorted(current_frames().items(), key=lambda each: each[0] != main):
         frames = user_side(visible_stack(top, lens.project), lens.project)
         is_ours = not frames or (ident == get_ident() and ident not in names)
         if is_ours and stacks:

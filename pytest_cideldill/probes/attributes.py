@@ -7,7 +7,6 @@ up in modules that are loaded, and runs no code of the program.
 
 from __future__ import annotations
 
-import builtins
 import sys
 from collections.abc import Callable
 from collections.abc import Collection
@@ -170,7 +169,7 @@ class Attributes:
             if start is not None and is_kind(start, ModuleType):
                 yield start, parts[split:]
         if name.module is None:
-            yield builtins, parts
+            yield sys.modules["builtins"], parts
 
     # --- what is there ----------------------------------------------------------------------
 

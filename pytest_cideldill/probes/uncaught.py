@@ -8,17 +8,14 @@ the start of each.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from types import FrameType
 from types import TracebackType
 from typing import Any
 from typing import Final
 
-_HOOKS: Final = ((threading, "excepthook"), (sys, "unraisablehook"))
-
-# Bound at import: a program may patch `sys`.
-_getframe: Final = sys._getframe
+# Of the program's own modules: ours are views of them.
+_HOOKS: Final = (("threading", "excepthook"), ("sys", "unraisablehook"))
 
 Escaped = Callable[[BaseException, "TracebackType | None", FrameType], None]
 """`(error, traceback, frame)`: nobody catches `error`; `frame` is where that was told."""
@@ -38,7 +35,8 @@ class Uncaught:
     def reach(self, wanted: bool) -> None:
         """Be called for what nobody catches, or take away what is still ours to take."""
         self._wanted = wanted
-        for module, name in _HOOKS:
+        for owner, name in _HOOKS:
+            module = sys.modules[owner]
             current = getattr(module, name)
             if wanted and type(current) is not _Hook:
                 setattr(module, name, _Hook(current, self._tell))
@@ -48,7 +46,7 @@ class Uncaught:
     def _tell(self, args: Any) -> None:
         error = args.exc_value
         if self._wanted and error is not None:
-            self._escaped(error, args.exc_traceback, _getframe(2))
+            self._escaped(error, args.exc_traceback, sys._getframe(2))
 
 
 class _Hook:

@@ -48,7 +48,6 @@ _Row = tuple[bytes, bytes, bytes | None]
 
 State = Literal["idle", "open", "unavailable", "failed", "closed"]
 
-_getpid: Final = os.getpid  # tests patch modules
 _open_stores: WeakSet[CIDStore] = WeakSet()
 
 
@@ -134,7 +133,7 @@ class CIDStore:
         self._max_object_bytes = max_object_bytes
         self._is_reader = is_reader
         self._connection: sqlite3.Connection | None = None
-        self._pid = _getpid()
+        self._pid = os.getpid()
         self._bytes: int | None = None
         self._failures = 0
 
@@ -284,14 +283,14 @@ class CIDStore:
         connection, self._connection = self._connection, None
         if self.state in ("idle", "open"):
             self.state = "closed"
-        if connection is not None and self._pid == _getpid():
+        if connection is not None and self._pid == os.getpid():
             try:
                 connection.close()
             except sqlite3.Error:
                 return
 
     def _opened(self) -> sqlite3.Connection | None:
-        if self._pid != _getpid() or self.state not in ("idle", "open"):
+        if self._pid != os.getpid() or self.state not in ("idle", "open"):
             return None
         if self._connection is not None:
             return self._connection

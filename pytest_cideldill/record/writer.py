@@ -33,7 +33,6 @@ _TELL_S: Final = 1.0
 
 _TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
 
-_open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid  # tests patch `os`
 _TORN: Final = b" \n"
 """Ends a line that the disk took a part of, so that it ends like no other."""
 
@@ -70,8 +69,9 @@ class PartWriter:
         self._dropped: Counter[str] = Counter()
         self._told_at = clock.monotonic()
         self._is_torn = False
-        self._pid = _getpid()
-        self._descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._pid = os.getpid()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._descriptor = os.open(path, flags, 0o600)
 
     @property
     def stretches(self) -> list[Stretch]:
@@ -99,7 +99,7 @@ class PartWriter:
         written = 0
         try:
             while written < len(text):
-                written += _write(self._descriptor, text[written:] if written else text)
+                written += os.write(self._descriptor, text[written:] if written else text)
         except OSError as error:
             self.error = error.strerror or str(error)
             lost = bytes(text)
@@ -113,9 +113,9 @@ class PartWriter:
         """Tell what was dropped and close the file; in a forked child, close it only."""
         if self._descriptor < 0:
             return
-        if _getpid() == self._pid and self._dropped:
+        if os.getpid() == self._pid and self._dropped:
             self.write(self._tell_dropped())
-        _close(self._descriptor)
+        os.close(self._descriptor)
         self._descriptor = -1
 
     def _rows(self, batch: Batch) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from typing import Final
 
 import pytest
-from _pytest.assertion import rewrite
+from _pytest.assertion.rewrite import AssertionRewriter
 
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.frames import is_of_tools
@@ -29,6 +29,7 @@ from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import children_of
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.traceback import raw_places
 
 _INNER: Final = "@py_assert"
 _VISITS: Final = ("BoolOp", "UnaryOp", "BinOp", "Call", "Attribute", "Compare")
@@ -126,7 +127,7 @@ class Assertions:
 
 
 def _frames(excinfo: pytest.ExceptionInfo[BaseException]) -> list[FrameType]:
-    return [entry.frame.raw for entry in excinfo.traceback]
+    return [frame for frame, _ in raw_places(excinfo.tb)]
 
 
 def _is_method(frame: FrameType) -> bool:
@@ -158,19 +159,19 @@ def _naming() -> Any:
     """pytest's rewriter, noting which variable holds which expression."""
 
     def begin(self: Any, *args: Any) -> None:
-        rewrite.AssertionRewriter.__init__(self, *args)
+        AssertionRewriter.__init__(self, *args)
         self.names = {}
 
     members: dict[str, Any] = {"__init__": begin}
     for kind in _VISITS:
         members[f"visit_{kind}"] = _noting(f"visit_{kind}")
-    return type("_Naming", (rewrite.AssertionRewriter,), members)
+    return type("_Naming", (AssertionRewriter,), members)
 
 
 def _noting(visit: str) -> Any:
     def visiting(self: Any, node: ast.expr) -> Any:
         text = ast.unparse(node)
-        result = getattr(rewrite.AssertionRewriter, visit)(self, node)
+        result = getattr(AssertionRewriter, visit)(self, node)
         if isinstance(result[0], ast.Name) and result[0].id.startswith(_INNER):
             self.names.setdefault(result[0].id, text)
         return result

@@ -22,10 +22,6 @@ from pytest_cideldill.manager import BreakpointManager
 _TERMINAL = frozenset({"IPython", "bpdb", "ipdb", "pdb", "pudb", "pytest"})
 """Modules whose debuggers wait for a terminal."""
 
-# Tests patch these: bound at import.
-_getframe = sys._getframe
-_environ = os.environ
-
 
 class UserBreakpoints:
     """See the module.
@@ -42,7 +38,8 @@ class UserBreakpoints:
 
     def install(self) -> None:
         """Take the places of the debuggers."""
-        self._replace(sys, "breakpointhook", self._hook(sys.breakpointhook))
+        interpreter = sys.modules["sys"]  # the program's own module: ours is a view of it
+        self._replace(interpreter, "breakpointhook", self._hook(sys.breakpointhook))
         self._replace(pdb, "set_trace", self._set_trace)
         # What pytest.set_trace calls, whoever took a reference to that; also pdb.set_trace, once
         # pytest is configured.
@@ -69,17 +66,17 @@ class UserBreakpoints:
     def _hook(self, before: Callable[..., Any]) -> Callable[..., Any]:
         def breakpointhook(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            chosen = "" if sys.flags.ignore_environment else _environ.get("PYTHONBREAKPOINT", "")
+            chosen = "" if sys.flags.ignore_environment else os.environ.get("PYTHONBREAKPOINT", "")
             if chosen and chosen.partition(".")[0] not in _TERMINAL:
                 return before(*args, **kwargs)  # `0`: nothing; else what the user wants
-            self._hit(_getframe(1), "breakpoint()")
+            self._hit(sys._getframe(1), "breakpoint()")
             return None
 
         return breakpointhook
 
     def _set_trace(self, *_args: Any, **_kwargs: Any) -> None:
         __tracebackhide__ = True
-        self._hit(_getframe(1), "set_trace()")
+        self._hit(sys._getframe(1), "set_trace()")
 
     def _maker(self, before: Callable[..., Any]) -> Any:
         hit = self._hit

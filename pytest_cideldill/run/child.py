@@ -20,7 +20,6 @@ import pytest
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
-from pytest_cideldill.importing import plainly
 from pytest_cideldill.options import NOT_IN_RUNS
 from pytest_cideldill.options import conflict
 from pytest_cideldill.outlets import Outlet
@@ -120,8 +119,7 @@ def switch_on(
     if invitation.address is None and not (commands or configure.record_calls):
         host: Host = Unwatched(lens, outlets)
     else:
-        with plainly(config):
-            from pytest_cideldill.run.debugged import Debugged
+        from pytest_cideldill.run.debugged import Debugged
 
         shared = (configure, settings, redactor, lens, outlets)
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)

@@ -37,12 +37,15 @@ from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.settings import Settings
+from pytest_cideldill.sources.events import source_class
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Event
+
+source_class()  # imported before the tests, although it may never be opened
 
 RESUME_S = 0.2
 """How long a thread that goes on may wait until the front end can know it."""

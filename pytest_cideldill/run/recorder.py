@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
-from pytest_cideldill.importing import plainly
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT
@@ -143,8 +142,7 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
         outlet: Of this process, closed.
         settings: Whether there is to be a summary, and where.
     """
-    with plainly(config):
-        from pytest_cideldill.record.story import Story
+    from pytest_cideldill.record.story import Story
 
     folder, said, wrong = Path(record), "", outlet.error
     story, stretches = Story(folder, _KEPT), list[Stretch]()
@@ -176,10 +174,9 @@ def _unwritten(folder: Path) -> str:
 
 def _told_to_people(config: pytest.Config, story: Story, summary: str) -> Iterator[str]:
     """Write the report, and the summary if there is to be one; what went wrong, in words."""
-    with plainly(config):
-        from pytest_cideldill.record.report import write_report
-        from pytest_cideldill.record.story import runs_in
-        from pytest_cideldill.record.summary import append
+    from pytest_cideldill.record.report import write_report
+    from pytest_cideldill.record.story import runs_in
+    from pytest_cideldill.record.summary import append
 
     record = story.folder.parent
     invoked = config.invocation_params.dir

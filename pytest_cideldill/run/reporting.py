@@ -21,6 +21,7 @@ from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.stackfile import StackFile
+from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.run.traceback import visible_places
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
@@ -235,7 +236,7 @@ def phase_reported(
     autopsy: dict[str, Any] | None = None,
 ) -> PhaseReported:
     """The event of one report; a failure that no code raised has the place of its test."""
-    text = report.longreprtext
+    text = text_of(report)
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
         text = str(report.longrepr[2])
     before = getattr(report, "rerun", None)  # pytest-rerunfailures: attempts before this one

@@ -17,6 +17,7 @@ from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
+from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 
@@ -116,7 +117,7 @@ class Selection:
 
 def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFailed:
     """The event of a report."""
-    return CollectionFailed(report.nodeid, lens.end_of(report.longreprtext, MAX_LONGREPR))
+    return CollectionFailed(report.nodeid, lens.end_of(text_of(report), MAX_LONGREPR))
 
 
 def _collectable(path: str, start: str) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Iterator
+from types import FrameType
+from types import TracebackType
 from typing import Any
 from typing import Final
 
 import pytest
-from _pytest._code import filter_traceback
+from _pytest._io.terminalwriter import TerminalWriter
+from _pytest._io.terminalwriter import get_terminal_width
 
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.causes import MOST
@@ -17,6 +21,8 @@ from pytest_cideldill.capture.causes import members_of
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.frames import was_raised
 from pytest_cideldill.project import Project
+
+_WIDTH: Final = get_terminal_width()
 
 _PLACE_AT_END: Final = re.compile(r"\n\S+:\d+(: \w+)?\s*$")
 
@@ -34,7 +40,26 @@ def visible_places(excinfo: pytest.ExceptionInfo[BaseException], project: Projec
             found = visible_places(pytest.ExceptionInfo.from_exception(inner), project)
             if _has_users(found, project):
                 return found
-    return shown or [(entry.frame.raw, entry.lineno + 1) for entry in list(excinfo.traceback)[-1:]]
+    return shown or raw_places(excinfo.tb)[:1]
+
+
+def raw_places(place: TracebackType | None) -> list[Place]:
+    """All frames of a traceback with their lines, innermost first."""
+    places = []
+    while place is not None:
+        places.append((place.tb_frame, place.tb_lineno))
+        place = place.tb_next
+    return places[::-1]
+
+
+def text_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """What pytest prints of a report, by a writer that looks at nothing of the program's."""
+    file = io.StringIO()
+    writer = TerminalWriter(file)
+    writer.hasmarkup = False
+    writer.fullwidth = _WIDTH
+    report.toterminal(writer)
+    return file.getvalue().strip()
 
 
 def crash_message(report: pytest.TestReport) -> str:
@@ -46,17 +71,31 @@ def crash_message(report: pytest.TestReport) -> str:
     if crash is not None:
         message: str = crash.message
         return message
-    return _PLACE_AT_END.sub("", report.longreprtext.rpartition("\nE   ")[2]).strip()
+    return _PLACE_AT_END.sub("", text_of(report).rpartition("\nE   ")[2]).strip()
 
 
 def _shown(excinfo: pytest.ExceptionInfo[BaseException], project: Project) -> list[Place]:
     return [
-        (frame, entry.lineno + 1)
-        for entry in reversed(excinfo.traceback)
-        if filter_traceback(entry) and not entry.ishidden(excinfo)
-        if not is_of_tools(frame := entry.frame.raw)
+        (frame, line)
+        for frame, line in raw_places(excinfo.tb)
+        if not _is_hidden(frame) and not is_of_tools(frame)
         if not project.is_ours(frame.f_code.co_filename)
     ]
+
+
+def _is_hidden(frame: FrameType) -> bool:
+    """As pytest decides, which asks code of the program where `__tracebackhide__` is a function.
+
+    That hides what helps to assert; here it does so always. pytest's own way looks for the file of
+    each frame on the disk, by functions that tests patch.
+    """
+    filename = frame.f_code.co_filename
+    if "<" in filename and ">" in filename:  # generated
+        return True
+    for names in (frame.f_locals, frame.f_globals):
+        if (hidden := names.get("__tracebackhide__")) is not None:
+            return hidden is not False and hidden != 0 if type(hidden) in (bool, int) else True
+    return False
 
 
 def _has_users(places: list[Place], project: Project) -> bool:

@@ -212,21 +212,24 @@ class Source(Protocol):
         """`close` in a forked child. Sources call it themselves."""
 
 
+def source_class() -> Callable[[Handlers], Source]:
+    """That of this Python version, imported when it is first asked for."""
+    if sys.version_info >= (3, 12):
+        from pytest_cideldill.sources.monitoring import MonitoringSource
+
+        return MonitoringSource
+    from pytest_cideldill.sources.tracing import TracingSource
+
+    return TracingSource
+
+
 def open_source(handlers: Handlers) -> Source:
     """The event source of this Python version, with nothing armed.
 
     Raises:
         SourceUnavailable: All tool ids are taken (3.12+), or someone else traces (3.11).
     """
-    source: Source
-    if sys.version_info >= (3, 12):
-        from pytest_cideldill.sources.monitoring import MonitoringSource
-
-        source = MonitoringSource(handlers)
-    else:
-        from pytest_cideldill.sources.tracing import TracingSource
-
-        source = TracingSource(handlers)
+    source = source_class()(handlers)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forgetting(weakref.ref(source)))
     return source

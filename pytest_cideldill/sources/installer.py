@@ -17,6 +17,7 @@ from types import MethodType
 from typing import Any
 
 from pytest_cideldill.running import current_frames
+from pytest_cideldill.running import main_ident
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.chain import Chain
 from pytest_cideldill.sources.chain import FrameChain
@@ -26,7 +27,7 @@ from pytest_cideldill.sources.threadstates import LayoutUnknown
 from pytest_cideldill.sources.threadstates import ThreadStates
 from pytest_cideldill.sources.threadstates import Tracing
 
-_MAIN = threading.main_thread().ident
+_MAIN = main_ident()
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _REMOVED = (
     "the program used sys.settrace, which has room for one, or came to its recursion limit: what "

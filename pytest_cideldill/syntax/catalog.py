@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import time
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Collection
@@ -17,7 +18,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
-from time import monotonic
 from typing import Final
 
 from pytest_cideldill.syntax.describe import FunctionInfo
@@ -94,7 +94,7 @@ def scan(
         seconds: Then what is left stays unread. Half of it is for finding files.
     """
     root, known = os.path.realpath(root), known or {}
-    start = monotonic()
+    start = time.monotonic()
     stamps: dict[str, Stamp] = {}
     catalog = Catalog()
     for tree in (root, *map(os.path.realpath, further)):
@@ -103,7 +103,7 @@ def scan(
         found, is_complete = (
             ({os.path.basename(tree): stamp_of(os.stat(tree))}, True)
             if is_file
-            else find_sources(tree, lambda: monotonic() - start > seconds / 2)
+            else find_sources(tree, lambda: time.monotonic() - start > seconds / 2)
         )
         catalog.is_complete &= is_complete
         told = "" if tree == root else f"{top}/"
@@ -114,7 +114,7 @@ def scan(
             catalog.unchanged.append(file)
         elif name is not None and not name.may_be_in(catalog.files[file], file):
             continue
-        elif monotonic() - start > seconds:
+        elif time.monotonic() - start > seconds:
             catalog.unread += 1
         else:
             contents = read(os.path.join(root, file), stamp, name.word if name else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -175,10 +176,6 @@ def close_names(name: FunctionName, known: Iterable[str]) -> list[str]:
 
     First those that differ only in front of the last part, then those whose last part is similar.
     """
-    # Here, since tests' processes use this module and never ask for this.
-    from difflib import SequenceMatcher
-    from difflib import get_close_matches
-
     wanted = name.target.rpartition(".")[2]
     if name.precision is Precision.GLOB or not wanted:
         return []
@@ -187,9 +184,11 @@ def close_names(name: FunctionName, known: Iterable[str]) -> list[str]:
         last = each.rpartition(".")[2]
         if abs(len(last) - len(wanted)) <= _LENGTHS_APART:
             by_last.setdefault(last, []).append(each)
-    lasts = [wanted] if wanted in by_last else get_close_matches(wanted, by_last, CLOSE, 0.7)
+    lasts = (
+        [wanted] if wanted in by_last else difflib.get_close_matches(wanted, by_last, CLOSE, 0.7)
+    )
     found = [each for last in lasts for each in by_last[last]][:_COMPARED]
-    likeness = SequenceMatcher(b=name.text)
+    likeness = difflib.SequenceMatcher(b=name.text)
 
     def unlikeness(each: str) -> tuple[int, float, str]:
         likeness.set_seq1(each)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pytest_cideldill.record.merging import raw_lines
@@ -74,3 +76,8 @@ class Disk:
         taken = bytes(text[: self.room] if self.failures else text)
         self.room -= len(taken) if self.failures else 0
         return os.write(descriptor, taken)
+
+
+def system_with(write: Callable[[int, Any], int]) -> SimpleNamespace:
+    """What a module has for `os`, with another `write`; the rest of this process keeps its own."""
+    return SimpleNamespace(**{**vars(os), "write": write})

@@ -16,6 +16,7 @@ from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Warned
 from tests.process.parts import Disk
 from tests.process.parts import Part
+from tests.process.parts import system_with
 
 KEPT = 20
 
@@ -70,7 +71,7 @@ def test_nothing_is_known_when_the_disk_did_not_take_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was lost moves what comes later."""
-    monkeypatch.setattr(writer_module, "_write", Disk(700, failures=1).write)
+    monkeypatch.setattr(writer_module, "os", system_with(Disk(700, failures=1).write))
     part = Part(tmp_path)
     written(part)
     assert part.writer.stretches == []

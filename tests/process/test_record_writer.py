@@ -34,6 +34,7 @@ from pytest_cideldill.wire import Warned
 from tests.process.parts import PLACE
 from tests.process.parts import Disk
 from tests.process.parts import Part
+from tests.process.parts import system_with
 
 FAILED = PhaseReported("t::x", "call", "failed", "failed", 0.1)
 FINISHED = NodeFinished("t::x", 0.1, {})
@@ -273,7 +274,7 @@ def test_a_full_disk_is_told_and_does_not_raise(
     part: Part, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written before a line that was cut off opens."""
-    monkeypatch.setattr(writer_module, "_write", Disk(room=500).write)
+    monkeypatch.setattr(writer_module, "os", system_with(Disk(room=500).write))
     part.add(*(part.hit(number) for number in range(10)))
     part.say(FAILED, FINISHED)
     part.writer.close()
@@ -287,7 +288,7 @@ def test_what_a_disk_refused_for_a_while_is_counted(
     part: Part, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     """It is written on when there is room again, behind the line that was cut off."""
-    monkeypatch.setattr(writer_module, "_write", Disk(room, failures=2).write)
+    monkeypatch.setattr(writer_module, "os", system_with(Disk(room, failures=2).write))
     part.add(*(part.hit(number) for number in range(5)))
     part.say(FAILED, FINISHED)
     part.say(Departed())

@@ -15,6 +15,7 @@ from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Warned
+from tests.process.parts import system_with
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import FileLinked
 from tests.wire.linked import needs_proc
@@ -71,7 +72,7 @@ def test_a_line_that_ctrl_c_interrupts_is_not_written_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(writer, "_write", interrupted)
+        patched.setattr(writer, "os", system_with(interrupted))
         with pytest.raises(KeyboardInterrupt):
             filed.link.send(Warned("first"))
     filed.link.send(Warned("second"))

@@ -1,0 +1,325 @@
+"""The sealed room: our modules with builtins and a standard library of their own.
+
+Tests patch `os.stat`, fake the file system, replace builtins and name their files like modules of
+Python. None of that may reach what runs beside them. So each module of ours that does is executed
+here, once, before the first conftest, with
+
+* `__builtins__`, a copy that nobody else has;
+* an `__import__` that gives private copies of the standard library: the names of a C module as they
+  were, a Python module executed anew in this room. They are found in the interpreter's own folders,
+  never in the project's, and are not in `sys.modules`, where fakers look for what to replace.
+
+Modules write ordinary imports. What they share with the program is listed in `SHARED`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import sys
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import FrozenImporter
+from importlib.machinery import ModuleSpec
+from importlib.machinery import PathFinder
+from types import FunctionType
+from types import ModuleType
+from typing import Any
+from typing import Final
+
+PACKAGE: Final = "pytest_cideldill"
+
+SHARED: Final = frozenset(
+    {
+        # Values are recognized by their classes.
+        *("abc", "collections", "datetime", "decimal", "enum", "functools", "pathlib", "uuid"),
+        *("types", "typing", "weakref"),
+        # Their state is the program's, and read or patched on purpose.
+        *("copyreg", "importlib", "inspect", "logging", "pdb", "threading", "warnings"),
+        # Used before the first conftest and after the last test only.
+        *("argparse", "platform", "shutil", "subprocess", "tempfile"),
+    }
+)
+"""Modules of Python that are the program's own here. pytest needs them itself, so no project can
+have files of their names; of them only classes are used, and what is looked at or replaced."""
+
+_SHARED_IF_LOADED: Final = frozenset({"ctypes"})
+"""A second one forgets which types the first one made, but not the other way round."""
+
+COPIED: Final = frozenset({"_pytest._io.terminalwriter", "_pytest.assertion.rewrite"})
+"""Modules of others that are executed anew as well: tests patch what these call."""
+
+_FRESH: Final = frozenset({"_queue", "_socket", "_thread", "posix", "select", "time"})
+"""C modules that libraries patch before us, and that the interpreter makes anew for asking."""
+
+_LIVE: Final = frozenset(
+    {
+        *("argv", "breakpointhook", "displayhook", "excepthook", "last_exc", "last_traceback"),
+        *("last_type", "last_value", "meta_path", "modules", "orig_argv", "path", "path_hooks"),
+        *("path_importer_cache", "ps1", "ps2", "stderr", "stdin", "stdout", "tracebacklimit"),
+        *("unraisablehook", "warnoptions"),
+    }
+)
+"""Attributes of `sys` that the program sets, and means."""
+
+_OF_MODULES: Final = frozenset({"__builtins__", "__loader__", "__name__", "__spec__"})
+
+
+def load(name: str) -> Any:
+    """A module of ours, and all that it imports, in the room; the same at each call.
+
+    No garbage is looked for meanwhile: what is imported stays.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return _room().module(name)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Room:
+    """See the module.
+
+    Attributes:
+        modules: What was imported in here, by the name that it is imported under.
+        builtins: Those of all modules in here.
+    """
+
+    def __init__(self) -> None:
+        self.modules: dict[str, Any] = {}
+        self._copies: dict[str, ModuleType] = {}
+        self._is_visible = False
+        self.builtins: dict[str, Any] = dict(vars(builtins))
+        self.builtins["__import__"] = self.import_
+        self._import = builtins.__import__
+        library = sys.modules["posixpath" if "posix" in sys.builtin_module_names else "ntpath"]
+        folder = library.dirname(sys.modules["os"].__file__)
+        self._path = [folder, library.join(folder, "lib-dynload"), *_folders_of_extensions()]
+        self.modules["sys"] = _view_of_sys()
+
+    def import_(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        _locals: Mapping[str, Any] | None = None,
+        fromlist: tuple[str, ...] | None = (),
+        level: int = 0,
+    ) -> Any:
+        """`__import__` of the modules in here."""
+        if level:
+            package = (globals or {})["__package__"].split(".")
+            name = ".".join([*package[: len(package) - level + 1], *filter(None, [name])])
+        module = self.module(name)
+        if not fromlist:
+            return module if level else self.module(name.partition(".")[0])
+        if hasattr(module, "__path__") and not _is_foreign(name):
+            for each in fromlist:
+                if each != "*" and not hasattr(module, each):
+                    self.module(f"{name}.{each}")
+        elif _is_foreign(name):
+            self._import(name, None, None, fromlist)
+        return module
+
+    def module(self, name: str) -> Any:
+        """The module of a name, made if need be.
+
+        Raises:
+            ImportError: There is none.
+        """
+        module = self.modules.get(name)
+        if module is not None:
+            return module
+        if _is_foreign(name):
+            self._import(name)
+            return sys.modules[name]
+        parent, _, own_name = name.rpartition(".")
+        above = self.module(parent) if parent else None
+        if name in self.modules:  # `os.path`, or the parent has imported it
+            return self.modules[name]
+        if _is_shared(name):
+            self._import(name)
+            module = self.modules[name] = sys.modules[name]
+            return module
+        module = self._made(name, above)
+        if name.startswith(f"{PACKAGE}.") or above is not sys.modules.get(parent):
+            setattr(above, own_name, module)
+        return module
+
+    def _made(self, name: str, above: Any) -> Any:
+        if name == PACKAGE:  # it holds nothing that runs
+            return self.modules.setdefault(name, sys.modules[name])
+        spec = self._spec(name, above)
+        if spec is None or isinstance(spec.loader, ExtensionFileLoader):
+            return self._of_c(name, spec)
+        if name == "os":
+            return self._os()
+        return self._executed(name, spec)
+
+    def _spec(self, name: str, above: Any) -> ModuleSpec | None:
+        """Where a module is; None: in the interpreter itself."""
+        if name in sys.builtin_module_names:
+            return None
+        path = self._path if above is None else list(above.__path__)
+        # pytest's finder, which rewrites assertions, is not asked: it takes as long as all else.
+        spec = FrozenImporter.find_spec(name) or PathFinder.find_spec(name, path)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return spec
+
+    def _of_c(self, name: str, spec: ModuleSpec | None) -> ModuleType:
+        """A module of C: its names as they are, or as the interpreter makes them."""
+        was_loaded = name in sys.modules
+        if not was_loaded and spec is not None:
+            found = _dynamic(spec)
+        else:
+            self._import(name)
+            found = sys.modules[name]
+        if name in _FRESH and _is_patched(found):
+            found = _anew(name, spec)
+        module = ModuleType(_inside(name))
+        vars(module).update((n, x) for n, x in vars(found).items() if n not in _OF_MODULES)
+        self.modules[name] = module
+        return module
+
+    def _os(self) -> ModuleType:
+        """`os`, which holds the environment: not executed anew, but its functions made anew."""
+        module = self.modules["os"] = ModuleType(_inside("os"))
+        names = vars(module)
+        names["__builtins__"] = self.builtins
+        original = self.module("posix" if "posix" in sys.builtin_module_names else "nt")
+        for name, held in vars(sys.modules["os"]).items():
+            if name in _OF_MODULES:
+                continue
+            names[name] = getattr(original, name) if hasattr(original, name) else held
+            if type(held) is FunctionType and held.__module__ == "os":
+                made = FunctionType(
+                    held.__code__, names, held.__name__, held.__defaults__, held.__closure__
+                )
+                made.__kwdefaults__ = held.__kwdefaults__
+                names[name] = made
+        names["environ"] = sys.modules["os"].environ
+        names["sys"] = self.modules["sys"]
+        names["path"] = self.modules["os.path"] = self.module(
+            "posixpath" if names["name"] == "posix" else "ntpath"
+        )
+        return module
+
+    def _executed(self, name: str, spec: ModuleSpec) -> Any:
+        is_ours = name.partition(".")[0] == PACKAGE
+        module: Any = ModuleType(name if is_ours else _inside(name))
+        module.__builtins__ = self.builtins
+        module.__file__ = spec.origin
+        module.__package__ = spec.parent
+        if spec.submodule_search_locations is not None:
+            module.__path__ = list(spec.submodule_search_locations)
+        if is_ours:
+            module.__spec__, module.__cached__ = spec, spec.cached
+        loader: Any = spec.loader
+        code = loader.get_code(name)
+        self.modules[name] = module
+        if is_ours:
+            sys.modules[name] = module
+        else:
+            self._copies[module.__name__] = module
+        try:
+            with self._visible():
+                exec(code, vars(module))
+        except BaseException:
+            self.modules.pop(name, None)
+            sys.modules.pop(module.__name__, None)
+            raise
+        return module
+
+    @contextmanager
+    def _visible(self) -> Iterator[None]:
+        """What makes classes (enumerations, dataclasses) looks for its own module in `sys`."""
+        is_outermost = not self._is_visible
+        self._is_visible = True
+        sys.modules.update(self._copies)
+        try:
+            yield
+        finally:
+            if is_outermost:
+                self._is_visible = False
+                for name in self._copies:
+                    sys.modules.pop(name, None)
+
+
+_rooms: list[_Room] = []
+
+
+def _room() -> _Room:
+    """One for the process: pytest may run in it again and again."""
+    if not _rooms:
+        _rooms.append(_Room())
+    return _rooms[0]
+
+
+def _is_foreign(name: str) -> bool:
+    """Whether a module is neither ours nor Python's, nor copied: pytest, pluggy, dill, xdist."""
+    top = name.partition(".")[0]
+    return top != PACKAGE and top not in sys.stdlib_module_names and name not in COPIED
+
+
+def _is_shared(name: str) -> bool:
+    top = name.partition(".")[0]
+    return top in SHARED or (top in _SHARED_IF_LOADED and name in sys.modules)
+
+
+def _view_of_sys() -> ModuleType:
+    """Functions and constants as they are; what the program sets as it is when it is looked at."""
+    view = ModuleType(_inside("sys"))
+    original = sys
+    vars(view).update((n, x) for n, x in vars(sys).items() if n not in _LIVE | _OF_MODULES)
+    vars(view)["__getattr__"] = lambda name: getattr(original, name)
+    return view
+
+
+def _inside(name: str) -> str:
+    """What a copy is called: not as what libraries look for by name."""
+    return f"{PACKAGE}.sealed:{name}"
+
+
+def _folders_of_extensions() -> list[str]:
+    """Where C modules are that lie elsewhere (Windows, builds of distributions)."""
+    marks = ("lib-dynload", "DLLs")
+    return [each for each in sys.path if each.rstrip("/\\").endswith(marks)]
+
+
+def _is_patched(module: ModuleType) -> bool:
+    """Whether a C module has functions of Python, which somebody must have put there."""
+    return any(type(held) is FunctionType for held in vars(module).values())
+
+
+def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
+    """Another module of the interpreter's, as if nobody had imported it before.
+
+    Raises:
+        ImportError: It can be made only once.
+    """
+    import _imp
+
+    if spec is None:
+        found: ModuleType = _imp.create_builtin(ModuleSpec(name, None))
+        _imp.exec_builtin(found)
+    else:
+        found = _dynamic(spec)
+    if _is_patched(found):
+        raise ImportError(f"{name} was patched before pytest-cideldill was loaded", name=name)
+    return found
+
+
+def _dynamic(spec: ModuleSpec) -> ModuleType:
+    """A C module from its file, past `sys.modules`."""
+    import _imp
+
+    known = dict(sys.modules)
+    found: ModuleType = _imp.create_dynamic(spec)
+    _imp.exec_dynamic(found)
+    if spec.name not in known:
+        sys.modules.pop(spec.name, None)
+    return found

@@ -1,0 +1,429 @@
+"""What tests patch, fake, freeze and shadow does not reach the modules that run beside them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.together.driver import DEADLINE_S
+from tests.together.driver import only_stop
+from tests.together.frontend import FEW_GUESTS
+from tests.together.frontend import clean_environment
+from tests.together.installed import on_path
+from tests.together.records import recorded
+from tests.together.workbench import Bench
+from tests.together.workbench import workbench
+
+WALKER = """
+    import dis, json, pathlib, sys, types
+
+    FAKED = ("posix", "nt", "time", "_io", "io")
+
+    def codes(code):
+        yield code
+        for each in code.co_consts:
+            if isinstance(each, types.CodeType):
+                yield from codes(each)
+
+    def pytest_sessionfinish():
+        found = {"builtins": [], "faked": [], "imports": [], "calls": []}
+        ours = {n: m for n, m in sys.modules.items() if n.startswith("pytest_cideldill.")}
+        outside = ("plugin", "hookspecs", "fixture", "parsing", "sealed")
+        for name, module in ours.items():
+            part = name.partition(".")[2]
+            if part in outside:
+                continue
+            held = vars(module)
+            if held["__builtins__"] is vars(sys.modules["builtins"]):
+                found["builtins"].append(part)
+            for key, value in held.items():
+                if isinstance(value, types.BuiltinFunctionType) and value.__module__ in FAKED:
+                    found["faked"].append(f"{part}: {key}")
+            for code in codes(module.__spec__.loader.get_code(name)):
+                look(part, code, held, found)
+        pathlib.Path("walked").write_text(json.dumps(found))
+
+    def look(part, code, held, found):
+        steps = list(dis.get_instructions(code))
+        for step, after in zip(steps, steps[1:]):
+            if step.opname == "IMPORT_NAME" and code.co_name != "<module>":
+                found["imports"].append(f"{part}.{code.co_qualname}: {step.argval}")
+            if step.opname == "LOAD_GLOBAL" and after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                module = held.get(step.argval)
+                is_module = isinstance(module, types.ModuleType)
+                if is_module and sys.modules.get(module.__name__) is module:
+                    if module.__name__.partition(".")[0] in sys.stdlib_module_names:
+                        value = getattr(module, after.argval, None)
+                        if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+                            call = f"{step.argval}.{after.argval}"
+                            found["calls"].append(f"{part}.{code.co_qualname}: {call}")
+"""
+
+LATE_IMPORTS = {
+    # Before the first conftest.
+    "run.child.switch_on: pytest_cideldill.run.debugged",
+    "run.child._declared: pytest_cideldill.run.declared",
+    "run.recorder.begin: pytest_cideldill.run.child",
+    "settings._ini_type: pytest",
+    "settings._from_ini: pytest",
+    "settings._toml: tomllib",
+    "settings._overridden: argparse",
+    "settings._overridden: shlex",
+    "sources.events.source_class: pytest_cideldill.sources.monitoring",
+    "sources.events.source_class: pytest_cideldill.sources.tracing",
+    # When all tests are over.
+    "run.recorder.finish: pytest_cideldill.record.story",
+    "run.recorder._told_to_people: pytest_cideldill.record.report",
+    "run.recorder._told_to_people: pytest_cideldill.record.story",
+    "run.recorder._told_to_people: pytest_cideldill.record.summary",
+    "record.merging.merge_run: pytest_cideldill.record.objectmerging",
+    # When a client asks for an object by its content id: dill is no module of Python.
+    "capture.pickles._dill: dill",
+    "keeping.Keeping.load: dill",
+}
+
+PUBLIC_CALLS = {
+    # Before the first conftest, or at the very end.
+    "run.child._hello: platform.python_version",
+    "run.files._own_directory: tempfile.mkdtemp",
+    "run.files._own_directory: shutil.rmtree",
+    "run.guest.guest: functools.wraps",
+    # When a client changes the arguments of a call, or names an exception by its path.
+    "actions._signature: inspect.signature",
+    "sources.substitute._signature: inspect.signature",
+    # Once, when the module is loaded; in a process of its own.
+    "sources.locals._find_flag: ctypes.PYFUNCTYPE",
+    "syntax.helper.main: warnings.simplefilter",
+    # The program's own log, on purpose.
+    "run.breakpoints.UserBreakpoints._hit: logging.getLogger",
+    # 3.11: what new threads are given is kept by `threading`.
+    "sources.installer.Installer.check: threading.gettrace",
+    "sources.installer.Installer.install: threading.gettrace",
+    "sources.installer.Installer.install: threading.settrace",
+    "sources.installer.Installer.remove: threading.gettrace",
+    "sources.installer.Installer.remove: threading.settrace",
+    "sources.installer.Installer.forget: threading.gettrace",
+    "sources.installer.Installer.forget: threading.settrace",
+}
+
+
+def project(root: Path, **files: str) -> Path:
+    root.mkdir(exist_ok=True)
+    (root / "pytest.ini").touch()
+    for name, text in files.items():
+        (root / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    return root
+
+
+def plain(root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The run without us."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cideldill", "-p", "no:cacheprovider"],
+        cwd=root,
+        env=clean_environment(**environment),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S * 4,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_nothing_of_ours_is_looked_up_where_the_program_can_change_it(
+    tmp_path: Path, is_served: bool
+) -> None:
+    """By the code of all modules that are loaded: builtins, functions, imports."""
+    files = {"conftest": WALKER, "test_it": "def f(x): return x\n\ndef test_it(): f(1)\n"}
+    if is_served:
+        with workbench(tmp_path / "project") as bench:
+            root = bench.root
+            project(root, **files)
+            bench.breakpoint("f", behavior="go")
+            assert bench.run()["exit_code"] == 0
+    else:
+        root = project(tmp_path / "project", **files)
+        assert recorded(root, "--cideldill-trace=test_it.py:1={x}").exit_code == 0
+    found = json.loads((root / "walked").read_text())
+    assert found["builtins"] == []
+    assert found["faked"] == []
+    assert set(found["imports"]) <= LATE_IMPORTS
+    assert set(found["calls"]) <= PUBLIC_CALLS
+
+
+SHADOWED = """
+    import importlib.machinery, pathlib, sys
+
+    def pytest_unconfigure():
+        needed = {each.partition(".")[0] for each in sys.modules}
+        here = pathlib.Path(__file__).parent / "shadows"
+        here.mkdir()
+        for name in sys.stdlib_module_names - needed - set(sys.builtin_module_names):
+            is_here = importlib.machinery.PathFinder.find_spec(name) is not None
+            if is_here and not name.startswith("_"):
+                (here / f"{name}.py").write_text("VALUE = 1\\n")
+"""
+
+
+@pytest.mark.full
+def test_a_file_named_as_any_module_of_python_never_becomes_ours(tmp_path: Path) -> None:
+    """All but those that pytest imports itself; served, recorded, with calls and evaluations."""
+    lister = project(
+        tmp_path / "lister", conftest=SHADOWED, test_it="def test_it(): assert [1] == 2\n"
+    )
+    assert plain(lister).returncode == 1
+    shadows = sorted((lister / "shadows").glob("*.py"))
+    assert len(shadows) > 50
+    root = tmp_path / "project"
+    with workbench(root) as bench:
+        for each in shadows:
+            (root / each.name).write_text(each.read_text())
+        text = """
+            import secrets
+
+            def f(x):
+                return x
+
+            def test_it():
+                assert f(secrets.VALUE) == 2
+        """
+        bench.breakpoint("f")
+        stop = bench.stop_of(text)
+        assert bench.eval(stop, "[x, 1 + 1]") == "[1, 2]"
+        failed = only_stop(bench.go_on(stop))
+        assert failed["exception"]["type"] == "AssertionError"
+        bench.go_on(failed)
+        calls = ("--cideldill-record-calls=test_it.f", "--cideldill-trace=test_it.py:5={x}")
+        for watched in ((), calls):
+            record = f"rec{len(watched)}"
+            run = recorded(root, "test_it.py", *watched, record=record, environment=FEW_GUESTS)
+            assert run.exit_code == 1, run.out + run.err
+            assert "Traceback" not in run.err + run.out
+            assert "not complete" not in run.out
+
+
+COUNTED = """
+    import importlib
+    from unittest import mock
+    import pytest
+
+    def busy(x):
+        return inner(x)
+
+    def inner(x):
+        return x + 1
+
+    def table():
+        held = {{}}
+        return held["missing"]
+
+    @pytest.mark.parametrize("name", {names!r})
+    def test_counts(name, record_property):
+        module, _, function = name.rpartition(".")
+        original = getattr(importlib.import_module(module), function)
+        with mock.patch(name, side_effect=original) as made:
+            busy(1)
+            try:
+                table()
+            except KeyError:
+                pass
+            count = made.call_count
+        with open("counts", "a") as file:
+            file.write(f"{{name}} {{count}}\\n")
+"""
+
+NAMES = [
+    *("os.stat", "os.lstat", "os.getcwd", "os.fspath", "os.getpid", "os.fstat", "os.write"),
+    *("os.path.join", "os.path.abspath", "os.path.exists", "os.path.realpath", "os.path.dirname"),
+    *("time.time", "time.monotonic", "time.sleep", "time.perf_counter", "json.dumps", "json.loads"),
+    *("ast.parse", "ast.walk", "linecache.getline", "linecache.getlines", "sqlite3.connect"),
+    *("inspect.signature", "threading.enumerate", "threading.current_thread", "select.select"),
+    *("signal.getsignal", "random.random", "pickle.dumps", "copy.copy", "tempfile.mkdtemp"),
+    *("importlib.import_module", "socket.socketpair", "io.StringIO", "builtins.compile"),
+    *("builtins.open", "builtins.repr", "builtins.print", "builtins.sorted", "builtins.len"),
+]
+
+
+@pytest.mark.full
+def test_no_call_of_what_is_patched_is_ours_while_a_test_stops(tmp_path: Path) -> None:
+    """At a call, at a line, at a raise, in evaluations: as often as without us."""
+    text = COUNTED.format(names=NAMES)
+    root = project(tmp_path / "plain", test_it=text)
+    assert plain(root).returncode == 0
+    expected = (root / "counts").read_text().splitlines()
+    with workbench(tmp_path / "project") as bench:
+        bench.breakpoint("inner")
+        bench.agent.call("breakpoint_set_exception", exception_type="KeyError")
+        reply = bench.test(text)
+        while reply["state"] == "paused":
+            stop = only_stop(reply)
+            assert bench.eval(stop, "1 + 1") == "2"
+            reply = bench.go_on(stop)
+        assert reply["exit_code"] == 0, reply
+        assert (bench.root / "counts").read_text().splitlines() == expected
+
+
+RAISING = """
+    from unittest import mock
+    import pytest
+
+    held = {{}}
+
+    @pytest.mark.parametrize("name", {names!r})
+    def test_fails(name, monkeypatch):
+        monkeypatch.setattr(name, mock.MagicMock(name=name))
+        assert held["missing"]
+"""
+
+KEPT = [
+    *("os.lstat", "os.path.abspath", "sqlite3.connect", "linecache.getline", "ast.parse"),
+    *("json.dumps", "time.time", "time.monotonic", "select.select", "socket.socket"),
+]
+
+
+@pytest.mark.full
+def test_a_failure_with_its_patch_alive_is_told_as_a_failure(tmp_path: Path) -> None:
+    """Served and recorded: what pytest says without us."""
+    text = RAISING.format(names=KEPT)
+    with workbench(tmp_path / "project") as bench:
+        reply = bench.test(text, pause_on="never")
+        assert reply["outcomes"]["failed"] == len(KEPT)
+        results = bench.results()
+        assert {each["outcome"] for each in results.values()} == {"failed"}
+        reply = bench.test(text)
+        for _ in KEPT:
+            stop = only_stop(reply)
+            assert stop["exception"]["type"] == "KeyError"
+            assert bench.eval(stop, "name") in map(repr, KEPT)
+            reply = bench.go_on(stop)
+        run = recorded(bench.root, "test_it.py")
+        assert run.exit_code == 1
+        assert len([each for each in run.of("test_phase") if each["category"] == "failed"]) == len(
+            KEPT
+        )
+
+
+FAKED = """
+    import os
+
+    def step(i):
+        return i
+
+    def test_files(fs):
+        opened = [os.open(f"/file{{n}}", os.O_CREAT | os.O_WRONLY) for n in range(40)]
+        for i in range(60):
+            step(i)
+            print(i)
+        for each in opened:
+            os.close(each)
+        assert {{os.stat(f"/file{{n}}").st_size for n in range(40)}} == {{0}}
+"""
+
+
+@pytest.mark.full
+def test_nothing_of_a_record_is_written_into_a_fake_file_system(tmp_path: Path) -> None:
+    root = project(tmp_path / "project", test_it=FAKED.replace("{{", "{").replace("}}", "}"))
+    watched = ("--cideldill-trace=test_it.py:5=i={i}", "--cideldill-record-calls=test_it.step")
+    run = recorded(root, *watched, environment=on_path("pyfakefs"))
+    assert run.exit_code == 0, run.out
+    assert "60 hits" in run.out
+    assert "not complete" not in run.out
+    assert len(run.of("hit")) == 60
+
+
+FROZEN = """
+    import {library}
+
+    def step(i):
+        return i
+
+    def test_time():
+        with {travel}:
+            step(1)
+        step(2)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("package", "library", "travel"),
+    [
+        ("time-machine 2", "time_machine", 'time_machine.travel("2041-05-06", tick=False)'),
+        ("time-machine", "time_machine", 'time_machine.travel("2041-05-06", tick=False)'),
+        ("freezegun", "freezegun", 'freezegun.freeze_time("2041-05-06")'),
+    ],
+)
+def test_limits_and_stamps_are_real_while_clocks_are_frozen(
+    tmp_path: Path, package: str, library: str, travel: str
+) -> None:
+    """An endless expression of a tracepoint ends; no event is of 2041."""
+    root = project(tmp_path / "project", test_it=FROZEN.format(library=library, travel=travel))
+    endless = "--cideldill-trace=test_it.py:5={sum(1 for _ in iter(int, 1))}"
+    run = recorded(root, endless, environment=on_path(package))
+    assert run.exit_code == 0
+    assert [each["message"] for each in run.of("hit")] == ["<error: timeout>"] * 2
+    stamps = [each["ts"] for each in run.events]
+    assert max(stamps) - min(stamps) < 60
+
+
+EARLY = {
+    "gevent": "from gevent import monkey\nmonkey.patch_all()\n",
+    "eventlet": "import eventlet\neventlet.monkey_patch()\n",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("library", EARLY)
+def test_tests_pause_in_a_program_that_was_patched_before_us(tmp_path: Path, library: str) -> None:
+    """The I/O thread is a thread of the system, so that commands reach a parked test."""
+    env = on_path(library, further=str(tmp_path / "early"))
+    project(tmp_path / "early", early=EARLY[library])
+    # trio, which anyio's plugin imports, needs methods that eventlet's sockets have not.
+    arguments = ("-p", "early", "-p", "no:anyio")
+    with workbench(tmp_path / "project", *arguments, env=env) as bench:
+        stop = bench.stop_of("def test_it():\n    held = [1]\n    assert held == 2\n")
+        assert bench.eval(stop, "held") == "[1]"
+        assert bench.go_on(stop)["exit_code"] == 1
+
+
+FORBIDDEN = """
+    import asyncio, socket
+    import pytest
+
+    class Blocked(Exception): pass
+
+    class NoSocket:
+        def __init__(self, *args, **kwargs): raise Blocked
+
+    @pytest.fixture(autouse=True)
+    def no_sockets(monkeypatch):
+        monkeypatch.setattr(socket, "socket", NoSocket)
+
+    async def answer():
+        return 42
+
+    def inner(x):
+        return x
+
+    def test_it():
+        assert inner(1) == 1
+"""
+
+
+def test_await_needs_no_socket_and_leaves_nothing_behind(bench: Bench) -> None:
+    """Whether something waits or not; an unraisable exception would fail the test."""
+    bench.write(**{"pytest.ini": "[pytest]\nfilterwarnings = error\n"})
+    bench.breakpoint("test_it.inner")
+    stop = bench.stop_of(FORBIDDEN)
+    assert bench.eval(stop, "await answer()") == "42"
+    assert bench.eval(stop, "await asyncio.sleep(0.01, 43)") == "43"
+    assert bench.eval(stop, "await asyncio.to_thread(lambda: 44)") == "44"
+    reply: dict[str, Any] = bench.go_on(stop)
+    assert reply["exit_code"] == 0, reply
+    bench.write(**{"pytest.ini": ""})
