@@ -21,6 +21,8 @@ from pytest_cideldill.capture.calls import signature_text
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.frames import visible_traceback
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.objects import Frozen
+from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.keeping import Keeping
@@ -78,10 +80,7 @@ class Calls:
         data = self._describe(call)
         begun = self._recording.begin(call.path, data, call.frame)
         data["call_id"] = self._recording.id_of(begun)
-        self._guest(lambda: self._keep(call, begun))
-        resolution = Resolution()
-        if call.reason is not None:
-            resolution = self._guest(lambda: self._pause_before(call, data))
+        resolution = self._stop_before(call, data, begun)
         if resolution.action == "skip":
             begun.altered = "result"
             self._recording.end(begun, resolution.value, None)
@@ -228,20 +227,32 @@ class Calls:
         arguments = (call.args, call.kwargs)
         return describe_call(call.path, call.code, signature, *arguments, caller, self._lens)
 
-    def _keep(self, call: Call, begun: Intercepted) -> Resolution:
-        """Take the arguments; at a pause everything is tried to pickle them."""
+    def _stop_before(self, call: Call, data: dict[str, Any], begun: Intercepted) -> Resolution:
+        """Take the arguments; a pause holds them."""
+        held: dict[str, Held] = {}
+        self._guest(lambda: self._keep(call, begun, held))
+        if call.reason is None:
+            return Resolution()
+        return self._guest(lambda: self._pause_before(call, data, held))
+
+    def _keep(self, call: Call, begun: Intercepted, held: dict[str, Held]) -> Resolution:
         names, most = call.code.co_varnames[: call.code.co_argcount], self._lens.limits.max_items
         objects = self._keeping.objects
-        capture = objects.freeze if call.reason is None else objects.capture
+
+        def take(value: object, name: str) -> Frozen:
+            if call.reason is None:
+                return objects.freeze(value, name)
+            return objects.take(held, value, name)
+
         named = zip(call.args[:most], chain(names, repeat("")), strict=False)
         more = islice(call.kwargs.items(), most)
         begun.frozen = (
-            [capture(value, name) for value, name in named],
-            {name: capture(value, name) for name, value in more},
+            [take(value, name) for value, name in named],
+            {name: take(value, name) for name, value in more},
         )
         return Resolution()
 
-    def _pause_before(self, call: Call, data: dict[str, Any]) -> Resolution:
+    def _pause_before(self, call: Call, data: dict[str, Any], held: dict[str, Held]) -> Resolution:
         assert call.reason is not None
         return self._pauses.pause(
             "before",
@@ -256,8 +267,9 @@ class Calls:
                 signature=data["signature"],
                 touched=pause.touched,
                 find=lambda name: find_replacement(name, self._lens.project),
-                load=self._keeping.load,
+                load=lambda cid: self._keeping.load(cid, pause.held),
             ),
+            held=held,
         )
 
     def _pause_after(self, call: Call, data: dict[str, Any], result: Any) -> Resolution:
@@ -268,7 +280,11 @@ class Calls:
             stack_at(call.frame, self._lens),
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_completion(
-                "after", command, call.frame, self._keeping.load, pause.names
+                "after",
+                command,
+                call.frame,
+                lambda cid: self._keeping.load(cid, pause.held),
+                pause.names,
             ),
             names={"__return__": result},
         )
@@ -285,7 +301,11 @@ class Calls:
             frames,
             {"call_data": told, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_completion(
-                "exception", command, frames[0], self._keeping.load, pause.names
+                "exception",
+                command,
+                frames[0],
+                lambda cid: self._keeping.load(cid, pause.held),
+                pause.names,
             ),
             lines=lines,
             names={"__exception__": error},

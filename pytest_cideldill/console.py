@@ -75,7 +75,7 @@ class Console:
         notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
         cid = None
         if self._keeping is not None and done.output and not done.is_error:
-            cid = self._keeping.objects.capture(done.value).cid
+            cid = self._keeping.objects.take(pause.held, done.value).cid
         return {
             "session_id": session_id,
             "output": self._lens.text(done.output),

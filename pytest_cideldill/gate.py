@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from pytest_cideldill import clock
+from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.values import dataclass
@@ -66,6 +67,7 @@ class Pause:
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
         seen: What was told of the locals of its frames, here and where its steps began; by id.
+        held: The objects that clients may ask for, by content id.
     """
 
     id: str
@@ -78,6 +80,7 @@ class Pause:
     namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: bool = False
     seen: dict[int, Seen] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
 
     def let_go(self) -> None:
         """Keep no object of the program while it goes on to its next stop; but the sessions."""

@@ -6,11 +6,19 @@ Taken on the threads of the program, written on the I/O thread, loaded again on 
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
+from typing import Final
 
+from pytest_cideldill.capture import layout
+from pytest_cideldill.capture.interrupt import Interrupted
+from pytest_cideldill.capture.interrupt import Interruption
+from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.paths import navigate
-from pytest_cideldill.capture.pickles import Pickled
+from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -19,8 +27,12 @@ from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.record.store import CorruptObject
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.wire import Inspect
+
+_CHANGED: Final = "it has changed since it was shown, and no copy was kept: this is how it is now"
 
 
 class Keeping:
@@ -32,7 +44,6 @@ class Keeping:
         key: Of the run, secret.
         guard: Marks threads that run user code for us.
         limits: Sizes and times.
-        limited: Runs what may run user code; None when that takes too long.
         flush: Has the I/O thread write what waits.
     """
 
@@ -43,7 +54,6 @@ class Keeping:
         key: bytes,
         guard: EvaluationGuard,
         limits: Limits,
-        limited: Callable[[Callable[[], Pickled]], Pickled | None],
         flush: Callable[[], object],
     ) -> None:
         self._log = ObjectLog()
@@ -52,14 +62,7 @@ class Keeping:
         self._guard = guard
         self._limits = limits
         self._flush = flush
-
-        def within_limit(work: Callable[[], Pickled]) -> Pickled:
-            pickled = limited(work)
-            if pickled is None:
-                raise TimeoutError("pickling takes too long")
-            return pickled
-
-        self.objects = Objects(self._log, redactor, key, guard, limits, original_code, within_limit)
+        self.objects = Objects(self._log, redactor, key, guard, limits, original_code, path)
 
     def write(self) -> None:
         """Write what waits; on the I/O thread, before the events that name it."""
@@ -73,48 +76,111 @@ class Keeping:
         """In a forked child: what waits belongs to the parent."""
         self._log.forget()
 
-    def load(self, cid: str) -> Any:
+    def load(self, cid: str, held: Mapping[str, Held]) -> Any:
         """A copy of an object, on a paused thread; may run user code.
 
+        Args:
+            cid: What the object is called.
+            held: The objects of the pause.
+
         Raises:
-            Refusal: `cid_not_found`: unknown here, kept as a snapshot only, or not loadable.
+            Refusal: `cid_not_found`: unknown here, kept as a snapshot only, changed since, or not
+                loadable.
+            KeyboardInterrupt, Interruption: It was stopped.
         """
-        self._flush()
-        reader = CIDStore(self._store.path, is_reader=True)
         try:
-            data = reader.get(cid)
-        finally:
-            reader.close()
+            data = self._stored(cid)
+        except CorruptObject as error:
+            raise Refusal(
+                ErrorCode.CID_NOT_FOUND, f"object {cid[:16]}… is damaged", cid=cid
+            ) from error
+        if data is None and (mine := held.get(cid)) is not None:
+            description = self.objects.unchanged(mine)
+            data = None if description is None else self.objects.copy(cid, mine, description)
         if data is None:
             raise Refusal(
                 ErrorCode.CID_NOT_FOUND,
-                f"no object {cid[:16]}… can be made anew in this process: it is unknown here, or "
-                "only its snapshot was kept",
+                f"no object {cid[:16]}… can be made anew here: it is unknown, it has changed, or "
+                "only its snapshot was kept. breakpoint_inspect_object has a copy kept, if one can "
+                "be made, while the thread is paused that showed the object",
                 cid=cid,
             )
-        import dill  # late: most runs never need it
-
         try:
             with self._guard.evaluating():
-                return dill.loads(data)
-        except Exception as error:
+                return undilled(data)
+        except (KeyboardInterrupt, Interruption):
+            raise
+        except BaseException as error:  # user code may raise anything, SystemExit too
             raise Refusal(
                 ErrorCode.CID_NOT_FOUND,
-                f"object {cid[:16]}… can't be made anew: {type(error).__name__}",
+                f"object {cid[:16]}… can't be made anew: {layout.type_name(error)}",
                 cid=cid,
             ) from error
 
-    def inspect(self, cid: str, path: str, depth: int) -> dict[str, Any]:
+    def inspect(
+        self, command: Inspect, held: Mapping[str, Held], interruptor: Interruptor
+    ) -> dict[str, Any]:
         """The description of an object, or of a part of it, deeper than the snapshot.
 
+        An object that is held is looked into as it is, which runs no user code. Then a copy of it
+        is stored, if dill can make one, for those who ask when the thread has gone on.
+
+        Args:
+            command: Names the object and the part.
+            held: The objects of the pause.
+            interruptor: Ends user code that takes too long.
+
         Raises:
-            Refusal: `cid_not_found`, `invalid_path`.
+            Refusal: `cid_not_found`, `invalid_path`, `eval_timeout`.
         """
-        value = self.load(cid)
+        mine = held.get(command.cid)
+        description = None if mine is None else self.objects.unchanged(mine)
+        if mine is None or description is None:
+            return self._inspect_copy(command, mine, interruptor)
         try:
-            found = navigate(value, path, self._redactor)
+            return self._describe(mine.value, command)
+        finally:
+            if not mine.is_asked and mine.content.kind == "snapshot":
+                with suppress(Interrupted):
+                    interruptor.run(lambda: self.objects.copy(command.cid, mine, description))
+
+    def _inspect_copy(
+        self, command: Inspect, changed: Held | None, interruptor: Interruptor
+    ) -> dict[str, Any]:
+        """Of what is not held, or not as it was any more: then as it is, if there is no copy."""
+        try:
+            value = interruptor.run(lambda: self.load(command.cid, {}))
+        except Refusal:
+            if changed is None:
+                raise
+            return self._describe(changed.value, command) | {"message": _CHANGED}
+        except Interrupted as error:
+            raise Refusal(
+                ErrorCode.EVAL_TIMEOUT,
+                f"making object {command.cid[:16]}… anew took too long and was interrupted",
+                stopped=True,
+            ) from error
+        return self._describe(value, command)
+
+    def _describe(self, value: object, command: Inspect) -> dict[str, Any]:
+        try:
+            found = navigate(value, command.path, self._redactor)
         except (ValueError, Unreachable) as error:
-            raise Refusal(ErrorCode.INVALID_PATH, str(error), cid=cid, path=path) from error
+            raise Refusal(
+                ErrorCode.INVALID_PATH, str(error), cid=command.cid, path=command.path
+            ) from error
         return describe(
-            found.value, name=found.name, depth=depth, limits=self._limits, redactor=self._redactor
+            found.value,
+            name=found.name,
+            depth=command.depth,
+            limits=self._limits,
+            redactor=self._redactor,
         )
+
+    def _stored(self, cid: str) -> bytes | None:
+        self._flush()
+        reader = CIDStore(self._store.path, is_reader=True)
+        try:
+            return reader.intact(cid)
+        finally:
+            reader.close()

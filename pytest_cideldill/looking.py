@@ -16,6 +16,7 @@ from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.loaded import is_loaded
+from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.tasks import describe_tasks
 from pytest_cideldill.capture.tasks import names_of_tasks
 from pytest_cideldill.capture.threads import describe_threads
@@ -63,10 +64,12 @@ class Looking:
         """
         match command:
             case Inspect():
-                self._pauses.ask(
+                self._pauses.ask_within_limits(
                     command.request,
-                    command.pause_id,
-                    lambda _: self._keeping.inspect(command.cid, command.path, command.depth),
+                    self._pauses.holder_of(command.cid) or command.pause_id,
+                    lambda pause, interruptor: self._keeping.inspect(
+                        command, pause.held, interruptor
+                    ),
                 )
             case FindCode():
                 loaded = is_loaded(command.file, self._lens.project)
@@ -162,6 +165,9 @@ class Looking:
         frame = frame_of(pause, command.frame_index)
         if command.names is None:
             return {"names": names_in(frame, command.scope)}
-        identify = self._keeping.objects.capture
+
+        def identify(value: object, name: str) -> Identified:
+            return self._keeping.objects.take(pause.held, value, name)
+
         variables, missing = variables_in(frame, command.scope, command.names, self._lens, identify)
         return {"variables": variables, "missing": missing}

@@ -20,6 +20,7 @@ from typing import Protocol
 from pytest_cideldill.actions import check_action
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -103,6 +104,8 @@ class Pauses:
         self.steps: Stepping | None = None
         # Thread → the pause that its step began at; it is the next pause, too.
         self._stepped: dict[int, Pause] = {}
+        # Pause → the objects that its thread holds. Items are set and popped: atomic.
+        self._held: dict[str, dict[str, Held]] = {}
         # Threads whose step has left the code of the user.
         self._outside: set[int] = set()
         self._tests = get_ident()
@@ -140,6 +143,7 @@ class Pauses:
         resolve: Callable[[Resume, Pause], Resolution] | None = None,
         lines: Sequence[int] | None = None,
         names: dict[str, Any] | None = None,
+        held: dict[str, Held] | None = None,
     ) -> Resolution:
         """Park the calling thread until it may go on.
 
@@ -151,6 +155,7 @@ class Pauses:
             resolve: Checks a resume command on this thread; default: only `continue`.
             lines: The current line of each frame where it is not the frame's own (tracebacks).
             names: What evaluations see besides the names of the frame.
+            held: Objects that clients may ask for, by content id; nothing holds them afterwards.
         """
         # The last: in a child that C code forked, which nobody told of it.
         if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
@@ -168,9 +173,15 @@ class Pauses:
         self._teller.see(pause, stepped)
         if stepped is not None:
             pause.take_sessions(stepped)
+        if held is not None:
+            pause.held = held
+        self._held[number] = pause.held
         try:
             return self._gate.park(pause)
         finally:
+            del self._held[number]
+            with self._guard.evaluating():  # some may end with that
+                pause.held.clear()
             if self.steps is not None and ident not in self._stepped:
                 self.steps.leave()
 
@@ -267,6 +278,30 @@ class Pauses:
             self.reply(request, result=answer(pause))
 
         self._submit(request, pause_id, work)
+
+    def ask_within_limits(
+        self,
+        request: int,
+        pause_id: str,
+        answer: Callable[[Pause, Interruptor], dict[str, Any]],
+    ) -> None:
+        """Like `ask`, for an answer that may run user code: within the interruptor.
+
+        Raises:
+            Refusal: `pause_not_found`.
+        """
+        interruptor = self._evaluations[request] = Interruptor()
+
+        def work(pause: Pause) -> None:
+            self._check_wanted(request)
+            self.reply(request, result=answer(pause, interruptor))
+
+        self._submit(request, pause_id, work)
+
+    def holder_of(self, cid: str) -> str | None:
+        """The newest pause whose thread holds an object."""
+        held = reversed(list(self._held.items()))
+        return next((pause_id for pause_id, objects in held if cid in objects), None)
 
     def _check_wanted(self, request: int) -> None:
         if request in self._cancelled:

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 from typing import Final
+from typing import NamedTuple
 
 from pytest_cideldill.record.database import remove
 from pytest_cideldill.record.format import OBJECTS
@@ -27,6 +28,20 @@ STOP_S: Final = 1.0
 """How long the end of the server waits for such a thread, which looks after every few megabytes."""
 
 _SUFFIX: Final = ".objects"
+
+
+class Found(NamedTuple):
+    """An object.
+
+    Attributes:
+        owner: Which process kept it: `r1.main`; `r1` once that is over.
+        description: Its snapshot.
+        is_copied: Whether its pickle was kept, too.
+    """
+
+    owner: str
+    description: dict[str, Any]
+    is_copied: bool
 
 
 class ObjectFiles:
@@ -52,11 +67,8 @@ class ObjectFiles:
             if known == run_id and any(folder.glob(f"*{PART}")):
                 self._start(self._complete, folder)
 
-    def find(self, cid: str) -> tuple[str, dict[str, Any]] | None:
-        """Which process kept an object (`r1.main`; `r1` once that is over), and its description.
-
-        On any thread; waits for the disk.
-        """
+    def find(self, cid: str) -> Found | None:
+        """An object by its content id. On any thread; waits for the disk."""
         damaged = None
         seen: list[Path] = []
         while seen != (paths := self._paths()):  # files were put together while they were read
@@ -64,12 +76,13 @@ class ObjectFiles:
             for path in paths:
                 store = CIDStore(path, is_reader=True)
                 description = store.description(cid)
+                is_copied = description is not None and store.get(cid) is not None
                 store.close()
                 if not path.exists() and path.parent not in self._opened:
                     remove(path)  # what reading made of it after it was removed
                 if description is None:
                     continue
-                found = self._owner(path), description
+                found = Found(self._owner(path), description, is_copied)
                 if "error" not in description:
                     return found
                 damaged = found

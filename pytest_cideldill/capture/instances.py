@@ -263,7 +263,7 @@ def _found(module: object, qualname: object) -> Any:
 def _class(x: type) -> Reduction:
     if not _has_a_name(x):
         raise Unfit
-    return NotImplemented
+    return _by_c(x)
 
 
 def _function(x: FunctionType) -> Reduction:
@@ -294,7 +294,7 @@ def _path(x: Any) -> Reduction:
     held = layout.find_in_class(type(x), "_raw_paths")
     if held is not None and any(type(part) is not str for part in held.__get__(x)):
         raise Unfit
-    return NotImplemented
+    return _by_c(x)
 
 
 def _by_id(

@@ -1,11 +1,14 @@
 """What an object is called: its CID, by which the store keeps its snapshot and its pickle.
 
-A CID is the SHA-512 of what dill makes of the object (protocol 4), or of its snapshot where dill
-can't or may not. Equal CIDs mean equal content, different ones don't mean different content: the
-same values in another order, or sharing strings otherwise, have another pickle.
+A CID is the SHA-512 of what dill makes of the object (protocol 4) where no user code is needed for
+that, else of its snapshot. Equal CIDs mean equal content, different ones don't mean different
+content: the same values in another order, or sharing strings otherwise, have another pickle.
 
-Two ways. A call that is recorded without a pause: `freeze` on the calling thread, which runs no
-user code, then `identify` on any thread. At a pause: `capture`, which tries everything.
+Nothing here runs user code, but `copy`. A call that is recorded: `freeze` on the calling thread,
+then `identify` on any thread. At a pause: `take`, which also holds the object, so that clients can
+look into it. When one asks for it, `copy` lets dill try, and the pickle is stored under the CID
+that the object has already. Others may have the same snapshot and another pickle; so at a pause the
+CID of what is called by its snapshot is that of this object at this pause alone.
 
 A secret's SHA-512 could be found by trying out passwords, and its pickle holds it. So objects with
 secrets in them are called by a digest with the key of the run, and their pickle is not kept; what
@@ -20,6 +23,7 @@ import pickle
 import re
 from collections.abc import Callable
 from hashlib import sha512
+from itertools import count
 from types import CodeType
 from typing import Final
 from typing import Literal
@@ -30,6 +34,7 @@ from pytest_cideldill import clock
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.pickles import FAST_MS
 from pytest_cideldill.capture.pickles import PROTOCOL
+from pytest_cideldill.capture.pickles import GivenUp
 from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.capture.pickles import dilled
 from pytest_cideldill.capture.pickles import fast
@@ -42,12 +47,20 @@ from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import Budget
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import Recent
+from pytest_cideldill.record.objectlog import sealed
 from pytest_cideldill.record.pickled import plain_value
 from pytest_cideldill.record.pickled import strings
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.values import dataclass
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
 """Pickles that wait for `identify`; beyond it objects are called by their snapshots."""
+
+MAX_HELD: Final = 200
+"""Objects that a pause holds; beyond it those that were taken first are let go."""
+
+COPY_MS: Final = 1_000
+"""Milliseconds after which dill gives up, as soon as it comes to the next object."""
 
 _LONGEST_KEY: Final = 256
 """Bytes of a pickle up to which it is remembered itself; of longer ones, the digest."""
@@ -109,6 +122,21 @@ Frozen = bytes | Taken | Identified
 """What `freeze` makes. Bytes are the short pickle of a built-in value."""
 
 
+@dataclass(slots=True)
+class Held:
+    """An object of a pause, for clients that ask for it. Written by the parked thread only.
+
+    Attributes:
+        value: The object.
+        content: What it held when it was taken, whatever its CID is.
+        is_asked: Whether a copy was tried.
+    """
+
+    value: object
+    content: Identified
+    is_asked: bool = False
+
+
 class Objects:
     """See the module.
 
@@ -119,7 +147,7 @@ class Objects:
         guard: Marks this thread while dill runs user code.
         limits: Bytes per object, time, size of snapshots.
         original_code: What a code object of ours stands for.
-        limited: Runs what may run user code, and raises when that takes too long.
+        origin: Names this process among those of the run.
     """
 
     def __init__(
@@ -130,7 +158,7 @@ class Objects:
         guard: EvaluationGuard,
         limits: Limits = DEFAULTS,
         original_code: Callable[[CodeType], CodeType] = lambda code: code,
-        limited: Callable[[Callable[[], Pickled]], Pickled] = lambda work: work(),
+        origin: str = "",
     ) -> None:
         self._log = log
         self._redactor = redactor
@@ -138,7 +166,8 @@ class Objects:
         self._guard = guard
         self._limits = limits
         self._original_code = original_code
-        self._limited = limited
+        self._origin = origin
+        self._next_number = count(1).__next__
         self._is_sensitive = redactor.name_is_sensitive
         self._most = limits.max_object_bytes
         self._fast_ms = min(limits.capture_ms, FAST_MS)
@@ -227,37 +256,81 @@ class Objects:
 
     # --- at a pause -------------------------------------------------------------------------
 
-    def capture(self, value: object, name: str = "") -> Identified:
-        """What an object is called, on a paused thread; may run user code, to pickle it.
+    def take(self, held: dict[str, Held], value: object, name: str = "") -> Identified:
+        """What an object is called, on a paused thread; runs no user code.
+
+        Args:
+            held: The objects of the pause, by CID. This one is added, unless all of it is secret.
+            value: Anything.
+            name: What it is known as; decides whether it is secret as a whole.
+        """
+        content, description = self._look(value, name)
+        if name and self._is_sensitive(name):
+            self._log.add(content.cid, description, None)
+            return content
+        cid = content.cid
+        if content.kind == "snapshot":
+            for known, each in held.items():
+                if each.value is value and each.content.cid == cid:
+                    return content._replace(cid=known)
+            mark = f"{description}\n{self._origin} {self._next_number()}"
+            cid = sha512(mark.encode()).hexdigest()
+        self._log.add(cid, description, content.data)
+        held[cid] = Held(value, content._replace(data=None))
+        if len(held) > MAX_HELD:
+            with self._guard.evaluating():  # it may end with that
+                del held[next(iter(held))]
+        return content._replace(cid=cid)
+
+    def unchanged(self, held: Held) -> str | None:
+        """The snapshot of an object if it is as it was taken, else None; runs no user code."""
+        content, description = self._look(held.value, "")
+        return description if content.cid == held.content.cid else None
+
+    def copy(self, cid: str, held: Held, description: str) -> bytes | None:
+        """The pickle of a held object, by dill: runs any code that the object has for that.
+
+        It is stored, unless there is one, or it holds a secret.
+
+        Args:
+            cid: What the object is called.
+            held: The object.
+            description: Its snapshot.
 
         Raises:
             KeyboardInterrupt, Interruption: It was stopped.
         """
-        frozen = self.freeze(value, name)
-        is_snapshot = type(frozen) is Taken and frozen.data is None
-        if not is_snapshot or (name and self._is_sensitive(name)):
-            return self.identify(frozen)
-        made = self._pickled(value)
-        description = self._described(value, name, self._limits.capture_ms)
+        held.is_asked = True
+        made = None if held.content.kind == "secret" else self._dilled(held.value)
+        if made is None or made.data is None:
+            return None
+        if self._are_sensitive(made.names) or self._holds_secrets(made.data):
+            return None
+        if held.content.kind == "snapshot":
+            self._log.add(cid, description, sealed(made.data), is_late=True)
+        return made.data
+
+    def _look(self, value: object, name: str) -> tuple[Identified, str]:
+        """What an object holds, and its snapshot."""
+        is_secret = bool(name) and self._is_sensitive(name)
+        made = None if is_secret else self._pickled(value)
+        description = self._described(value, name if is_secret else "", self._limits.capture_ms)
         if made is None:
-            return self._by_snapshot(description)
-        is_secret = self._are_sensitive(made.names) or (
-            made.data is not None and self._holds_secrets(made.data)
-        )
-        return self._told(description, made.data, made.digest, is_secret=is_secret)
+            return _of_snapshot(description), description
+        is_secret = made.data is not None and self._holds_secrets(made.data)
+        return self._called(description, made.data, made.digest, is_secret=is_secret), description
 
     def _pickled(self, value: object) -> Pickled | None:
-        most, took = self._most, self._limits.capture_ms
+        """By C code, also of what is too large to be kept."""
+        try:
+            return fast_digest(value, self._most, self._limits.capture_ms)
+        except (Exception, GivenUp):  # noqa: BLE001 - a border: whatever can't be pickled has a snapshot
+            return None
 
-        def work() -> Pickled:
-            try:
-                return fast_digest(value, most, took)
-            except Exception:  # noqa: BLE001 - dill may know better
-                return dilled(value, most, took, self._original_code)
-
+    def _dilled(self, value: object) -> Pickled | None:
         try:
             with self._guard.evaluating():
-                return self._limited(work)
+                return dilled(value, self._most, COPY_MS, self._original_code)
         except (KeyboardInterrupt, Interruption):
             raise
         except BaseException:  # noqa: BLE001 - a border: user code may raise anything, SystemExit too
@@ -266,9 +339,9 @@ class Objects:
     # --- names and secrets ------------------------------------------------------------------
 
     def _by_snapshot(self, description: str) -> Identified:
-        cid = sha512(description.encode()).hexdigest()
-        self._log.add(cid, description, None)
-        return Identified(cid, "snapshot")
+        called = _of_snapshot(description)
+        self._log.add(called.cid, description, None)
+        return called
 
     def _by_pickle(self, description: str | None, data: bytes) -> Identified:
         """Of a pickle that was not made by dill; it is known from now on."""
@@ -289,11 +362,16 @@ class Objects:
     def _told(
         self, description: str, data: bytes | None, digest: str, *, is_secret: bool
     ) -> Identified:
+        called = self._called(description, data, digest, is_secret=is_secret)
+        self._log.add(called.cid, description, called.data)
+        return called
+
+    def _called(
+        self, description: str, data: bytes | None, digest: str, *, is_secret: bool
+    ) -> Identified:
         if is_secret or "<redacted:" in description:
             cid = hmac.digest(self._key, digest.encode(), "sha512").hex()
-            self._log.add(cid, description, None)
             return Identified(cid, "secret")
-        self._log.add(digest, description, data)
         return Identified(digest, "dill", data)
 
     def _holds_secrets(self, data: bytes) -> bool:
@@ -322,6 +400,10 @@ class Objects:
         plain = [f"{name}={_SOME_SECRET}" for name in names.difference(odd)]
         text = "\n".join(plain)
         return self._redactor.redact_text(text) != text
+
+
+def _of_snapshot(description: str) -> Identified:
+    return Identified(sha512(description.encode()).hexdigest(), "snapshot")
 
 
 def _key_of(data: bytes) -> bytes:

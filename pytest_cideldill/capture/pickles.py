@@ -1,7 +1,7 @@
 """Live objects to pickles: by C code alone where that gives what dill gives, or by dill itself.
 
-`fast` runs no code of the user's and is on the hot path; `dilled` may run any, on a paused thread,
-within limits. dill is imported when it is needed first.
+`fast` and `fast_digest` run no code of the user's; `dilled` and `undilled` may run any, on a paused
+thread, when a client asks for the object. dill is imported by `_dill` alone, when one does.
 """
 
 from __future__ import annotations
@@ -184,8 +184,20 @@ def dilled(
     deadline = clock.monotonic() + milliseconds / 1000
     file = _Digest(max_bytes, deadline)
     pickler = capped(file, deadline, original_code)
-    pickler.dump(value)
+    try:
+        pickler.dump(value)
+    finally:
+        pickler.clear_memo()  # it holds what was pickled, and may be part of a cycle
     return Pickled(file.hash.hexdigest(), file.data(), frozenset(pickler.names))
+
+
+def undilled(data: bytes) -> Any:
+    """The object of a pickle. Runs any code that its classes have for that.
+
+    Raises:
+        BaseException: Whatever dill and the classes raise; ImportError if dill is not there.
+    """
+    return _dill().loads(data)
 
 
 @lru_cache(1)

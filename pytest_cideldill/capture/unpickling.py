@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from pytest_cideldill.capture.paths import navigate
+from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.record.store import CIDStore
@@ -30,10 +31,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     store.close()
     if data is None:
         return {"error": "cid_not_found", "message": "only the snapshot of this object was kept"}
-    import dill
-
     try:
-        value = dill.loads(data)
+        value = undilled(data)
     except BaseException as error:  # noqa: BLE001 - a border: it is code of the record's
         return {"error": "cid_not_found", "message": f"can't be made anew: {type(error).__name__}"}
     redactor = Redactor(enabled=request["redact"])

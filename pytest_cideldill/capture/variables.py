@@ -48,7 +48,7 @@ def variables_in(
         scope: As for `names_in`.
         names: Which ones.
         lens: Shows the values.
-        identify: Keeps an object; may run user code to pickle it.
+        identify: Gives an object its content id; runs no user code.
     """
     values = _values(frame, scope)
     told, missing = [], []

@@ -10,6 +10,7 @@ from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence
+from hashlib import sha512
 from typing import Final
 from typing import Generic
 from typing import NamedTuple
@@ -34,12 +35,34 @@ class StoredObject(NamedTuple):
     Attributes:
         cid: 128 hexadecimal digits.
         description: The snapshot, as JSON.
-        data: The pickle; None if there is none.
+        data: The pickle, perhaps `sealed`; None if there is none.
     """
 
     cid: str
     description: str
     data: bytes | None
+
+
+_SEAL: Final = b"cideldill copy\n"
+_DIGEST: Final = sha512().digest_size
+
+
+def sealed(data: bytes) -> bytes:
+    """A pickle that was made later than the name of its object, with a digest of its own."""
+    return _SEAL + sha512(data).digest() + data
+
+
+def unsealed(cid: bytes, data: bytes) -> tuple[bytes, bytes]:
+    """The digest that a pickle must have, and the pickle.
+
+    Args:
+        cid: What its object is called.
+        data: As in a row.
+    """
+    if not data.startswith(_SEAL):
+        return cid, data
+    start = len(_SEAL)
+    return data[start : start + _DIGEST], data[start + _DIGEST :]
 
 
 class Recent(Generic[_K, _V]):
@@ -122,9 +145,9 @@ class ObjectLog:
         """Whether the object was added lately, so that it needn't be described again."""
         return self._added.get(cid) is not None
 
-    def add(self, cid: str, description: str, data: bytes | None) -> None:
-        """Have an object stored, unless it was added lately."""
-        if self.has(cid):
+    def add(self, cid: str, description: str, data: bytes | None, *, is_late: bool = False) -> None:
+        """Have an object stored, unless it was added lately; or its pickle, which comes late."""
+        if self.has(cid) and not is_late:
             return
         if not self._budget.take(len(description) + len(data or b"")):
             self.dropped += 1

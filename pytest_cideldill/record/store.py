@@ -27,6 +27,7 @@ from pytest_cideldill.record.database import number
 from pytest_cideldill.record.database import sqlite3
 from pytest_cideldill.record.objectlog import BATCH_BYTES
 from pytest_cideldill.record.objectlog import StoredObject
+from pytest_cideldill.record.objectlog import unsealed
 from pytest_cideldill.values import dataclass
 
 MAX_STORE_BYTES: Final = 268_435_456
@@ -60,7 +61,7 @@ class Counts:
     """What became of the objects.
 
     Attributes:
-        stored: New ones.
+        stored: New ones, and those whose pickle came later.
         dropped: Beyond the limit of the file.
         oversized: Stored without their pickle, which was too large.
         lost: Disk full, file gone, and so on.
@@ -222,9 +223,17 @@ class CIDStore:
     def get(self, cid: str) -> bytes | None:
         """The pickle of an object; None if the object or its pickle is not there, or is damaged."""
         try:
-            row = self._row(cid)
+            return self.intact(cid)
         except CorruptObject:
             return None
+
+    def intact(self, cid: str) -> bytes | None:
+        """The pickle of an object; None if the object or its pickle is not there.
+
+        Raises:
+            CorruptObject: It is damaged.
+        """
+        row = self._row(cid)
         return None if row is None else row[1]
 
     def description(self, cid: str) -> dict[str, Any] | None:
@@ -274,7 +283,7 @@ class CIDStore:
         description, data = row
         if not _is_intact(digest, b"", data):
             raise CorruptObject(cid)
-        return description, data
+        return description, None if data is None else unsealed(digest, data)[1]
 
     # --- the file ---------------------------------------------------------------------------
 
@@ -330,9 +339,11 @@ def _batch(rows: Iterable[_Row]) -> list[_Row]:
     return batch
 
 
-def _is_intact(digest: bytes, description: object, data: object) -> bool:
-    is_the_one = data is None or (type(data) is bytes and sha512(data).digest() == digest)
-    return is_the_one and type(description) is bytes
+def _is_intact(cid: bytes, description: object, data: object) -> bool:
+    if type(description) is not bytes or type(data) is not bytes:
+        return type(description) is bytes and data is None
+    digest, pickled = unsealed(cid, data)
+    return sha512(pickled).digest() == digest
 
 
 def _placeholder(error: BaseException) -> dict[str, Any]:

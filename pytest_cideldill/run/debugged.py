@@ -14,7 +14,6 @@ import pytest
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link import ThreadedLink
@@ -99,11 +98,10 @@ class Debugged:
         self._watchdogs = Watchdogs(config, guard)
         self.pauses = self._watchdogs.pauses
         overtime = Overtime(guard)
-        limited = overtime.limited(_call, late=None)
         identity = Identity(invitation.run_id, worker)
         key = bytes.fromhex(configure.tag_key)
         kept = (objects_path(config, invitation, identity), redactor, key, guard, settings.limits)
-        keeping = self._keeping = Keeping(*kept, limited, self._flush)
+        keeping = self._keeping = Keeping(*kept, self._flush)
         pauses = Pauses(
             identity,
             self.position,
@@ -197,7 +195,3 @@ def _collect(
             observers.tell(each.told() if isinstance(each, Batch) else each)
         yield each
     yield from manager.look_around()
-
-
-def _call(work: Callable[[], Pickled]) -> Pickled | None:
-    return work()

@@ -106,9 +106,7 @@ class Debuggee:
             Identity("r1", "main"), position, lens, guard, send, lease_s, contextlib.nullcontext
         )
         overtime = Overtime(guard)
-        keeping = Keeping(
-            os.devnull, redactor, b"key", guard, DEFAULTS, lambda work: work(), lambda: None
-        )
+        keeping = Keeping(os.devnull, redactor, b"key", guard, DEFAULTS, lambda: None)
         objects = keeping.objects if keeps_objects else None
         recording = Recording((), lens, self.rows.add, position, objects=objects)
         observers = Observers(send)

@@ -31,7 +31,9 @@ import pytest
 from pytest_cideldill import clock
 from pytest_cideldill.capture import objects
 from pytest_cideldill.capture.instances import Unfit
+from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.pickles import fast
@@ -63,7 +65,14 @@ class Bench:
         return self.objects.identify(self.objects.freeze(value, name))
 
     def paused(self, value: object, name: str = "") -> Identified:
-        return self.objects.capture(value, name)
+        return self.objects.take({}, value, name)
+
+    def copied(self, value: object) -> bytes | None:
+        """What is stored of an object that a client asks for at a pause."""
+        held: dict[str, Held] = {}
+        cid = self.objects.take(held, value).cid
+        description = self.objects.unchanged(held[cid])
+        return None if description is None else self.objects.copy(cid, held[cid], description)
 
     def stored(self) -> list[StoredObject]:
         rows: list[StoredObject] = []
@@ -287,12 +296,16 @@ NEEDS_DILL: list[object] = [
 
 
 @pytest.mark.parametrize("value", NEEDS_DILL, ids=lambda value: type(value).__name__)
-def test_what_takes_code_is_called_by_its_snapshot_except_at_a_pause(value: object) -> None:
-    recorded = Bench().recorded(value)
-    assert (recorded.kind, recorded.data) == ("snapshot", None)
-    paused = Bench().paused(value)
-    assert paused[:2] == (digest(value), "dill")
-    assert paused.data == dill.dumps(value, protocol=4)
+def test_what_takes_code_is_called_by_its_snapshot_and_copied_when_asked_for(value: object) -> None:
+    bench = Bench()
+    for called in (bench.recorded(value), bench.paused(value)):
+        assert (called.kind, called.data) == ("snapshot", None)
+    bench.stored()
+    assert bench.copied(value) == dill.dumps(value, protocol=4)
+    (before, after) = bench.stored()
+    assert (before.cid, before.description, before.data) == (after.cid, after.description, None)
+    assert after.data is not None
+    assert after.data.endswith(dill.dumps(value, protocol=4))
 
 
 @pytest.mark.parametrize(
@@ -307,9 +320,9 @@ def test_what_takes_code_is_called_by_its_snapshot_except_at_a_pause(value: obje
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_dill_refuses_is_called_by_its_snapshot(value: object) -> None:
-    assert Bench().paused(value) == Bench().recorded(value)
-    assert Bench().paused(value).kind == "snapshot"
+def test_what_dill_refuses_has_no_copy(value: object) -> None:
+    assert Bench().paused(value).kind == Bench().recorded(value).kind == "snapshot"
+    assert Bench().copied(value) is None
 
 
 def test_pytest_is_not_walked_through(request: pytest.FixtureRequest, bench: Bench) -> None:
@@ -317,10 +330,11 @@ def test_pytest_is_not_walked_through(request: pytest.FixtureRequest, bench: Ben
     for value in (request, [request.config], {"node": request.node}, Cart(request)):
         assert bench.recorded(value).kind == "snapshot"
         assert bench.paused(value).kind == "snapshot"
+        assert bench.copied(value) is None
     assert time.monotonic() - started < 5
 
 
-def test_no_user_code_runs_without_a_pause(bench: Bench) -> None:
+def test_no_user_code_runs(bench: Bench) -> None:
     ran = Ran()
     values = hostile_values(ran)
     reduce = {f"__{name}__": ran.method(name) for name in ("reduce", "reduce_ex", "getstate")}
@@ -334,7 +348,7 @@ def test_no_user_code_runs_without_a_pause(bench: Bench) -> None:
     ran.clear()
     for name, value in values.items():
         for each in (value, [value], {"a": value}):
-            assert len(bench.recorded(each).cid) == 128
+            assert len(bench.recorded(each).cid) == len(bench.paused(each).cid) == 128
         assert list(ran) == [], name
 
 
@@ -354,14 +368,14 @@ def test_a_class_that_pretends_to_be_in_a_module_is_not_looked_up(bench: Bench) 
 def test_what_user_code_raises_at_a_pause_is_swallowed(bench: Bench, error: BaseException) -> None:
     ran = Ran()
     broken = type("Broken", (), {"__reduce__": ran.method("reduce", error)})()
-    assert bench.paused(broken).kind == "snapshot"
+    assert bench.copied(broken) is None
     assert list(ran) == ["reduce"]
 
 
 def test_ctrl_c_is_not_swallowed(bench: Bench) -> None:
     broken = type("Broken", (), {"__reduce__": Ran().method("reduce", KeyboardInterrupt())})()
     with pytest.raises(KeyboardInterrupt):
-        bench.paused(broken)
+        bench.copied(broken)
 
 
 def test_nothing_stops_or_records_what_dill_runs() -> None:
@@ -373,7 +387,9 @@ def test_nothing_stops_or_records_what_dill_runs() -> None:
             seen.append(guard.is_quiet())
             return (int, (1,))
 
-    Objects(ObjectLog(), Redactor(environ={}), KEY, guard).capture(Watching())
+    bench = Bench()
+    bench.objects._guard = guard
+    assert bench.copied(Watching()) is not None
     assert seen == [True]
     assert not guard.is_quiet()
 
@@ -414,10 +430,10 @@ def test_a_swapped_function_is_called_as_if_it_were_not() -> None:
         return typing.cast("types.FunctionType", inner), {"f": inner}
 
     inner, value = make()
-    before = Bench().paused(value)
+    before = Bench().copied(value)
     undo = intercept(inner, lambda _frame, original, args, kwargs: original(*args, **kwargs))
-    assert Bench(original_code=original_code).paused(value) == before
-    assert Bench().paused(value).cid != before.cid
+    assert Bench(original_code=original_code).copied(value) == before
+    assert Bench().copied(value) != before
     undo()
 
 
@@ -433,18 +449,20 @@ def test_what_is_too_large_is_called_by_its_snapshot_except_at_a_pause() -> None
     assert bench.paused(value) == (digest(value), "dill", None)
     (row,) = bench.stored()
     assert (row.cid, row.data) == (digest(value), None)
-    assert bench.paused([lambda: 1, value]).data is None
+    assert bench.copied([lambda: 1, value]) is None
 
 
 def test_what_takes_too_long_is_given_up() -> None:
     with pytest.raises(Unfit):
         fast([Cart(1)] * 2, 1 << 20, -1)
-    bench = Bench(limits=Limits(capture_ms=1))
-    assert bench.paused([(lambda: 1, number) for number in range(20_000)]).kind == "snapshot"
+    assert Bench(limits=Limits(capture_ms=1)).paused(list(range(10**6))).kind == "snapshot"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(objects, "COPY_MS", 1)
+        assert Bench().copied([(lambda: 1, number) for number in range(20_000)]) is None
 
 
 @pytest.mark.timeout(20)
-def test_user_code_that_does_not_end_is_interrupted() -> None:
+def test_user_code_that_does_not_end_is_interrupted(bench: Bench) -> None:
     started = threading.Event()
 
     class Endless:
@@ -462,7 +480,8 @@ def test_user_code_that_does_not_end_is_interrupted() -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    assert Bench(limited=interruptor.run).paused(Endless()).kind == "snapshot"
+    with pytest.raises(Interrupted):
+        interruptor.run(lambda: bench.copied(Endless()))
     thread.join()
 
 
@@ -532,9 +551,13 @@ def test_nothing_is_kept_alive(bench: Bench) -> None:
         gone += [weakref.ref(value)] if type(value) is not list else [weakref.ref(value[0])]
         bench.recorded(value)
         bench.paused(value)
-    del value, Local
+    gc.disable()  # no cycle of ours keeps them
+    del value
+    assert [each() for each in gone[1:]] == [None] * 3
+    gc.enable()
+    del Local
     gc.collect()
-    assert [each() for each in gone] == [None] * 4
+    assert gone[0]() is None
 
 
 def test_many_threads_may_freeze_at_once(bench: Bench) -> None:
@@ -566,8 +589,11 @@ def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
         limits = Limits(capture_ms=20_000)
         objects = Objects(ObjectLog(), Redactor(environ={}), b"k", EvaluationGuard(), limits)
         objects.identify(objects.freeze([1, lambda: 1]))
+        held = {}
+        cid = objects.take(held, range(3)).cid
+        description = objects.unchanged(held[cid])
         assert "dill" not in sys.modules
-        assert objects.capture(range(3)).kind == "dill"
+        assert objects.copy(cid, held[cid], description)
         assert "dill" in sys.modules
         assert pickle._Pickler.dispatch == before
     """
@@ -628,6 +654,7 @@ def test_a_secret_leaves_neither_its_bytes_nor_its_plain_digest(name: str) -> No
     bench = Bench(redactor=Redactor(environ=environ))
     names = {bench.recorded(make(SECRET)), bench.paused(make(SECRET))}
     plain = {digest(make(SECRET)), hashlib.sha512(SECRET.encode()).hexdigest()}
+    assert bench.copied(make(SECRET)) is None
     for each in names:
         assert each.data is None
         assert each.kind in ("secret", "snapshot")
@@ -650,7 +677,7 @@ def test_equal_secrets_are_called_equal_in_one_run_only() -> None:
     value = {"password": SECRET}
     assert Bench().recorded(value) == Bench().recorded(value) == Bench().paused(value)
     other = Objects(ObjectLog(), Redactor(environ={}), b"other", EvaluationGuard())
-    assert other.capture(value).cid != Bench().recorded(value).cid
+    assert other.take({}, value).cid != Bench().recorded(value).cid
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.limits import Limits
@@ -443,9 +444,9 @@ def test_no_secret_is_in_the_file(path: Path) -> None:
     holders = [deep, Login(SECRET), [[[[[Terse(SECRET)]]]]], {"url": f"redis://:{SECRET}@cache/0"}]
     names = []
     for value in holders:
-        names += [objects.capture(value), objects.identify(objects.freeze(value))]
-    names.append(objects.capture(SECRET, "password"))
-    names.append(objects.capture(["no secret", 12345678]))
+        names += [objects.take({}, value), objects.identify(objects.freeze(value))]
+    names.append(objects.take({}, SECRET, "password"))
+    names.append(objects.take({}, ["no secret", 12345678]))
     store = CIDStore(path)
     log.write(store.put_many)
     content = path.read_bytes() + Path(f"{path}-wal").read_bytes()
@@ -570,10 +571,14 @@ def test_what_is_stored_of_an_object_comes_back(path: Path) -> None:
     limits = Limits(max_object_bytes=2_000, capture_ms=20_000)
     objects = Objects(log, Redactor(environ={}), b"key", EvaluationGuard(), limits)
     values: list[Any] = [5, "text", {"a": [1, 2]}, Login, print, "x" * 5_000]
-    names = [objects.capture(value).cid for value in values]
+    held: dict[str, Held] = {}
+    names = [objects.take(held, value).cid for value in values]
+    description = objects.unchanged(held[names[4]])
+    assert description is not None
+    objects.copy(names[4], held[names[4]], description)  # of a builtin, by dill
     store = CIDStore(path, max_object_bytes=limits.max_object_bytes)
     log.write(store.put_many)
     assert json.dumps(store.description(names[2]))
     assert [store.get(name) is not None for name in names] == [True] * 5 + [False]
-    assert store.counts.stored == len(values)
+    assert store.counts.stored == len(values) + 1
     store.close()

@@ -16,6 +16,7 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.record.paths import navigate_description
 from pytest_cideldill.wire import Inspect
+from pytest_cideldill.wire import Interrupt
 
 DEPTH = 3
 MAX_DEPTH = 10
@@ -31,14 +32,17 @@ _OF_RECORDS = (
 
 
 async def inspect(request: Request) -> Reply:
-    """From the snapshot; deeper on a paused thread of the process that made the object."""
+    """From the snapshot; deeper on a paused thread of the process that made the object.
+
+    A thread that holds the object is asked in any case: it keeps a copy of it from now on.
+    """
     cid, path, depth = request["cid"].strip(), request["path"] or "", request["depth"]
     found = await anyio.to_thread.run_sync(request.runs.objects.find, cid)
     if found is None:
         if (live := await _look_elsewhere(request, cid, path, depth)) is not None:
             return Reply({"cid": cid, **live})
         raise _unknown(request, cid)
-    prefix, description = found
+    prefix, description, is_copied = found
     told: dict[str, Any] = {}
     try:
         part = navigate_description(description, path) if path else description
@@ -60,6 +64,8 @@ async def inspect(request: Request) -> Reply:
             message = f"{told['message']}; only the snapshot is left: {why}"
             raise Refusal(ErrorCode.INVALID_PATH, message, cid=cid, path=path)
         told["message"] = f"only the snapshot is left: {why}"
+    elif not is_copied and not request.runs.are_opened:
+        await _look_deeper(request, prefix, cid, path, depth)
     assert part is not None
     return Reply({"cid": cid, **_pruned(part, depth), **told})
 
@@ -105,23 +111,25 @@ async def _look_again(
 async def _look_elsewhere(
     request: Request, cid: str, path: str, depth: int
 ) -> dict[str, Any] | None:
-    """What a paused thread on another machine tells; None: there is none, or none has a copy."""
+    """What is in no file here: what paused threads tell; None: there is none, or none has it."""
     pauses = {pause["worker"]: id for run in request.runs for id, pause in run.pauses.items()}
     for pause_id in pauses.values():
-        told = await _ask(request, pause_id, cid, path, depth, only_remote=True)
+        told = await _ask(request, pause_id, cid, path, depth)
         if told is not None:
             return told
     return None
 
 
 async def _ask(
-    request: Request, pause_id: str, cid: str, path: str, depth: int, *, only_remote: bool = False
+    request: Request, pause_id: str, cid: str, path: str, depth: int
 ) -> dict[str, Any] | None:
     try:
         _, target = request.runs.owner_of(pause_id)
-        if only_remote and not target.is_remote:
-            return None
-        return await target.ask(lambda number: Inspect(number, pause_id, cid, path, depth), LIVE_S)
+        return await target.ask(
+            lambda number: Inspect(number, pause_id, cid, path, depth),
+            LIVE_S,
+            on_timeout=lambda number: target.tell(Interrupt(number)),
+        )
     except Refusal as refusal:
         if refusal.code is ErrorCode.INVALID_PATH:
             raise
