@@ -269,7 +269,7 @@ class Calls:
                 find=lambda name: find_replacement(name, self._lens.project),
                 load=lambda cid: self._keeping.load(cid, pause.held),
             ),
-            held=held,
+            held,
         )
 
     def _pause_after(self, call: Call, data: dict[str, Any], result: Any) -> Resolution:

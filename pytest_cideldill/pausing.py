@@ -141,9 +141,9 @@ class Pauses:
         frames: Sequence[FrameType],
         details: dict[str, Any],
         resolve: Callable[[Resume, Pause], Resolution] | None = None,
+        held: dict[str, Held] | None = None,
         lines: Sequence[int] | None = None,
         names: dict[str, Any] | None = None,
-        held: dict[str, Held] | None = None,
     ) -> Resolution:
         """Park the calling thread until it may go on.
 
@@ -153,9 +153,9 @@ class Pauses:
             frames: What can be evaluated in, innermost first; not empty.
             details: Further keys of the pause.
             resolve: Checks a resume command on this thread; default: only `continue`.
+            held: Objects that clients may ask for, by content id; let go when the thread goes on.
             lines: The current line of each frame where it is not the frame's own (tracebacks).
             names: What evaluations see besides the names of the frame.
-            held: Objects that clients may ask for, by content id; nothing holds them afterwards.
         """
         # The last: in a child that C code forked, which nobody told of it.
         if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
