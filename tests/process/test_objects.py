@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import copyreg
 import dataclasses
 import datetime
 import decimal
@@ -46,6 +47,7 @@ from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.interpose import original_code
 from tests.process.test_snapshot import Ran
 from tests.process.test_snapshot import hostile_values
+from tests.together import counted
 
 KEY = b"k" * 32
 T = typing.TypeVar("T")
@@ -350,6 +352,19 @@ def test_no_user_code_runs(bench: Bench) -> None:
         for each in (value, [value], {"a": value}):
             assert len(bench.recorded(each).cid) == len(bench.paused(each).cid) == 128
         assert list(ran) == [], name
+
+
+@pytest.mark.parametrize("kind", [*counted.BASES, "meta", "lazy", "registered"])
+def test_no_hook_of_a_class_is_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copyreg, "dispatch_table", copyreg.dispatch_table.copy())
+    bench = Bench()
+    for each in counted.things(kind):
+        held: dict[str, Held] = {}
+        for value in (each, [each], {"a": each}, Cart(each)):
+            bench.recorded(value)
+            cid = bench.objects.take(held, value).cid
+            assert bench.objects.unchanged(held[cid]) is not None
+        assert counted.COUNTS == {}, type(each)
 
 
 def test_a_class_that_pretends_to_be_in_a_module_is_not_looked_up(bench: Bench) -> None:
