@@ -95,8 +95,8 @@ class Keeping:
                 ErrorCode.CID_NOT_FOUND, f"object {cid[:16]}… is damaged", cid=cid
             ) from error
         if data is None and (mine := held.get(cid)) is not None:
-            description = self.objects.unchanged(mine)
-            data = None if description is None else self.objects.copy(cid, mine, description)
+            self._copy(cid, mine)
+            data = mine.copy
         if data is None:
             raise Refusal(
                 ErrorCode.CID_NOT_FOUND,
@@ -134,26 +134,26 @@ class Keeping:
             Refusal: `cid_not_found`, `invalid_path`, `eval_timeout`.
         """
         mine = held.get(command.cid)
-        description = None if mine is None else self.objects.unchanged(mine)
-        if mine is None or description is None:
-            return self._inspect_copy(command, mine, interruptor)
+        if mine is None or self.objects.unchanged(mine) is None:
+            return self._inspect_copy(command, held, interruptor)
         try:
             return self._describe(mine.value, command)
         finally:
-            if not mine.is_asked and mine.content.kind == "snapshot":
+            if mine.content.kind == "snapshot":
                 with suppress(Interrupted):
-                    interruptor.run(lambda: self.objects.copy(command.cid, mine, description))
+                    interruptor.run(lambda: self._copy(command.cid, mine))
 
     def _inspect_copy(
-        self, command: Inspect, changed: Held | None, interruptor: Interruptor
+        self, command: Inspect, held: Mapping[str, Held], interruptor: Interruptor
     ) -> dict[str, Any]:
         """Of what is not held, or not as it was any more: then as it is, if there is no copy."""
         try:
-            value = interruptor.run(lambda: self.load(command.cid, {}))
+            value = interruptor.run(lambda: self.load(command.cid, held))
         except Refusal:
-            if changed is None:
+            if command.cid not in held:
                 raise
-            return self._describe(changed.value, command) | {"message": _CHANGED}
+            value = held[command.cid].value
+            return self._describe(value, command) | {"message": _CHANGED}
         except Interrupted as error:
             raise Refusal(
                 ErrorCode.EVAL_TIMEOUT,
@@ -161,6 +161,11 @@ class Keeping:
                 stopped=True,
             ) from error
         return self._describe(value, command)
+
+    def _copy(self, cid: str, mine: Held) -> None:
+        """Have a copy of a held object kept; it is tried once, as it was taken."""
+        if not mine.is_asked and (description := self.objects.unchanged(mine)) is not None:
+            self.objects.copy(cid, mine, description)
 
     def _describe(self, value: object, command: Inspect) -> dict[str, Any]:
         try:

@@ -130,11 +130,13 @@ class Held:
         value: The object.
         content: What it held when it was taken, whatever its CID is.
         is_asked: Whether a copy was tried.
+        copy: The pickle, if that could be made and holds no secret.
     """
 
     value: object
     content: Identified
     is_asked: bool = False
+    copy: bytes | None = None
 
 
 class Objects:
@@ -283,14 +285,14 @@ class Objects:
         return content._replace(cid=cid)
 
     def unchanged(self, held: Held) -> str | None:
-        """The snapshot of an object if it is as it was taken, else None; runs no user code."""
+        """The snapshot of an object if that is as it was taken, else None; runs no user code."""
         content, description = self._look(held.value, "")
         return description if content.cid == held.content.cid else None
 
-    def copy(self, cid: str, held: Held, description: str) -> bytes | None:
-        """The pickle of a held object, by dill: runs any code that the object has for that.
+    def copy(self, cid: str, held: Held, description: str) -> None:
+        """Pickle a held object, by dill: runs any code that the object has for that.
 
-        It is stored, unless there is one, or it holds a secret.
+        The pickle is stored, too, unless there is one; none is kept that holds a secret.
 
         Args:
             cid: What the object is called.
@@ -303,12 +305,12 @@ class Objects:
         held.is_asked = True
         made = None if held.content.kind == "secret" else self._dilled(held.value)
         if made is None or made.data is None:
-            return None
+            return
         if self._are_sensitive(made.names) or self._holds_secrets(made.data):
-            return None
+            return
+        held.copy = made.data
         if held.content.kind == "snapshot":
             self._log.add(cid, description, sealed(made.data), is_late=True)
-        return made.data
 
     def _look(self, value: object, name: str) -> tuple[Identified, str]:
         """What an object holds, and its snapshot."""
