@@ -173,6 +173,7 @@ def test_an_object_that_was_not_asked_for_is_a_snapshot_when_the_thread_went_on(
     assert shop.eval(stop, "rows.loads") == "0"
 
 
+@pytest.mark.full
 def test_a_copy_takes_the_place_of_an_argument(shop: Bench) -> None:
     """`$cid` asks for it, without a look before."""
     shop.breakpoint("shop.first")
@@ -183,6 +184,7 @@ def test_a_copy_takes_the_place_of_an_argument(shop: Bench) -> None:
     assert shop.eval(only_stop(reply), "reader.parts") == "[]"
 
 
+@pytest.mark.full
 def test_objects_that_look_alike_are_kept_apart(shop: Bench) -> None:
     shop.breakpoint("shop.first")
     stop = shop.stop_of(
@@ -198,6 +200,7 @@ def test_objects_that_look_alike_are_kept_apart(shop: Bench) -> None:
     assert shop.go_on(stop, modified_args=[{"$cid": two}])["outcomes"]["passed"] == 1
 
 
+@pytest.mark.full
 def test_an_object_that_changed_is_told_as_it_is_and_said_to_have_changed(shop: Bench) -> None:
     shop.breakpoint("shop.counted")
     stop = shop.stop_of(CALLS)
@@ -246,6 +249,7 @@ LIVES = """
 """
 
 
+@pytest.mark.full
 def test_nothing_lives_longer_for_having_been_looked_at(shop: Bench) -> None:
     """The program looks as soon as it goes on, without the garbage collector."""
     shop.breakpoint("shop.counted")
@@ -278,6 +282,7 @@ THREADS = """
 """
 
 
+@pytest.mark.full
 def test_the_thread_that_holds_an_object_copies_it(shop: Bench) -> None:
     shop.breakpoint("shop.counted")
     shop.test(THREADS)
@@ -304,6 +309,7 @@ def test_pickling_without_an_end_is_interrupted(shop: Bench) -> None:
     assert shop.go_on(stop)["outcomes"]["passed"] == 1
 
 
+@pytest.mark.full
 def test_what_holds_a_secret_is_looked_into_and_never_copied(shop: Bench) -> None:
     shop.breakpoint("shop.counted")
     stop = shop.stop_of(CALLS)
@@ -327,6 +333,7 @@ NO_STORE = """
 """
 
 
+@pytest.mark.full
 def test_a_store_that_can_not_be_opened_does_not_matter_at_a_pause(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir()

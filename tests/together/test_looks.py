@@ -118,13 +118,12 @@ INI = """
     cideldill_capture_ms = 2000
 """
 
-FEW = "lazy object"
 MANY = pytest.param(
     "object list dict Exception meta lazy registered",
     marks=[pytest.mark.full, pytest.mark.timeout(600)],
     id="many",
 )
-KINDS = pytest.mark.parametrize("kinds", [pytest.param(FEW, id="few"), MANY])
+KINDS = pytest.mark.parametrize("kinds", ["lazy", MANY])
 
 
 def project(root: Path, kinds: str) -> Path:
