@@ -156,8 +156,7 @@ TOOLS = (
     Tool(
         "breakpoint_inspect_object",
         "Inspect an object",
-        "What an argument, a result or a value of the REPL held at the time, level by level. While "
-        "its thread is paused this also has a copy kept, for which the object's own code may run.",
+        "What an argument, a result or a value of the REPL held at the time, level by level.",
         inspect,
         (
             Param("cid", "string", "From call records, or result_cid", required=True),
