@@ -266,27 +266,39 @@ class Objects:
             value: Anything.
             name: What it is known as; decides whether it is secret as a whole.
         """
-        content, description = self._look(value, name)
+        frozen = self.freeze(value, name)
         if name and self._is_sensitive(name):
-            self._log.add(content.cid, description, None)
-            return content
-        cid = content.cid
-        if content.kind == "snapshot":
-            for known, each in held.items():
-                if each.value is value and each.content.cid == cid:
-                    return content._replace(cid=known)
-            mark = f"{description}\n{self._origin} {self._next_number()}"
-            cid = sha512(mark.encode()).hexdigest()
-        self._log.add(cid, description, content.data)
-        held[cid] = Held(value, content._replace(data=None))
+            return self.identify(frozen)
+        if type(frozen) is Taken and frozen.data is None:
+            content, called = self._taken_by_snapshot(held, value)
+        else:
+            content = called = self.identify(frozen)
+        before = held.get(called.cid)
+        if before is None or before.value is not value:
+            held[called.cid] = Held(value, content._replace(data=None))
         if len(held) > MAX_HELD:
             with self._guard.evaluating():  # it may end with that
                 del held[next(iter(held))]
-        return content._replace(cid=cid)
+        return called
+
+    def _taken_by_snapshot(
+        self, held: dict[str, Held], value: object
+    ) -> tuple[Identified, Identified]:
+        """What an object holds that was not pickled by `freeze`, and what it is called."""
+        content, description = self._look(value)
+        called = content
+        if content.kind == "snapshot":
+            for cid, each in held.items():
+                if each.value is value and each.content.cid == content.cid:
+                    return content, content._replace(cid=cid)
+            mark = f"{description}\n{self._origin} {self._next_number()}"
+            called = content._replace(cid=sha512(mark.encode()).hexdigest())
+        self._log.add(called.cid, description, called.data)
+        return content, called
 
     def unchanged(self, held: Held) -> str | None:
         """The snapshot of an object if that is as it was taken, else None; runs no user code."""
-        content, description = self._look(held.value, "")
+        content, description = self._look(held.value)
         return description if content.cid == held.content.cid else None
 
     def copy(self, cid: str, held: Held, description: str) -> None:
@@ -312,11 +324,10 @@ class Objects:
         if held.content.kind == "snapshot":
             self._log.add(cid, description, sealed(made.data), is_late=True)
 
-    def _look(self, value: object, name: str) -> tuple[Identified, str]:
+    def _look(self, value: object) -> tuple[Identified, str]:
         """What an object holds, and its snapshot."""
-        is_secret = bool(name) and self._is_sensitive(name)
-        made = None if is_secret else self._pickled(value)
-        description = self._described(value, name if is_secret else "", self._limits.capture_ms)
+        made = self._pickled(value)
+        description = self._described(value, "", self._limits.capture_ms)
         if made is None:
             return _of_snapshot(description), description
         is_secret = made.data is not None and self._holds_secrets(made.data)

@@ -381,6 +381,25 @@ def test_a_class_that_pretends_to_be_in_a_module_is_not_looked_up(bench: Bench) 
     assert list(ran) == []
 
 
+def test_an_object_that_is_taken_twice_at_a_pause_is_called_and_copied_once(bench: Bench) -> None:
+    value, held = Hooked(), dict[str, Held]()
+    first = bench.objects.take(held, value)
+    (mine,) = held.values()
+    bench.objects.copy(first.cid, mine, "{}")
+    assert bench.objects.take(held, value) == first
+    assert list(held.values()) == [mine]
+    assert mine.copy == dill.dumps(value, protocol=4)
+    other = bench.objects.take(held, Hooked())
+    assert other.cid != first.cid
+    assert len(held) == 2
+
+
+def test_a_pause_holds_the_objects_that_were_taken_last(bench: Bench) -> None:
+    held: dict[str, Held] = {}
+    names = [bench.objects.take(held, [number]).cid for number in range(objects.MAX_HELD + 3)]
+    assert list(held) == names[3:]
+
+
 @pytest.mark.parametrize("error", [SystemExit(1), RecursionError(), GeneratorExit(), TypeError()])
 def test_what_user_code_raises_at_a_pause_is_swallowed(bench: Bench, error: BaseException) -> None:
     ran = Ran()

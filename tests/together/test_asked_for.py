@@ -142,7 +142,10 @@ def test_an_object_that_was_asked_for_is_copied_once_and_stays(shop: Bench) -> N
     assert shop.eval(stop, "rows.loads") == "1"
     assert inspect(shop, cid, path=DEEP)["repr"] == "['deep']"
     assert inspect(shop, cid)["repr"] == told["repr"]
-    assert shop.eval(stop, "rows.loads") == "1"
+    now = value(shop, stop, "rows")  # it has counted the copy
+    assert now != cid
+    inspect(shop, now)
+    assert shop.eval(stop, "rows.loads") == "2"
     stop = only_stop(shop.go_on(stop))
     # Only a copy is left of the object as it was then.
     assert inspect(shop, cid, path=DEEP)["repr"] == "['deep']"
