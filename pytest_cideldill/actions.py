@@ -20,6 +20,7 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.sources.interpose import arguments_of
 from pytest_cideldill.sources.substitute import original_of
+from pytest_cideldill.syntax.quiet import compiled
 from pytest_cideldill.wire import Resume
 
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -236,7 +237,7 @@ def _evaluated(source: Any, frame: FrameType, names: Mapping[str, Any]) -> Any:
     try:
         # Compiled apart: eval of text would inherit our __future__ imports, and would turn a Ctrl-C
         # that was handled into the exit status. One namespace: nested scopes see no second one.
-        code = compile(source.strip(), "<cideldill>", "eval", dont_inherit=True)
+        code = compiled(source.strip(), "<cideldill>", "eval")
         return eval(code, {**frame.f_globals, **frame.f_locals, **names})
     except KeyboardInterrupt:
         raise  # Ctrl-C ends the pause

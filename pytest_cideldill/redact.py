@@ -6,7 +6,6 @@ equal from different ones. Runs on any thread, takes no lock, runs no user code,
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from pytest_cideldill.secretshapes import may_be_shapes
 from pytest_cideldill.sensitive import NamedSecrets
 from pytest_cideldill.sensitive import label_of_name
 from pytest_cideldill.sensitive import spelled
+from pytest_cideldill.syntax.quiet import literal
 from pytest_cideldill.tags import LONGEST
 from pytest_cideldill.tags import TAG
 from pytest_cideldill.tags import UNKNOWN
@@ -332,7 +332,7 @@ def _unquoted(rendered: str) -> str:
     if rendered[-1:] not in ("'", '"') or rendered[:1] not in ("'", '"', "b"):
         return rendered
     try:
-        value = ast.literal_eval(rendered)
+        value = literal(rendered)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return rendered
     if type(value) is bytes:

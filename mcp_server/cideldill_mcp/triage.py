@@ -25,6 +25,7 @@ from cideldill_mcp.prose import shown_frame
 from cideldill_mcp.render import dumps
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.runs import Runs
+from pytest_cideldill.syntax.quiet import parse_expression
 from pytest_cideldill.wire import PhaseReported
 
 MAX_CHARS = 4_000
@@ -227,7 +228,7 @@ def _compared(assertion: dict[str, Any]) -> str | None:
     """The function whose result was compared, by its bare name."""
     for side in ("leftExpression", "rightExpression"):
         try:
-            tree = ast.parse(assertion.get(side) or "", mode="eval")
+            tree = parse_expression(assertion.get(side) or "")
         except (SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):

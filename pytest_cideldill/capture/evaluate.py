@@ -29,6 +29,8 @@ from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.stdout import collected_stdout
 from pytest_cideldill.capture.tasks import is_in_loop
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.syntax.quiet import compiled
+from pytest_cideldill.syntax.quiet import parse
 from pytest_cideldill.values import dataclass
 
 __all__ = ["Evaluation", "Interruptor", "evaluate"]
@@ -116,7 +118,7 @@ def _outcome(
     render: Callable[[object], str],
 ) -> _Outcome:
     try:
-        tree = ast.parse(_unindented(source), _FILENAME)
+        tree = parse(_unindented(source), _FILENAME)
         names = FrameNamespace(frame, session, _declared_global(tree), changed)
         try:
             if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
@@ -170,8 +172,7 @@ def _finish_at_once(coroutine: CoroutineType[Any, Any, Any]) -> object:
 
 def _compiled(tree: ast.Module | ast.Expression, mode: str, flags: int) -> CodeType:
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    code: CodeType = compile(tree, _FILENAME, mode, flags, dont_inherit=True)
-    return code
+    return compiled(tree, _FILENAME, mode, flags)
 
 
 def _future_flags(frame: FrameType) -> int:

@@ -31,6 +31,7 @@ from pytest_cideldill.capture.plain import HARMLESS
 from pytest_cideldill.capture.plain import PLAIN
 from pytest_cideldill.capture.plain import PLAIN_TYPES
 from pytest_cideldill.capture.plain import UNSHARED
+from pytest_cideldill.syntax import quiet
 
 Failed = Callable[[], object]
 """Called where an exception is being handled: gives the value that stands for the expression that
@@ -75,7 +76,7 @@ _READERS: Final[Mapping[str, object]] = {
 
 def parse_expression(source: str) -> ast.expr:
     """The tree of an expression that `syntax` has checked."""
-    return ast.parse(f"({source})", mode="eval").body
+    return quiet.parse_expression(f"({source})")
 
 
 def parse_truth(source: str) -> ast.expr:
@@ -86,12 +87,12 @@ def parse_truth(source: str) -> ast.expr:
 
 def our_statements(source: str, **trees: ast.expr) -> list[ast.stmt]:
     """Generated code: the names in it are ours, or stand for `trees`."""
-    return [_Ours(trees).visit(statement) for statement in ast.parse(source).body]
+    return [_Ours(trees).visit(statement) for statement in quiet.parse(source).body]
 
 
 def our_expression(source: str, **trees: ast.expr) -> ast.expr:
     """As `our_statements`."""
-    tree: ast.expr = _Ours(trees).visit(ast.parse(source, mode="eval").body)
+    tree: ast.expr = _Ours(trees).visit(quiet.parse_expression(source))
     return tree
 
 
@@ -247,12 +248,12 @@ class Expressions:
             # Without a type: the module may have a name `BaseException` of its own.
             guarded = "try:\n    {0} = value\nexcept:\n    {0} = failed()"
             body += our_statements(guarded.format(f"v{index}"), value=tree)
-        (function,) = ast.parse("def template(): pass").body
+        (function,) = quiet.parse("def template(): pass").body
         assert isinstance(function, ast.FunctionDef)
         function.args.args = [ast.arg(name) for name in parameters]
         function.body = [*body, *self._ending]
         module = ast.fix_missing_locations(ast.Module([function], []))
-        made = compile(module, _FILE, "exec", self._flags, dont_inherit=True)
+        made = quiet.compiled(module, _FILE, "exec", self._flags)
         return next(each for each in made.co_consts if type(each) is CodeType)
 
 

@@ -25,6 +25,7 @@ from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
+from pytest_cideldill.syntax.quiet import parse
 from pytest_cideldill.values import dataclass
 
 TRUTH: Final = "is true"
@@ -91,7 +92,7 @@ def _statement_among(lines: list[str], first: int, line: int) -> ast.stmt | None
         return None
     is_indented = part[0][:1].isspace()
     try:
-        tree = ast.parse("if 1:\n" * is_indented + "".join(part))
+        tree = parse("if 1:\n" * is_indented + "".join(part))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     ast.increment_lineno(tree, first - 1 - is_indented)

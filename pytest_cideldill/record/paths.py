@@ -9,13 +9,13 @@ Pure text and plain data. A snapshot's `attributes` are keyed by the steps thems
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from typing import Any
 from typing import Final
 from typing import Literal
 
+from pytest_cideldill.syntax.quiet import literal
 from pytest_cideldill.values import dataclass
 
 MAX_PATH: Final = 1_000
@@ -206,7 +206,7 @@ def _bracket(path: str, at: int) -> Step:
 
 def _literal(path: str, start: int, end: int) -> Any:
     try:
-        return ast.literal_eval(path[start:end].strip())
+        return literal(path[start:end].strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise _malformed(path, start, "expected a literal") from error
 

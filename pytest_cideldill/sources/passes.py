@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from types import CodeType
 
+from pytest_cideldill.syntax.quiet import tokens
 from pytest_cideldill.values import dataclass
 
 # After these the next instruction does not follow.
@@ -96,10 +97,10 @@ def _statement(code: CodeType, line: int, file: str) -> _Statement | None:
 
 
 def _statements(lines: list[str], first: int) -> Iterator[_Statement]:
-    """Logical lines. Tokens and not a syntax tree: parsing warns, and would read the whole file."""
+    """Logical lines. Tokens and not a syntax tree, which would take the whole file."""
     start = 0
     words: list[str] = []
-    for token in tokenize.generate_tokens(iter([*lines, ""]).__next__):
+    for token in tokens(lines):
         if token.type in (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
             continue
         if token.type == tokenize.ENDMARKER:

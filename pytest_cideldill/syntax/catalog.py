@@ -5,7 +5,6 @@ Reads files, runs nothing. For the helper process; bounded in time and size.
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Final
 from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.describe import outline
 from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.syntax.quiet import parse
 from pytest_cideldill.values import dataclass
 
 MAX_FILES: Final = 10_000
@@ -278,7 +278,7 @@ def read(path: str, stamp: Stamp, word: str = "") -> Contents | None:
     if word.encode() not in data:
         return None
     try:
-        functions = tuple(outline(ast.parse(data), _lines_with(b"yield", data)))
+        functions = tuple(outline(parse(data), _lines_with(b"yield", data)))
     except SyntaxError as error:
         return Contents(stamp, problem=f"line {error.lineno}: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:

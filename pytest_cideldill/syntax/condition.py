@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import CodeType
 
+from pytest_cideldill.syntax.quiet import compiled
+
 
 def compile_condition(text: str) -> CodeType:
     """The code object of a condition, for `eval`.
@@ -12,7 +14,7 @@ def compile_condition(text: str) -> CodeType:
         ValueError: The text is no expression; the message names the position.
     """
     try:
-        return compile(text.strip(), "<condition>", "eval", dont_inherit=True)
+        return compiled(text.strip(), "<condition>", "eval")
     except SyntaxError as error:
         place = f" at column {error.offset}" if error.offset else ""
         raise ValueError(f"condition {text!r}: {error.msg}{place}") from error

@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.syntax.quiet import tokens
 from pytest_cideldill.values import dataclass
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -161,7 +162,7 @@ def statements(text: str) -> dict[int, tuple[int, int]]:
     """
     spans: dict[int, tuple[int, int]] = {}
     start = 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokens(io.StringIO(text)):
         if token.type == tokenize.NEWLINE:
             span = (start, token.end[0])
             spans |= dict.fromkeys(range(start, token.end[0] + 1), span)

@@ -10,7 +10,6 @@ import gc
 import json
 import sys
 import tokenize
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
@@ -84,8 +83,6 @@ def answer(request: Any) -> Reply:
 
 def main() -> None:
     """Answer the request on stdin; always one line of JSON and exit code 0."""
-    # The compiler's warnings are about code that is not ours to judge.
-    warnings.simplefilter("ignore")
     gc.disable()  # it would look through syntax trees, which have no cycles, again and again
     try:
         reply = answer(_read_request())

@@ -29,6 +29,8 @@ from pytest_cideldill.syntax.describe import docstring_lines
 from pytest_cideldill.syntax.describe import first_body_line
 from pytest_cideldill.syntax.describe import first_line
 from pytest_cideldill.syntax.describe import statements
+from pytest_cideldill.syntax.quiet import compiled
+from pytest_cideldill.syntax.quiet import parse
 from pytest_cideldill.values import dataclass
 
 __all__ = [
@@ -135,15 +137,13 @@ class SourceMap:
     def from_source(cls, text: str, filename: str) -> SourceMap:
         """Compile as pytest and the import system would, without running anything.
 
-        The compiler may emit SyntaxWarnings, subject to the filters of the process.
-
         Raises:
             InvalidSource: The text is malformed.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         try:
-            tree = ast.parse(text, filename)
-            root = compile(tree, filename, "exec", dont_inherit=True)
+            tree = parse(text, filename)
+            root = compiled(tree, filename, "exec")
         except SyntaxError as error:
             raise InvalidSource(filename, error.lineno, error.msg) from error
         except (ValueError, RecursionError, MemoryError) as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Final
 
+from pytest_cideldill.syntax.quiet import compiled
 from pytest_cideldill.values import dataclass
 
 _NESTED_QUOTES: Final = sys.version_info >= (3, 12)
@@ -101,7 +102,7 @@ def _fields(parts: tuple[str | Field, ...]) -> Iterator[Field]:
 
 
 def _compile(source: str) -> CodeType:
-    return compile(f"({source})", "<template>", "eval", dont_inherit=True)
+    return compiled(f"({source})", "<template>", "eval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,7 @@ def _diagnosis(source: str) -> str:
     if source.split()[0] == "lambda":
         return "is cut at its colon: put a lambda in parentheses"
     try:
-        compile(source.strip(), "<template>", "exec", dont_inherit=True)
+        compiled(source.strip(), "<template>", "exec")
     except (SyntaxError, ValueError):
         return "is no Python expression"
     return "is a statement, and a template holds expressions only"

@@ -1,0 +1,99 @@
+"""Parses, compiles and tokenizes text without a warning: they are the program's, which counts them.
+
+Runs on any thread of the process under test. The parser and the compiler warn through the filters
+of the whole process, in C, about escapes (`"\\d"`), numbers (`1or 2`), comparisons (`x is 1`) and
+calls (`"a" (b)`), about more with each version. Filters of ours stand in front while they run.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import sys
+import tokenize
+from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from itertools import cycle
+from itertools import product
+from types import CodeType
+from typing import Any
+from typing import Final
+
+_Filter = tuple[str, None, type[Warning], str, int]
+_KINDS: Final = (SyntaxWarning, DeprecationWarning)
+_ESCAPED_BRACE: Final = re.compile(r"\\(?=[{}])")
+
+
+def parse(source: str | bytes, filename: str = "<text>") -> ast.Module:
+    """As `ast.parse`; raises what that raises."""
+    tree: ast.Module = _made(source, filename, "exec", ast.PyCF_ONLY_AST)
+    return tree
+
+
+def parse_expression(source: str) -> ast.expr:
+    """The tree of one expression; raises what `ast.parse` raises."""
+    tree: ast.Expression = _made(source, "<text>", "eval", ast.PyCF_ONLY_AST)
+    return tree.body
+
+
+def compiled(
+    source: str | ast.Module | ast.Expression, filename: str, mode: str, flags: int = 0
+) -> CodeType:
+    """As `compile`, which inherits nothing from its caller here; raises what that raises."""
+    code: CodeType = _made(source, filename, mode, flags)
+    return code
+
+
+def literal(source: str) -> Any:
+    """As `ast.literal_eval`, which raises the same."""
+    return ast.literal_eval(parse_expression(source.lstrip(" \t")))
+
+
+def tokens(lines: Iterable[str]) -> Iterator[tokenize.TokenInfo]:
+    """As `tokenize.generate_tokens`, but for the text of backslashes before braces.
+
+    From 3.12 on it warns of `f"\\{x}"`, as it reads, and nothing else.
+    """
+    harmless = (_ESCAPED_BRACE.sub("_", line) for line in lines)
+    return tokenize.generate_tokens(chain(harmless, [""]).__next__)
+
+
+def _made(source: Any, filename: str, mode: str, flags: int) -> Any:
+    """What `compile` gives.
+
+    `warnings.catch_warnings` won't do: it exchanges the filters that all threads use, and makes
+    them forget which warnings were shown. Filters for the names of what is compiled here mean
+    nothing to the rest of the program. All is one call of C, from looking up the filters that are
+    in force on: another thread that came between could exchange them.
+    """
+    module = sys.modules.get("warnings")
+    if not isinstance(getattr(module, "filters", None), list):
+        return compile(source, filename, mode, flags, dont_inherit=True)
+    ours = _filters(filename)
+    held: list[list[_Filter]] = []
+    steps = chain(
+        map(held.append, map(getattr, (module,), ("filters",))),
+        map(operator.setitem, held, (slice(0, 0),), (ours,)),
+        map(compile, (source,), (filename,), (mode,), (flags,), (True,)),
+        map(list.remove, cycle(held), ours),
+    )
+    try:
+        return next(made for made in list(steps) if made is not None)
+    except BaseException:  # whatever it is, it passes on
+        for filters, each in product(held, ours):
+            with suppress(ValueError):
+                filters.remove(each)
+        raise
+
+
+def _filters(filename: str) -> list[_Filter]:
+    """One for each name under which the interpreter looks for filters.
+
+    That of the file is shortened as it does that; constants that are folded (`~True`) are put down
+    to the module that compiles.
+    """
+    names = (filename.removesuffix(".py"), __name__)
+    return [("ignore", None, kind, name, 0) for name in names for kind in _KINDS]
