@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -456,7 +457,7 @@ def test_what_there_is_no_time_for_is_counted_and_read_the_next_time(
 ) -> None:
     write(*(f"m{number}.py" for number in range(10)))
     ticks = iter(range(1_000))
-    monkeypatch.setattr(catalog, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(catalog, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     first = scan(str(tmp_path), seconds=6)
     assert 0 < first.unread < 10
     assert len(first.contents) + first.unread == 10

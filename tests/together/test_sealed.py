@@ -108,8 +108,8 @@ PUBLIC_CALLS = {
     "sources.installer.Installer.install: threading.settrace",
     "sources.installer.Installer.remove: threading.gettrace",
     "sources.installer.Installer.remove: threading.settrace",
-    "sources.installer.Installer.forget: threading.gettrace",
-    "sources.installer.Installer.forget: threading.settrace",
+    "sources.installer.Installer.leave: threading.gettrace",
+    "sources.installer.Installer.leave: threading.settrace",
 }
 
 
