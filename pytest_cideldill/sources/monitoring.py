@@ -8,9 +8,17 @@ global only.
 from __future__ import annotations
 
 import sys
+from _thread import RLock
 from collections import deque
+from collections.abc import Callable
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
+from itertools import repeat
+from operator import or_
 from types import CodeType
 from types import FrameType
+from types import MethodType
 from typing import Any
 from typing import Final
 
@@ -19,14 +27,27 @@ from pytest_cideldill.sources.engine import engine
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.linecall import line_callback
+from pytest_cideldill.sources.toolids import NONE
+from pytest_cideldill.sources.toolids import ORIGINAL
 from pytest_cideldill.sources.toolids import claim
+from pytest_cideldill.sources.toolids import claim_back
+from pytest_cideldill.sources.toolids import claim_instead
+from pytest_cideldill.sources.toolids import end_lending
+from pytest_cideldill.sources.toolids import is_ours
+from pytest_cideldill.sources.toolids import lend
+from pytest_cideldill.sources.toolids import owners
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import how_it_yields
 from pytest_cideldill.syntax.codes import lines_of
 
 _monitoring: Final = sys.monitoring
+_set_events: Final = _monitoring.set_events
+_get_events: Final = _monitoring.get_events
 _set_local_events: Final = _monitoring.set_local_events
+_get_local_events: Final = _monitoring.get_local_events
+_register_callback: Final = _monitoring.register_callback
+_restart_events: Final = _monitoring.restart_events
 _run: Final = deque[None](maxlen=0).extend
 _DISABLE: Final = _monitoring.DISABLE
 _START: Final = _monitoring.events.PY_START
@@ -59,30 +80,177 @@ class MonitoringSource(BaseSource):
         super().__init__(handlers)
         self._armed: dict[int, CodeType] = {}
         self._discovery, self._probe = claim()
+        self._moving = RLock()
+        # Why there are no ids at the moment.
+        self._loss = ""
         self._on_line = line_callback(
             handlers.takes, handlers.quiet, self._on_other_line, self._judge_hit
         )
-        if self._discovery != self._probe:
-            _monitoring.register_callback(self._discovery, _START, self._on_first_start)
-        _monitoring.register_callback(self._probe, _RAISE, self._on_raise)
         self._register()
+        lend(self)
 
     @property
     def engine(self) -> dict[str, str]:
         """See `Source`."""
+        if self._probe == NONE:
+            return {"name": "none", "why": self._loss}
         if self._discovery == self._probe:
             return engine(f"tool id {self._probe}, the only free one; ")
         return engine(f"tool ids {self._discovery} and {self._probe}; ")
 
+    def watch_lines(
+        self, code: CodeType, lines: frozenset[int], file: str | None = None
+    ) -> frozenset[int]:
+        """See `Source`."""
+        self._need_ids(bool(lines))
+        return super().watch_lines(code, lines, file)
+
+    def follow(self, ident: int, trail: Trail | None) -> None:
+        """See `Source`."""
+        self._need_ids(trail is not None)
+        super().follow(ident, trail)
+
+    def _need_ids(self, needed: bool) -> None:
+        if needed and not self._closed and not self._keeps_ids():
+            raise SourceUnavailable(self._loss)
+
+    def refresh(self) -> bool:
+        """See `Source`: a program may have taken ids, and given them back."""
+        if self._closed:
+            return False
+        was_lost = self._probe == NONE
+        if was_lost:
+            with self._moving:
+                self._move(claim_instead((NONE, NONE), NONE))
+        return was_lost or not self._keeps_ids()
+
+    def forget(self) -> None:
+        """See `Source`."""
+        self._moving = RLock()  # another thread of the parent may have held it
+        super().forget()
+
     def _release(self) -> None:
-        for code in self._armed.copy().values():
-            self._arm(code)
-        self._update()
-        # Freeing an id leaves its callbacks and events to the next owner: they go first.
-        for tool in {self._discovery, self._probe}:
-            for event in _ALL:
-                _monitoring.register_callback(tool, event, None)
-            _monitoring.free_tool_id(tool)
+        end_lending(self)
+        self._move((NONE, NONE))
+
+    # --- ids --------------------------------------------------------------------------------
+
+    def holds(self, tool: object) -> bool:
+        """See `Holder`."""
+        return isinstance(tool, int) and tool != NONE and tool in (self._discovery, self._probe)
+
+    def leave(self, tool: int) -> None:
+        """See `Holder`."""
+        with self._moving:
+            if self._closed or not self.holds(tool):
+                return
+            self._move(claim_instead((self._discovery, self._probe), tool))
+            if self._probe != NONE:
+                return
+            self._loss = (
+                f"The program takes tool id {tool} of sys.monitoring, and the others are taken "
+                f"({owners()}): lines, calls and exceptions are not watched until an id is free "
+                "at the start of a test. Let fewer tools watch at the same time."
+            )
+        self._handlers.on_failure(self._loss)
+
+    def _keeps_ids(self) -> bool:
+        """Whether there are any; leaves those that were taken behind our back."""
+        for tool in {self._discovery, self._probe} - {NONE}:
+            if not is_ours(tool):
+                self.leave(tool)
+        return self._probe != NONE
+
+    def _move(self, now: tuple[int, int]) -> None:
+        """Go on with other ids, which were claimed, or with `NONE`.
+
+        The step itself is one call of C: other threads miss no event and get none twice, and what
+        they arm afterwards looks up the new ids in one call, too.
+        """
+        before = (self._discovery, self._probe)
+        left = {*before} - {*now, NONE}
+        ours = {tool for tool in left if claim_back(tool)}
+        moved = [(old, new) for old, new in zip(before, now, strict=True) if old != new]
+        callbacks = {} if NONE in now else self._callbacks(is_single=now[0] == now[1])
+        first = (self._on_first_start,) if callbacks else ()
+        registered: dict[int, list[Any]] = {tool: [] for tool in ours}
+        steps: tuple[Iterable[Any], ...] = (
+            map(setattr, repeat(self), ("_discovery", "_probe"), now),
+            # Discovery first: with a single id the others are right.
+            map(_register_callback, now, (_START,), first),
+            map(_register_callback, repeat(now[1]), callbacks, callbacks.values()),
+            *(self._copied(*each) for each in moved if NONE not in each),
+            *(self._vacated(*each) for each in registered.items()),
+        )
+        _run(chain.from_iterable(steps))
+        _restart_events()  # what was disabled with an id stays so for its next owner
+        for tool, held in registered.items():
+            self._restore(tool, held)
+        for tool in left - ours:
+            self._withdraw(tool)
+        if NONE not in now:
+            self._register()
+            for code in self._armed.copy().values():
+                self._arm(code)
+            self._update()
+
+    def _codes(self) -> Iterable[CodeType]:
+        """Those that are armed when it is read, in C."""
+        return chain.from_iterable(map(dict.values, (self._armed,)))
+
+    def _copied(self, old: int, new: int) -> Iterable[object]:
+        """Copies the events of one id to another, as it is read."""
+        local = map(
+            or_,
+            map(_get_local_events, repeat(old), self._codes()),
+            map(_get_local_events, repeat(new), self._codes()),
+        )
+        everywhere = map(or_, map(_get_events, (old,)), map(_get_events, (new,)))
+        return chain(
+            map(_set_local_events, repeat(new), self._codes(), local),
+            map(_set_events, (new,), everywhere),
+        )
+
+    def _vacated(self, tool: int, registered: list[Any]) -> Iterable[object]:
+        """Frees an id, as it is read; the callbacks that were registered go to the list.
+
+        That leaves callbacks and events to the next owner: they go first.
+        """
+        return chain(
+            map(_set_local_events, repeat(tool), self._codes(), repeat(0)),
+            map(_set_events, (tool,), (0,)),
+            map(registered.extend, (map(_register_callback, repeat(tool), _ALL, repeat(None)),)),
+            map(ORIGINAL.free_tool_id, (tool,)),
+        )
+
+    def _withdraw(self, tool: int) -> None:
+        """Take what is ours from an id that is another tool's by now."""
+        registered = [_register_callback(tool, event, None) for event in _ALL]
+        theirs = self._restore(tool, registered)
+        ours = sum(_ALL) & ~theirs
+        with suppress(ValueError):  # freed meanwhile
+            _set_events(tool, _get_events(tool) & ~ours)
+            for code in self._armed.copy().values():
+                _set_local_events(tool, code, _get_local_events(tool, code) & ~ours)
+
+    def _restore(self, tool: int, registered: list[Any]) -> int:
+        """Register the program's callbacks again; their events."""
+        events = 0
+        for event, held in zip(_ALL, registered, strict=True):
+            is_ours = type(held) is MethodType and held.__self__ is self
+            if held is not None and held is not self._on_line and not is_ours:
+                _register_callback(tool, event, held)
+                events |= event
+        return events
+
+    def _with(self, role: str, function: Callable[..., Any], *columns: Iterable[object]) -> bool:
+        """Call a function with the id of a role for each row; False when it is no longer ours."""
+        calls: Iterable[Any] = map(function, map(getattr, repeat(self), repeat(role)), *columns)
+        try:
+            _run(calls)
+        except ValueError:
+            return False
+        return True
 
     # --- arming -----------------------------------------------------------------------------
 
@@ -117,20 +285,24 @@ class MonitoringSource(BaseSource):
                 self._armed[key] = code
             elif key not in self._armed:
                 return
+            if not self._keeps_ids():
+                if not wanted:
+                    self._armed.pop(key, None)
+                return
             try:
                 # Off and on: line events that were disabled, as nobody wanted them, come back. In
                 # one call of C: another thread that came between would pass lines unseen.
                 off_and_on = (wanted & ~_LINE, wanted)
-                _run(map(_set_local_events, (self._probe,) * 2, (code,) * 2, off_and_on))
+                is_set = self._with("_probe", _set_local_events, (code, code), off_and_on)
             except SystemError as error:  # code made by C (Cython) has no instructions
                 self._drop(key)
                 self._update()
                 raise SourceUnavailable(f"{code.co_qualname} can't be watched: {error}.") from error
             if self._discovery == self._probe and wanted & _START:
-                _monitoring.restart_events()  # our own discovery has disabled PY_START there
+                _restart_events()  # our own discovery has disabled PY_START there
             if not wanted:
                 self._armed.pop(key, None)
-            if self._wanted(code) == wanted:
+            if is_set and self._wanted(code) == wanted:
                 break
         self._update()
 
@@ -140,17 +312,23 @@ class MonitoringSource(BaseSource):
 
     def _update(self) -> None:
         """Lock-free as well."""
-        while True:
-            wanted = {self._discovery: _START if self._discovering else 0}
-            wanted[self._probe] = wanted.get(self._probe, 0) | self._wanted_of_all()
+        while self._keeps_ids():
+            start = _START if self._discovering else 0
+            wanted = {"_discovery": start, "_probe": self._wanted_of_all()}
+            if self._discovery == self._probe:
+                wanted = dict.fromkeys(wanted, start | wanted["_probe"])
             # Only what differs: each setting uses up one of 2**24 versions of the process.
-            if all(_monitoring.get_events(tool) == events for tool, events in wanted.items()):
+            differing = {
+                role: events
+                for role, events in wanted.items()
+                if (tool := getattr(self, role)) != NONE and _get_events(tool) != events
+            }
+            if not differing:
                 return
-            for tool, events in wanted.items():
-                if _monitoring.get_events(tool) != events:
-                    _monitoring.set_events(tool, events)
+            for role, events in differing.items():
+                self._with(role, _set_events, (events,))
             if self._discovery == self._probe and self._trails.want_starts:
-                _monitoring.restart_events()  # our own discovery has disabled PY_START
+                _restart_events()  # our own discovery has disabled PY_START
 
     def _wanted_of_all(self) -> int:
         """What is wanted of all code, discovery aside."""
@@ -173,24 +351,31 @@ class MonitoringSource(BaseSource):
 
     def _register(self) -> None:
         """Other callbacks while a thread is followed: those for every day have no test for it."""
-        single = self._discovery == self._probe
         while True:
             follows = bool(self._trails.threads)
-            start = self._on_only_start if single else self._on_start
-            usual = {
-                _START: self._on_start_followed if follows else start,
-                _RETURN: self._on_return_followed if follows else self._on_return,
-                _UNWIND: self._on_unwind_followed if follows else self._on_unwind,
-                _LINE: self._on_line_followed if follows else self._on_line,
-                _YIELD: self._on_yield if follows else None,
-                _RESUME: self._on_resume if follows else None,
-                _THROW: self._on_throw if follows else None,
-                _JUMP: self._on_jump if follows else None,
-            }
-            for event, callback in usual.items():
-                _monitoring.register_callback(self._probe, event, callback)
-            if bool(self._trails.threads) == follows:
+            is_single = self._discovery == self._probe
+            callbacks = self._callbacks(is_single=is_single)
+            self._with("_probe", _register_callback, callbacks, callbacks.values())
+            if not is_single:
+                self._with("_discovery", _register_callback, (_START,), (self._on_first_start,))
+            if (bool(self._trails.threads), self._discovery == self._probe) == (follows, is_single):
                 return
+
+    def _callbacks(self, *, is_single: bool) -> dict[int, Callable[..., Any] | None]:
+        """Event → what is called, with the id that watches."""
+        follows = bool(self._trails.threads)
+        start = self._on_only_start if is_single else self._on_start
+        return {
+            _START: self._on_start_followed if follows else start,
+            _RETURN: self._on_return_followed if follows else self._on_return,
+            _UNWIND: self._on_unwind_followed if follows else self._on_unwind,
+            _LINE: self._on_line_followed if follows else self._on_line,
+            _YIELD: self._on_yield if follows else None,
+            _RESUME: self._on_resume if follows else None,
+            _THROW: self._on_throw if follows else None,
+            _JUMP: self._on_jump if follows else None,
+            _RAISE: self._on_raise,
+        }
 
     # --- callbacks --------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import BuiltinFunctionType
 from types import CodeType
 from types import FrameType
 from typing import Any
@@ -120,6 +121,8 @@ def assert_clean() -> None:
     assert sys.getprofile() is None
     if sys.version_info >= (3, 12):
         monitoring = sys.monitoring
+        for name in ("use_tool_id", "free_tool_id"):
+            assert type(getattr(monitoring, name)) is BuiltinFunctionType
         for tool in OUR_IDS:
             assert monitoring.get_tool(tool) is None, monitoring.get_tool(tool)
             monitoring.use_tool_id(tool, "look")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 import tempfile
 import threading
@@ -18,6 +19,7 @@ import pytest
 
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source
+from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Consumer
@@ -355,6 +357,94 @@ def check_another_tool_keeps_its_events() -> None:
             for event in (events.LINE, events.PY_START):
                 monitoring.register_callback(owner, event, None)
             monitoring.free_tool_id(owner)
+
+
+def check_hits_are_exact_while_a_program_claims_our_ids() -> None:
+    """Each pass is told once, whichever id it comes by, and none is left where we were."""
+    if sys.version_info < (3, 12):
+        raise Skipped("sys.settrace has no tool ids")
+    monitoring = sys.monitoring
+    consumer, over, passes, rounds = Consumer(), threading.Event(), [], 200
+    code = code_of(worker)
+
+    def work() -> None:
+        while not over.is_set():
+            passes.append(worker(3))
+
+    before = monitoring.use_tool_id
+    switching = sys.getswitchinterval()
+    with opened(consumer) as source:
+        source.watch_lines(code, lines(code, "worker"))
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for number in range(rounds):
+                tool = (4, 5, 2)[number % 3]
+                monitoring.use_tool_id(tool, "claimed")
+                assert monitoring.get_local_events(tool, code) == monitoring.get_events(tool) == 0
+                if number % 5 == 0:
+                    source.watch_lines(code, lines(code, "worker"))
+                monitoring.free_tool_id(tool)
+        finally:
+            over.set()
+            sys.setswitchinterval(switching)
+            for thread in threads:
+                thread.join()
+        assert monitoring.use_tool_id == before
+        assert repr(monitoring.use_tool_id) == repr(before)
+    assert monitoring.use_tool_id is before
+    assert len(passes) > 0
+    assert consumer.hits == ["worker"] * 3 * len(passes)
+    assert consumer.failures == []
+
+
+def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
+    if sys.version_info < (3, 12):
+        raise Skipped("sys.settrace has no tool ids")
+    monitoring = sys.monitoring
+    consumer = Consumer()
+    code = code_of(worker)
+    with opened(consumer) as source:
+        source.watch_lines(code, lines(code, "worker"))
+        taken = [tool for tool in range(6) if monitoring.use_tool_id(tool, "claimed") is None]
+        try:
+            worker(2)
+            assert consumer.hits == []
+            (told,) = consumer.failures
+            assert "tool id 5 of sys.monitoring" in told
+            assert "4 (claimed)" in told
+            assert source.engine == {"name": "none", "why": told}
+            assert source.refresh()
+            source.discover(True)
+            source.discover(False)
+            source.follow(threading.get_ident(), None)
+            with pytest.raises(SourceUnavailable, match="takes tool id 5"):
+                source.watch_lines(code, lines(code, "worker"))
+        finally:
+            for tool in taken:
+                monitoring.free_tool_id(tool)
+        assert source.refresh()
+        assert not source.refresh()
+        worker(2)
+        assert consumer.hits == ["worker"] * 2
+        assert source.engine["why"].startswith("tool ids 4 and 5")
+    assert consumer.failures == [told]
+
+
+def check_a_forked_child_claims_any_id() -> None:
+    if sys.version_info < (3, 12) or not hasattr(os, "fork"):
+        raise Skipped("there are no tool ids, or no forks")
+    with opened(Consumer()) as source:
+        source.watch_lines(code_of(worker), lines(code_of(worker), "worker"))
+        child = os.fork()
+        if not child:
+            for tool in range(6):
+                sys.monitoring.use_tool_id(tool, "claimed")
+            events = [sys.monitoring.get_local_events(n, code_of(worker)) for n in range(6)]
+            os._exit(7 if events == [0] * 6 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def check_hits_are_exact_while_other_threads_arm_and_disarm() -> None:
