@@ -7,6 +7,7 @@ Runs on the calling threads. Which call is intercepted, and by which breakpoint,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from itertools import islice
 from itertools import repeat
@@ -15,6 +16,8 @@ from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
+from pytest_cideldill.borders import contained
+from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.calls import describe_call
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.calls import signature_text
@@ -27,7 +30,9 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import Intercepted
+from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
 from pytest_cideldill.probes.recording import Recording
@@ -77,17 +82,16 @@ class Calls:
     def handle(self, call: Call, original: Callable[..., Any]) -> Any:
         """The outcome of a call that may pause or has a replacement."""
         __tracebackhide__ = True
-        data = self._describe(call)
-        begun = self._recording.begin(call.path, data, call.frame)
-        data["call_id"] = self._recording.id_of(begun)
+        data = self._described(call)
+        begun = self._begin(call, data)
         resolution = self._stop_before(call, data, begun)
         if resolution.action == "skip":
             begun.altered = "result"
-            self._recording.end(begun, resolution.value, None)
+            self._end(begun, resolution.value, None)
             return resolution.value
         if resolution.action == "raise":
             begun.altered = "exception"
-            self._recording.end(begun, None, resolution.value)
+            self._end(begun, None, resolution.value)
             raise resolution.value
         args, kwargs = call.args, call.kwargs
         replacement, arguments = None, resolution.value
@@ -100,15 +104,16 @@ class Calls:
             begun.altered = "args"
         if replacement is not None:
             begun.replaced_by = replacement.path
-        elif self._recording.sees(call.code):
-            self._recording.announce(begun, call.code)
+        else:
+            announce = partial(self._announce, call, begun)
+            contained("the record of a call", announce, self._warn, None)
         run = original if replacement is None else replacement.function
         if makes(call.code) is not None:
             return self._made(call, data, begun, run(*args, **kwargs))
         try:
             result = run(*args, **kwargs)
         except _PASSING as error:
-            self._recording.end(begun, None, error)
+            self._end(begun, None, error)
             raise
         except BaseException as error:
             given = self._raised(call, data, begun, error)
@@ -159,10 +164,8 @@ class Calls:
 
     def _seen(self, call: Call) -> tuple[dict[str, Any], Intercepted]:
         """A call that has just ended as it began: what the record of it holds."""
-        data = self._describe(call)
-        begun = self._recording.watched(call.path) or self._recording.begin(
-            call.path, data, call.frame
-        )
+        data = self._described(call)
+        begun = self._recording.watched(call.path) or self._begin(call, data)
         start, told = begun.start, self._lens.told
         data["pretty_args"] = list(map(told, start.args))
         data["pretty_kwargs"] = {name: told(value) for name, value in start.kwargs.items()}
@@ -186,15 +189,15 @@ class Calls:
 
     def _returned(self, call: Call, data: dict[str, Any], begun: Intercepted, result: Any) -> Any:
         __tracebackhide__ = True
-        self._recording.end(begun, result, None)
+        self._end(begun, result, None)
         if "after" not in call.completions():
             return result
         resolution = self._guest(lambda: self._pause_after(call, data, result))
         if resolution.action == "skip":
-            self._recording.amend(begun, "result", resolution.value, None)
+            self._amend(begun, "result", resolution.value, None)
             return resolution.value
         if resolution.action == "raise":
-            self._recording.amend(begun, "exception", None, resolution.value)
+            self._amend(begun, "exception", None, resolution.value)
             raise resolution.value
         return result
 
@@ -203,17 +206,56 @@ class Calls:
     ) -> Resolution | None:
         """What the call gives instead of its exception; None: it is to be raised again."""
         __tracebackhide__ = True
-        self._recording.end(begun, None, error)
+        self._end(begun, None, error)
         if "exception" not in call.completions():
             return None
         resolution = self._guest(lambda: self._pause_raised(call, data, error))
         if resolution.action == "raise":
-            self._recording.amend(begun, "exception", None, resolution.value)
+            self._amend(begun, "exception", None, resolution.value)
             raise resolution.value
         if resolution.action == "skip":
-            self._recording.amend(begun, "result", resolution.value, None)
+            self._amend(begun, "result", resolution.value, None)
             return resolution
         return None
+
+    # --- what we note of a call, whatever fails in that -------------------------------------
+
+    def _begin(self, call: Call, data: dict[str, Any]) -> Intercepted:
+        """The record of a call; one that could not begin has no number, and is not told."""
+        begin = partial(self._recording.begin, call.path, data, call.frame)
+        begun = contained("the record of a call", begin, self._warn, None)
+        if begun is None:
+            return Intercepted(Start(0, call.path, (), {}, None, None, None, 0, 0.0, NOT_FROZEN))
+        data["call_id"] = self._recording.id_of(begun)
+        return begun
+
+    def _announce(self, call: Call, begun: Intercepted) -> None:
+        if begun.start.number and self._recording.sees(call.code):
+            self._recording.announce(begun, call.code)
+
+    def _end(self, begun: Intercepted, result: object, error: BaseException | None) -> None:
+        end = partial(self._recording.end, begun, result, error)
+        contained("the record of a call", end, self._warn, None)
+
+    def _amend(
+        self, begun: Intercepted, altered: str, result: object, error: BaseException | None
+    ) -> None:
+        if begun.start.number:
+            amend = partial(self._recording.amend, begun, altered, result, error)
+            contained("the record of a call", amend, self._warn, None)
+
+    def _described(self, call: Call) -> dict[str, Any]:
+        """What a pause tells of a call; where that fails, its name."""
+        bare = {
+            "method_name": call.path.rpartition(".")[2],
+            "qualified_name": call.path,
+            "pretty_args": [],
+            "pretty_kwargs": {},
+            "argument_count": len(call.args) + len(call.kwargs),
+            "signature": "(...)",
+            "call_site": None,
+        }
+        return contained("describing a call", partial(self._describe, call), self._warn, bare)
 
     # --- pauses -----------------------------------------------------------------------------
 
@@ -269,16 +311,18 @@ class Calls:
                 find=lambda name: find_replacement(name, self._lens.project),
                 load=lambda cid: self._keeping.load(cid, pause.held),
             ),
-            held,
+            held=held,
         )
 
     def _pause_after(self, call: Call, data: dict[str, Any], result: Any) -> Resolution:
-        told = data | {"pretty_result": self._lens.show(result)}
+        def more() -> dict[str, Any]:
+            return {"call_data": data | {"pretty_result": self._lens.show(result)}}
+
         return self._pauses.pause(
             "after",
             "breakpoint",
             stack_at(call.frame, self._lens),
-            {"call_data": told, "breakpoint_id": call.breakpoint.id},
+            {"call_data": data, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_completion(
                 "after",
                 command,
@@ -286,12 +330,16 @@ class Calls:
                 lambda cid: self._keeping.load(cid, pause.held),
                 pause.names,
             ),
+            more=more,
             names={"__return__": result},
         )
 
     def _pause_raised(self, call: Call, data: dict[str, Any], error: BaseException) -> Resolution:
-        told = data | {"exception": raised(error, self._lens)}
-        places = visible_traceback(error, self._lens.project)
+        def more() -> dict[str, Any]:
+            return {"call_data": data | {"exception": raised(error, self._lens)}}
+
+        look = partial(visible_traceback, error, self._lens.project)
+        places = contained("looking at a traceback", look, self._warn, list[Place]())
         outer = stack_at(call.frame, self._lens)
         frames = [frame for frame, _ in places] + outer
         lines = [line for _, line in places] + [frame.f_lineno for frame in outer]
@@ -299,7 +347,7 @@ class Calls:
             "exception",
             "exception",
             frames,
-            {"call_data": told, "breakpoint_id": call.breakpoint.id},
+            {"call_data": data, "breakpoint_id": call.breakpoint.id},
             lambda command, pause: resolve_completion(
                 "exception",
                 command,
@@ -307,6 +355,7 @@ class Calls:
                 lambda cid: self._keeping.load(cid, pause.held),
                 pause.names,
             ),
+            more=more,
             lines=lines,
             names={"__exception__": error},
         )

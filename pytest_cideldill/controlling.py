@@ -11,9 +11,12 @@ import signal
 import sys
 from _thread import get_ident
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from pytest_cideldill.borders import Report
+from pytest_cideldill.borders import contained
 from pytest_cideldill.capture.interrupt import Unseen
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
@@ -64,6 +67,7 @@ class Control:
         pauses: The parked threads.
         stop: Parks the calling thread at a frame, for a reason.
         source: Gives the event source; raises `SourceUnavailable`.
+        warn: Told of failures of ours.
     """
 
     def __init__(
@@ -73,7 +77,9 @@ class Control:
         pauses: Pauses,
         stop: Callable[[FrameType, str], None],
         source: Callable[[], Source],
+        warn: Report,
     ) -> None:
+        self._warn = warn
         self._lens = lens
         self._guard = guard
         self._pauses = pauses
@@ -233,20 +239,22 @@ class Control:
     def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
         """Between two operations of whatever runs: it may be code of ours, which holds locks."""
         __tracebackhide__ = True
+        may_stop = contained("a signal", lambda: self._may_stop(frame), self._warn, False)
+        if may_stop and self._wanted.pop(self._tests, None) is not None and frame is not None:
+            self.stop_here(frame, "interrupt")
+
+    def _may_stop(self, frame: FrameType | None) -> bool:
+        """Whether a thread that is to stop can do it here; else it stops at its next line."""
         if self._tests not in self._wanted:
-            return
+            return False
         if self._tests in self._pauses.parked:  # it has stopped by itself just now
             self._wanted.pop(self._tests, None)
-            return
-        user = self._place(frame)
-        if user is None or self._guard.is_quiet():
-            try:
-                self._seize(self._tests)
-            except Refusal:
-                return  # it is told that nothing stopped
-            return
-        if self._wanted.pop(self._tests, None) is not None and frame is not None:
-            self.stop_here(frame, "interrupt")
+            return False
+        if self._place(frame) is not None and not self._guard.is_quiet():
+            return True
+        with suppress(Refusal):  # it is told that nothing stopped
+            self._seize(self._tests)
+        return False
 
     def _place(self, frame: FrameType | None) -> FrameType | None:
         """The user's frame that a signal came to, in a library perhaps, but not in our code."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from pytest_cideldill.borders import text_of
+
 
 class ErrorCode(StrEnum):
     """What went wrong, as the `error` key of a reply."""
@@ -79,5 +81,5 @@ class Refusal(Exception):
 def internal_error(error: Exception) -> Refusal:
     """The refusal for a failure of our own inside the process under test."""
     return Refusal(
-        ErrorCode.INTERNAL_ERROR, f"the debugger failed inside the test process: {error!r}"
+        ErrorCode.INTERNAL_ERROR, f"the debugger failed inside the test process: {text_of(error)}"
     )

@@ -6,12 +6,12 @@ would have to share the interpreter with, and a process that is killed has writt
 
 from __future__ import annotations
 
-import os
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Sequence
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import Event
@@ -34,8 +34,12 @@ class FileLink:
         # that is writing.
         self._writing = allocate_lock()
         self._dead = False
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork_in_child)
+        at_fork(after_in_child=self._after_fork_in_child)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything that is sent is written."""
+        return not self._dead
 
     def start(self) -> None:
         """There is nothing to start."""

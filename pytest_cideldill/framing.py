@@ -1,7 +1,7 @@
 """Bytes to messages and back: the token, then frames of a four-byte length and JSON text.
 
 Knows nothing of what the messages mean (`wire.py`) or of sockets (`link.py`, the front end's hub).
-The codec functions are bound here at import: a test that patches `json` must not reach our frames.
+The decoder is bound here at import: a test that patches `json` must not reach our frames.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import hmac
 import secrets
 from collections.abc import Callable
 from json import JSONDecoder
-from json import JSONEncoder
 from struct import Struct
 from typing import Any
+
+from pytest_cideldill.encoding import encoded
 
 TOKEN_BYTES = 32
 """Raw bytes that open every connection; nothing is parsed before they are right."""
@@ -21,8 +22,6 @@ MAX_FRAME = 64 * 1024 * 1024
 """Bytes of one frame's JSON text. A larger one closes the connection: our bug, or an attack."""
 
 _LENGTH = Struct(">I")
-# ensure_ascii keeps lone surrogates as escapes, so that every frame is encodable.
-_encode = JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _decode = JSONDecoder().decode
 
 
@@ -45,8 +44,9 @@ def encode_frame(message: dict[str, Any]) -> bytes:
 
     Raises:
         FrameError: The text has more than `MAX_FRAME` bytes.
+        TypeError, ValueError, RecursionError: It is no plain data.
     """
-    text = _encode(message).encode("ascii")
+    text = encoded(message).encode("ascii")
     if len(text) > MAX_FRAME:
         raise FrameError(f"a message of {len(text)} bytes exceeds the cap of {MAX_FRAME}")
     return _LENGTH.pack(len(text)) + text

@@ -17,6 +17,7 @@ from contextlib import suppress
 from select import select
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.rawthread import RawThread
@@ -25,6 +26,7 @@ from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import from_plain
 
 BATCH_S = 0.01
@@ -72,6 +74,7 @@ class ThreadedLink:
             a batch; of few rows when it is late. On the I/O thread; hits come before the stop
             behind them, and not earlier.
         collects_every_s: How often it must be called although nothing is sent; None: never.
+        on_unsent: Told of an event of which nothing could be sent to whoever sends commands.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class ThreadedLink:
         mark: Callable[[object], object] = lambda _item: None,
         collect: Callable[[object, bool], Iterable[Event | Batch]] = lambda _until, _is_late: (),
         collects_every_s: Callable[[], float | None] = lambda: None,
+        on_unsent: Callable[[object], None] = lambda _event: None,
     ) -> None:
         self._outlets = list(outlets)
         self._on_command = on_command
@@ -91,6 +95,7 @@ class ThreadedLink:
         self._mark = mark
         self._collect = collect
         self._collects_every_s = collects_every_s
+        self._on_unsent = on_unsent
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
@@ -106,12 +111,17 @@ class ThreadedLink:
         self._dead = False
         self._pid = os.getpid()
         self._thread = RawThread(self._run, lambda: self._ring(b"u"))
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self._before_fork,
-                after_in_parent=self._after_fork_in_parent,
-                after_in_child=self._after_fork_in_child,
-            )
+        at_fork(
+            lambda message: self.send(Warned(message)),
+            before=self._before_fork,
+            after_in_parent=self._after_fork_in_parent,
+            after_in_child=self._after_fork_in_child,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody gets what is sent."""
+        return not self._dead
 
     def start(self) -> None:
         """Start the I/O thread unless it runs; called lazily after a fork."""
@@ -264,8 +274,9 @@ class ThreadedLink:
         return self._left_some or (are_any and until is None)
 
     def _encode(self, ts: float, event: Event | Batch) -> None:
-        for each in self._outlets:
-            each.encode(ts, event)
+        arrived = [each.encode(ts, event) or each.socket is None for each in self._outlets]
+        if not all(arrived):
+            self._on_unsent(event)
 
     def _tell_flushed(self) -> None:
         while self._flushed:

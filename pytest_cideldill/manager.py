@@ -7,12 +7,15 @@ failures are told once (`Warned`) and the test goes on.
 
 from __future__ import annotations
 
-import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from pytest_cideldill.borders import at_fork
+from pytest_cideldill.borders import contained
+from pytest_cideldill.borders import every
 from pytest_cideldill.calling import Calls
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
@@ -125,12 +128,13 @@ class BreakpointManager:
         )
         self._looking = Looking(lens, pauses, keeping)
         self._is_stale, self._modules, self._from_start = False, 0, True
-        self.control = Control(lens, guard, pauses, stops.at_place, self._discovery.needed)
+        self.control = Control(
+            lens, guard, pauses, stops.at_place, self._discovery.needed, self.warn
+        )
         self._told: dict[str, Bound] = {}  # breakpoint id → what was told last of it
         self._warned: set[str] = set()
         self.relay: Callable[[str], object] = lambda _worker: None  # set by xdist's controller
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+        at_fork(after_in_child=self._forget)
 
     # --- commands, on the I/O thread --------------------------------------------------------
 
@@ -296,23 +300,37 @@ class BreakpointManager:
         """Let everything go on and watch nothing any more: the test finishes as without us."""
         is_first = not self.pauses.are_over
         self.pauses.release_all(by)
+        steps: list[Callable[[], object]] = [
+            self._tell_passes,
+            *([self._tell_last_words] if is_first else []),
+            self._discovery.close,
+            *map(self._locked, (self._probes.disarm, self.lines.disarm, self.raises.disarm)),
+            partial(self._guard.pin, False),
+            self._overtime.close,
+        ]
+        every("the end of watching", steps, self.warn)
+
+    def _tell_passes(self) -> None:
         for passed in self.lines.passes(at_once=True):
             self._send(passed)
-        if is_first:
-            parts = (self._probes, self.lines, self.raises)
-            self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
-        self._discovery.close()
-        with self._lock:
-            self._probes.disarm()
-            self.lines.disarm()
-            self.raises.disarm()
-        self._guard.pin(False)
-        self._overtime.close()
+
+    def _tell_last_words(self) -> None:
+        parts = (self._probes, self.lines, self.raises)
+        self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
+
+    def _locked(self, step: Callable[[], object]) -> Callable[[], object]:
+        def work() -> None:
+            with self._lock:
+                step()
+
+        return work
 
     def look_around(self) -> list[Event]:
         """What is to be done now and then, before something is sent; on the I/O thread."""
-        self._overtime.check()
-        self._keeping.write()
+        every("looking around", (self._overtime.check, self._keeping.write), self.warn)
+        return contained("looking around", self._passes, self.warn, [])
+
+    def _passes(self) -> list[Event]:
         if not self.lines.are_any:
             return []
         if self._lock.acquire(False):  # else it is done the next time
@@ -336,10 +354,9 @@ class BreakpointManager:
     def _forget(self) -> None:
         """In a forked child: nobody would ever release a pause there."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
-        for part in (self._guard, self.pauses, self._keeping, self.control, self._probes):
-            part.forget()
-        self.lines.disarm()
-        self.raises.disarm()
+        parts = (self._guard, self.pauses, self._keeping, self.control, self._probes)
+        steps = [*(part.forget for part in parts), self.lines.disarm, self.raises.disarm]
+        every("a fork", steps, self.warn)
 
     def _on_line_bound(self, id: str) -> None:
         self._tell([self.lines.bound(id)])

@@ -10,14 +10,18 @@ import itertools
 import socket
 from collections.abc import Callable
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Any
 from typing import Final
 from typing import Protocol
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import text_of
+from pytest_cideldill.encoding import repaired
+from pytest_cideldill.errors import internal_error
 from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.incomplete import INCOMPLETE
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import NOTED
 from pytest_cideldill.record.format import UNWRITTEN
@@ -25,6 +29,8 @@ from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import Replied
+from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
@@ -48,8 +54,11 @@ class Outlet(Protocol):
     def unsent(self) -> Sized:
         """The bytes that wait."""
 
-    def encode(self, ts: float, event: Event | Batch) -> None:
-        """Make an event, of these epoch seconds, bytes that wait; never raises."""
+    def encode(self, ts: float, event: Event | Batch) -> bool:
+        """Make an event, of these epoch seconds, bytes that wait; never raises.
+
+        False: it will not be known, however incomplete.
+        """
 
     def note(self, command: Message) -> None:
         """A command that this process is about to obey."""
@@ -85,16 +94,17 @@ class SocketOutlet:
         self._decoder = decoder or FrameDecoder()
         self._next_number = itertools.count(1).__next__
 
-    def encode(self, ts: float, event: Event | Batch) -> None:
-        """See `Outlet`; an event that can't be encoded (a bug of ours) is replaced by a warning."""
-        if isinstance(event, Batch):
-            event = event.told()
+    def encode(self, ts: float, event: Event | Batch) -> bool:
+        """See `Outlet`; of one that can't be encoded (a bug of ours) all that can be is sent."""
         stamp = {"n": self._next_number(), "ts": ts}
         try:
-            self.unsent += encode_frame(stamp | to_plain(event))
-        except (FrameError, TypeError, ValueError, RecursionError) as error:
-            told = Warned(f"{kind_of(event)} could not be sent: {error}")
+            told = event.told() if isinstance(event, Batch) else event
             self.unsent += encode_frame(stamp | to_plain(told))
+            return True
+        except Exception as error:  # noqa: BLE001 - a border: without this thread nobody could resume
+            frame, is_it = _in_its_place(stamp, event, error)
+            self.unsent += frame
+            return is_it
 
     def note(self, command: Message) -> None:
         """See `Outlet`; whoever sent it knows it."""
@@ -125,6 +135,31 @@ class SocketOutlet:
         self._connected.close()
 
 
+def _in_its_place(
+    stamp: dict[str, Any], event: Event | Batch, why: Exception
+) -> tuple[bytes, bool]:
+    """The frame of what can be sent of an event, and whether it tells the event.
+
+    A reply is all or nothing: whoever asked waits for it, and must not be given half of it.
+    """
+    if isinstance(event, Replied):
+        refused = replace(event, result=None, error=internal_error(why).to_plain())
+        return encode_frame(stamp | to_plain(refused)), True
+    has_name = not isinstance(event, Stopped) or "id" in event.pause  # else nobody could resume it
+    for is_short in (False, True) if has_name else ():
+        try:
+            sent = event.told() if isinstance(event, Batch) else event
+            plain = stamp | repaired(to_plain(sent), why, shortened=is_short)
+            if isinstance(event, Stopped):  # it is a pause that clients see
+                plain["pause"] |= {INCOMPLETE: plain[INCOMPLETE]}
+            return encode_frame(plain), True
+        except Exception:  # noqa: BLE001 - as above; the first failure is the one to tell
+            continue
+    name = "rows" if isinstance(event, Batch) else kind_of(event)
+    warned = Warned(f"{name} could not be sent: {text_of(why)}")
+    return encode_frame(stamp | to_plain(warned)), False
+
+
 class FileOutlet:
     """A file of a recorded run, which takes everything at once."""
 
@@ -150,10 +185,15 @@ class FileOutlet:
         if isinstance(command, NOTED):
             self.encode(clock.wall(), command)
 
-    def encode(self, ts: float, event: Message | Batch) -> None:
+    def encode(self, ts: float, event: Message | Batch) -> bool:
         """See `Outlet`; answers are for who asked, and not written."""
-        if not isinstance(event, UNWRITTEN):
-            self.unsent.add(self._writer.lines(ts, event))
+        try:
+            if not isinstance(event, UNWRITTEN):
+                self.unsent.add(self._writer.lines(ts, event))
+            return True
+        except Exception as error:  # noqa: BLE001 - a border: what comes later is written
+            self._writer.error = text_of(error)
+            return False
 
     def send(self) -> bool:
         """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""

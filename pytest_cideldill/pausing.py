@@ -12,12 +12,16 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any
 from typing import Protocol
 
 from pytest_cideldill.actions import check_action
+from pytest_cideldill.borders import contained
+from pytest_cideldill.borders import every
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Held
@@ -32,11 +36,13 @@ from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.incomplete import add_to
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.telling import Teller
+from pytest_cideldill.telling import keep_to_contract
 from pytest_cideldill.wire import Evaluate
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
@@ -44,6 +50,7 @@ from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import Step
 from pytest_cideldill.wire import StepEnded
 from pytest_cideldill.wire import Stopped
+from pytest_cideldill.wire import Warned
 
 
 class Stepping(Protocol):
@@ -141,7 +148,9 @@ class Pauses:
         frames: Sequence[FrameType],
         details: dict[str, Any],
         resolve: Callable[[Resume, Pause], Resolution] | None = None,
+        *,
         held: dict[str, Held] | None = None,
+        more: Callable[[], dict[str, Any]] = dict,
         lines: Sequence[int] | None = None,
         names: dict[str, Any] | None = None,
     ) -> Resolution:
@@ -152,6 +161,7 @@ class Pauses:
             reason: The contract's `pause_reason`.
             frames: What can be evaluated in, innermost first; not empty.
             details: Further keys of the pause.
+            more: Makes others; where it fails the thread stops all the same.
             resolve: Checks a resume command on this thread; default: only `continue`.
             held: Objects that clients may ask for, by content id; let go when the thread goes on.
             lines: The current line of each frame where it is not the frame's own (tracebacks).
@@ -165,19 +175,24 @@ class Pauses:
         self._outside.discard(ident)
         if self.steps is not None:
             self.steps.halt()
-        self._before_stop()
+        contained("what goes before a stop", self._before_stop, self._warn, None)
         number = f"{self._prefix}.{next(self._numbers)}" if stepped is None else stepped.id
-        report = self._teller.report(number, phase, reason, frames, lines) | details
+        bare = self._teller.bare(number, phase, reason, frames, lines)
+        report = bare | details
         resolve = resolve or _only_continue
         pause = Pause(number, phase, list(frames), report, resolve, names or {}, lines)
-        self._teller.see(pause, stepped)
+        seen = partial(self._teller.see, pause, stepped)
+        # First what others make: it notices secrets.
+        add_to(report, more, partial(self._teller.report, frames, lines), seen)
+        keep_to_contract(report, bare)
         if stepped is not None:
             pause.take_sessions(stepped)
         if held is not None:
             pause.held = held
         self._held[number] = pause.held
         try:
-            return self._gate.park(pause)
+            park = partial(self._gate.park, pause)
+            return contained("a stop", park, self._warn, Resolution(by="stop"))
         finally:
             del self._held[number]
             with self._guard.evaluating():  # some may end with that
@@ -188,14 +203,33 @@ class Pauses:
     def _on_stopped(self, pause: Pause) -> None:
         self._send(Stopped(pause.report), urgent=True)
 
+    def unsent(self, event: object) -> None:
+        """An event that could not leave: nobody would resume a thread whose stop it is; any thread.
+
+        That goes on at once.
+        """
+        if not isinstance(event, Stopped):
+            return
+        id, go_on = str(event.pause.get("id")), Resolution(by="stop")
+        self._warn(f"the stop {id} could not be sent: the test went on")
+        with suppress(Refusal):
+            self._gate.submit(id, Job(lambda _: go_on, lambda: None))
+
+    def _warn(self, message: str) -> None:
+        self._send(Warned(message))
+
     def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
+        """Whatever fails here, the thread goes on as its client chose."""
         action = resolution.told or resolution.action
-        self._send(Resumed(pause.id, action, resolution.by), urgent=True)
+        resumed = Resumed(pause.id, action, resolution.by)
+        steps = [partial(self._send, resumed, urgent=True), partial(self._go_on, pause)]
+        every("going on after a stop", [*steps, self._flush], self._warn)
+
+    def _go_on(self, pause: Pause) -> None:
         if get_ident() in self._stepped:
             pause.let_go()
         if get_ident() != self._tests:
             self.end_steps()
-        self._flush()
 
     # --- steps, on the threads that step ----------------------------------------------------
 

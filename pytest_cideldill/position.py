@@ -12,6 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import at_fork
 
 _SIZE = 4096
 _LENGTH = Struct(">I")
@@ -38,8 +39,7 @@ class PositionFile:
         finally:
             os.close(descriptor)
         self.path = path
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+        at_fork(after_in_child=self._forget)
 
     def write(self, phase: str, nodeid: str) -> None:
         """Note that `phase` of `nodeid` is under way; both empty between tests."""

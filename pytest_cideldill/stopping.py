@@ -7,10 +7,16 @@ the test goes on. Calls have a room of their own, `calling`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from types import TracebackType
+from typing import Any
 
 from pytest_cideldill.actions import resolve_line
+from pytest_cideldill.borders import began_here
+from pytest_cideldill.borders import contained
+from pytest_cideldill.borders import passes
+from pytest_cideldill.borders import report_failure
 from pytest_cideldill.capture.autopsy import RECORDED
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.autopsy import autopsy
@@ -22,7 +28,6 @@ from pytest_cideldill.gate import Resolution
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
-from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.telling import stack_at
 from pytest_cideldill.wire import Resume
@@ -77,13 +82,15 @@ class Stops:
     ) -> None:
         """An exception that is raised in `frame`, or in code that it called."""
         __tracebackhide__ = True
-        places = visible_places(traceback.tb_next, self._lens.project)
-        places += self._stack(frame)
-        resolution = self.as_guest(
-            lambda: self._pause_with(
-                "raise", probe, error, places, lambda command: resolve_line(command, frame, "raise")
-            )
-        )
+
+        def resolve(command: Resume) -> Resolution:
+            return resolve_line(command, frame, "raise")
+
+        def stop() -> Resolution:
+            places = self._places(traceback.tb_next) + self._stack(frame)
+            return self._pause_with("raise", probe, error, places, resolve)
+
+        resolution = self.as_guest(stop)
         if resolution.action == "raise":
             raise Deliberate(resolution.value)
 
@@ -95,8 +102,12 @@ class Stops:
         traceback: TracebackType | None,
     ) -> None:
         """An exception that nobody catches, outside of a test; `frame` is where that shows."""
-        places = visible_places(traceback, self._lens.project) or self._stack(frame)
-        self.as_guest(lambda: self._pause_with("post_mortem", probe, error, places))
+
+        def stop() -> Resolution:
+            places = self._places(traceback) or self._stack(frame)
+            return self._pause_with("post_mortem", probe, error, places)
+
+        self.as_guest(stop)
 
     def as_guest(self, stop: Callable[[], Resolution]) -> Resolution:
         """Run our side of a hit: a failure of our own is told once, and the test goes on.
@@ -106,10 +117,15 @@ class Stops:
         try:
             return stop()
         except Exception as error:
-            if not _is_ours(error, self._lens.project):
+            if passes(error) or not began_here(error):
                 raise
-            self._warn(f"the debugger failed at a hit, and the test went on: {error!r}")
+            report_failure("a stop, after which the test went on,", error, self._warn)
             return Resolution(by="stop")
+
+    def _places(self, traceback: TracebackType | None) -> list[Place]:
+        """What clients see of a traceback; nothing where that can't be found out."""
+        look = partial(visible_places, traceback, self._lens.project)
+        return contained("looking at a traceback", look, self._warn, [])
 
     def _stack(self, frame: FrameType) -> list[Place]:
         return [(each, each.f_lineno) for each in stack_at(frame, self._lens)]
@@ -123,28 +139,24 @@ class Stops:
         resolve: Callable[[Resume], Resolution] | None = None,
     ) -> Resolution:
         """Pause with an exception that an exception breakpoint means."""
-        notice_secrets_behind(error, self._lens)
-        exception = raised(error, self._lens)
-        made = autopsy(
-            error,
-            exception,
-            places,
-            self._lens,
-            RECORDED,
-            is_first_chance=phase == "raise",
-        )
-        made |= self._pauses.position.around()
+
+        def describe() -> dict[str, Any]:
+            notice_secrets_behind(error, self._lens)
+            exception = raised(error, self._lens)
+            is_first = phase == "raise"
+            made = autopsy(error, exception, places, self._lens, RECORDED, is_first_chance=is_first)
+            return {
+                "exception": exception,
+                "autopsy": made | self._pauses.position.around(),
+            }
+
         return self._pauses.pause(
             phase,
             "exception",
             [frame for frame, _ in places],
-            {
-                "breakpoint_id": probe.asked.id,
-                "hit_count": probe.hits.value,
-                "exception": exception,
-                "autopsy": made,
-            },
+            {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value},
             None if resolve is None else lambda command, _pause: resolve(command),
+            more=describe,
             lines=[line for _, line in places],
             names={"__exception__": error},
         )
@@ -153,21 +165,17 @@ class Stops:
         self, probe: Probe, frame: FrameType, number: int, reason: str
     ) -> Resolution:
         details = {"breakpoint_id": probe.asked.id, "hit_count": number}
-        if probe.last_condition_error is not None:
-            details["condition_error"] = self._lens.text(probe.last_condition_error)
-        self._before_line()
+        failed = probe.last_condition_error
+
+        def more() -> dict[str, Any]:
+            return {} if failed is None else {"condition_error": self._lens.text(failed)}
+
+        contained("counting before a stop", self._before_line, self._warn, None)
         return self._pauses.pause(
             "line",
             reason,
             stack_at(frame, self._lens),
             details,
             lambda command, _pause: resolve_line(command, frame),
+            more=more,
         )
-
-
-def _is_ours(error: Exception, project: Project) -> bool:
-    """Whether an exception started in one of our files."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return place is not None and project.is_ours(place.tb_frame.f_code.co_filename)

@@ -6,11 +6,14 @@ Runs on the thread that stops; no user code runs here.
 from __future__ import annotations
 
 from _thread import get_ident
+from collections.abc import Mapping
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
+from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
@@ -22,6 +25,7 @@ from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import task_of
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
+from pytest_cideldill.incomplete import note
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.running import thread_names
 from pytest_cideldill.sources.interpose import is_trampoline
@@ -30,10 +34,39 @@ from pytest_cideldill.values import dataclass
 DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""
 
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "paused_at": (float,),
+    "call_data": (dict, type(None)),
+    "repl_sessions": (list,),
+    "when": (str, type(None)),
+    "breakpoint_id": (str, type(None)),
+    "nodeid": (str, type(None)),
+    "thread": (dict,),
+    "location": (dict,),
+    "locals": (dict,),
+    "hit_count": (int, type(None)),
+    "condition_error": (str,),
+    "exception": (dict, type(None)),
+    "autopsy": (dict,),
+    "frames": (list,),
+    "changed": (dict,),
+    "attempt": (int,),
+    "subtest": (str,),
+}
+"""What the keys of a report hold: clients rely on it."""
+
+_KNOWN: Final = ("id", "pause_reason", "phase", "run_id", "worker")
+"""Keys of a report that are known without a look at the program."""
+
 
 def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
-    """The stack of a stop as clients see it, innermost first."""
-    return user_side(logical_stack(frame, lens.project), lens.project, is_trampoline)
+    """The stack of a stop as clients see it, innermost first; at least the frame."""
+    try:
+        return user_side(logical_stack(frame, lens.project), lens.project, is_trampoline)
+    except Exception as error:
+        if passes(error):
+            raise
+        return [frame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +96,7 @@ class Teller:
     position: Position
     lens: Lens
 
-    def report(
+    def bare(
         self,
         pause_id: str,
         phase: str,
@@ -71,14 +104,10 @@ class Teller:
         frames: Sequence[FrameType],
         lines: Sequence[int] | None,
     ) -> dict[str, Any]:
-        """The pause of the contract."""
-        top = top_user_frame(list(frames), self.lens.project)
-        frame = frames[top]
-        line = lines[top] if lines else frame.f_lineno
+        """All keys of the contract's pause, as far as they are known without a look at values."""
+        code, line = frames[0].f_code, lines[0] if lines else frames[0].f_lineno
         ident = get_ident()
-        shown = short_locals(frame, self.lens)
-        forget_locals(frame)
-        report = {
+        return {
             "id": pause_id,
             "paused_at": clock.wall(),
             "call_data": None,
@@ -90,6 +119,26 @@ class Teller:
             "nodeid": self.position.nodeid,
             "run_id": self.identity.run_id,
             "worker": self.identity.worker,
+            "thread": {"id": ident, "name": str(ident)},
+            "location": {
+                "file": code.co_filename,
+                "line": line,
+                "function": code.co_qualname,
+                "module": None,
+                "source": None,
+            },
+            "locals": {},
+        }
+
+    def report(self, frames: Sequence[FrameType], lines: Sequence[int] | None) -> dict[str, Any]:
+        """The rest of the contract's pause."""
+        top = top_user_frame(list(frames), self.lens.project)
+        frame = frames[top]
+        line = lines[top] if lines else frame.f_lineno
+        ident = get_ident()
+        shown = short_locals(frame, self.lens)
+        forget_locals(frame)
+        report: dict[str, Any] = {
             "thread": {"id": ident, "name": _thread_name(ident)} | self._task(frames),
             "location": location(frame, line, self.lens),
             "locals": shown,
@@ -102,11 +151,11 @@ class Teller:
         name = task_of(frames)
         return {} if name is None else {"task": self.lens.text(name)}
 
-    def see(self, pause: Pause, before: Pause | None) -> None:
-        """Tell the stack, and of the locals which are new, other or gone since the stop before."""
+    def see(self, pause: Pause, before: Pause | None) -> dict[str, Any]:
+        """The stack, and of the locals which are new, other or gone since the stop before."""
+        told: dict[str, Any] = {}
         if "autopsy" not in pause.report:  # that tells its own
-            told = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
-            pause.report["frames"] = told
+            told["frames"] = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
         frame = pause.frames[top_user_frame(pause.frames, self.lens.project)]
         held = frame.f_locals
         shown: dict[str, str] = pause.report["locals"]
@@ -120,8 +169,24 @@ class Teller:
             old = pause.seen.get(id(frame), {})
             changed = {name: shown[name] for name, each in now.items() if old.get(name) != each}
             gone = {name: DELETED for name in old if name not in now}
-            pause.report["changed"] = changed | gone
+            told["changed"] = changed | gone
         pause.seen[id(frame)] = now
+        return told
+
+
+def keep_to_contract(report: dict[str, Any], bare: Mapping[str, Any]) -> None:
+    """Take out what is not as clients expect it, so that the stop arrives."""
+    for name, kinds in _KINDS.items():
+        if name in report and not issubclass(type(report[name]), kinds):
+            found = type(report.pop(name)).__name__
+            note(report, f"the report could not be made: {name} was of type {found}")
+    for name in bare.keys() - report.keys():
+        report[name] = bare[name]
+    report |= {name: bare[name] for name in _KNOWN}
+    report["thread"] = {**report["thread"], "id": bare["thread"]["id"]}
+    place = report["location"]
+    if type(place.get("file")) is not str or type(place.get("line")) is not int:
+        report["location"] = place | {name: bare["location"][name] for name in ("file", "line")}
 
 
 def _thread_name(ident: int) -> str:

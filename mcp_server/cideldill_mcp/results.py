@@ -14,11 +14,14 @@ from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import lost_reports
 
 Logged = tuple[str, dict[str, Any]]
 """What the event log gets: a type and values."""
 
 _Cause = tuple[str | None, ...]
+
+_OF_REPORT = ("exception", "location", "longrepr", "stdout", "stderr", "log", "incomplete")
 
 FAILED = frozenset({"failed", "error"})
 """Categories that make a run fail."""
@@ -42,6 +45,8 @@ class TestResult:
     # What is not to be counted again when xdist's controller tells the test as well.
     phases: tuple[tuple[str, int | None], ...] = ()
     has_ended: bool = False
+    # Phase and category of what failed, since it began.
+    failed: list[tuple[str, str]] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
         """An item of `test_results` (contract, section 5)."""
@@ -53,7 +58,7 @@ class TestResult:
             "worker": self.worker,
         }
         if self.report is not None:
-            for name in ("exception", "location", "longrepr", "stdout", "stderr", "log"):
+            for name in _OF_REPORT:
                 if value := getattr(self.report, name):
                     plain[name] = value
         if self.group is not None:
@@ -73,6 +78,7 @@ class Results:
         total: How many tests were selected; None before collection ended.
         tests: By `key`.
         done: How many have ended.
+        failed_reports: How many reports had pytest's outcome `failed`, whatever their category.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
         workers: The processes that had tests.
     """
@@ -85,6 +91,7 @@ class Results:
     missing: list[str] = field(default_factory=list)
     total: int | None = None
     done: int = 0
+    failed_reports: int = 0
     changes: dict[str | None, list[str]] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
     _running: dict[str, TestResult] = field(default_factory=dict)
@@ -169,6 +176,7 @@ class Results:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
         if event.category:
             self.outcomes[event.category] += 1
+        self.failed_reports += event.outcome == "failed"
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
         test.phases += ((event.phase, event.attempt),)
@@ -180,6 +188,7 @@ class Results:
                 self._running.pop(key, None)
             return
         if event.category in FAILED:
+            test.failed.append((event.phase, event.category))
             self.failures.append(event)
             cause = _cause_of(event)
             self._groups.setdefault(cause, len(self._groups) + 1)
@@ -207,7 +216,11 @@ class Results:
         return [(event, self._group_sizes[cause]) for cause, event in firsts.items()] + others
 
     def finished(self, worker: str, event: NodeFinished) -> None:
-        """A test ended."""
+        """A test ended; a report of it that did not arrive is a failure without a reason."""
+        known = self.tests.get(self.key(worker, event.nodeid))
+        told = [] if known is None else known.failed
+        for lost in lost_reports(event.nodeid, event.failed, told):
+            self.reported(worker, lost)
         self.outcomes.update(event.plain)
         if event.again:
             return
@@ -221,6 +234,14 @@ class Results:
             test.duration_s = event.duration_s
             test.has_ended = True
             test.outcome = test.outcome or "passed"
+
+    def counted(self, failed: int) -> int:
+        """pytest counted so many failures; how many of them nobody has told."""
+        missing = max(0, failed - self.failed_reports - len(self.collection_errors))
+        if missing:
+            self.failed_reports += missing
+            self.outcomes["failed"] += missing
+        return missing
 
     def change(self, nodeid: str | None, what: str) -> None:
         """A client changed how a test goes on."""

@@ -111,6 +111,7 @@ class Run:
         self.watched: dict[str, Watched] = {}
         self.unwatched: set[str] = set()
         self._finished: set[str] = set()
+        self._failed: int | None = None
         self.held: dict[str, list[NodeRelayed]] = {}
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
@@ -298,12 +299,27 @@ class Run:
             stopped=self.is_stopping,
         )
         self.end = classify(self._evidence)
+        if (why := self._contradiction()) is not None:
+            self.end.setdefault("message", why)
         self._ended = self._ended or time.monotonic()
         for id in list(self.pauses):
             self._forget_pause(id)
         for id in list(self.stepping):
             self._end_step(id)
         return True
+
+    def _contradiction(self) -> str | None:
+        """Why the exit code says that a test failed, when no report does."""
+        missing = self.results.counted(self._failed or 0)
+        if missing:
+            return (
+                f"pytest counted {missing} failures whose reports could not be made or were lost; "
+                "its own output tells them"
+            )
+        known = self.results.failed_reports or self.results.collection_errors
+        if self._evidence.exit_code == 1 and not known:
+            return "no test failed: a plugin or a conftest has chosen exit code 1"
+        return None
 
     def _note_end(self, target: Target, event: Event) -> None:
         if isinstance(event, Finished):
@@ -313,6 +329,7 @@ class Run:
         match event:
             case Finished():
                 self._evidence = replace(self._evidence, exit_code=event.exit_code)
+                self._failed = event.failed
             case Interrupted():
                 self._evidence = replace(self._evidence, interrupted=event.message)
             case InternalErrorRaised():

@@ -6,7 +6,6 @@ call for a binding (which scans) when one fits.
 
 from __future__ import annotations
 
-import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
@@ -98,8 +98,7 @@ class Discovery:
             quiet=guard.depths,
             takes=lines.takes,
         )
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.close)
+        at_fork(after_in_child=self.close)
 
     @property
     def source(self) -> Source | None:

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import replace
 from dis import opmap
+from functools import partial
 from types import FrameType
 from types import TracebackType
 from typing import Final
 
+from pytest_cideldill.borders import contained
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.classes import RaiseProbe
@@ -27,6 +29,7 @@ from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import LinesPassed
+from pytest_cideldill.wire import Warned
 
 _RAISE: Final = opmap["RAISE_VARARGS"]
 
@@ -125,6 +128,15 @@ class RaiseProbes:
         return self._count(each for each in self._meaning(type(error)) if each.asked.second_chance)
 
     def _is_uncaught(
+        self, error: BaseException, traceback: TracebackType | None, frame: FrameType
+    ) -> None:
+        look = partial(self._look_at_uncaught, error, traceback, frame)
+        contained("looking at what nobody catches", look, self._warn, None)
+
+    def _warn(self, message: str) -> None:
+        self._send(Warned(message))
+
+    def _look_at_uncaught(
         self, error: BaseException, traceback: TracebackType | None, frame: FrameType
     ) -> None:
         if self._guard.is_quiet() or self._is_inside_us(frame):

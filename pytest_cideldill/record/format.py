@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from json import JSONDecoder
-from json import JSONEncoder
 from pathlib import Path
 from typing import Any
 from typing import Final
 from typing import NamedTuple
 
+from pytest_cideldill.encoding import repaired
+from pytest_cideldill.encoding import standard
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -66,11 +67,7 @@ _OF_A_LINE: Final = ("n", "ts", "type", "worker")
 _ABOUT: Final = "about"
 """Key of a message's own `worker`, where it is not the one that tells."""
 
-# Bound here: tests patch `json`. ensure_ascii keeps lone surrogates as escapes.
-encoded: Final = JSONEncoder(separators=(",", ":"), default=str).encode
-"""A value as it stands in a line."""
-
-_decode: Final = JSONDecoder().decode
+_decode: Final = JSONDecoder().decode  # bound here: tests patch `json`
 
 
 class Line(NamedTuple):
@@ -94,7 +91,11 @@ class Line(NamedTuple):
     def text(self) -> str:
         """As it is written, ASCII, with the line feed."""
         head = {"n": self.n, "ts": self.ts, "type": self.type, "worker": self.worker}
-        return encoded(head | self.values) + "\n"
+        values = head | self.values
+        try:
+            return standard(values) + "\n"
+        except Exception as error:  # noqa: BLE001 - a border: what is not written did not happen
+            return standard(repaired(values, error)) + "\n"
 
     @classmethod
     def decoded(cls, text: bytes) -> Line:

@@ -9,7 +9,7 @@ from typing import Final
 from typing import NamedTuple
 
 from pytest_cideldill import clock
-from pytest_cideldill.record.format import encoded
+from pytest_cideldill.encoding import standard
 from pytest_cideldill.record.hiding import Hiding
 from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
@@ -163,7 +163,7 @@ class HitLines:
                 "location": telling.location,
                 "hit_count": 0,
             }
-            middle = self._middles[key] = f",{encoded(values)[1:-2]}"
+            middle = self._middles[key] = f",{standard(values)[1:-2]}"
         share = self._shares.of(telling.breakpoint_id)
         end = _RAISED if telling.condition_error else _END
         common = self._commons[telling] = _Common(telling, share, middle, end, nodeid, thread)

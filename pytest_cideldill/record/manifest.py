@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import field
@@ -25,6 +26,7 @@ from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import without_hits
 from pytest_cideldill.values import dataclass
+from pytest_cideldill.wire import lost_reports
 
 _SUMMARY: Final = "run.json"
 FAILED: Final = ("failed", "error")
@@ -143,7 +145,7 @@ def summarize(
             continue  # it is damaged
         if listener is not None:
             listener.take(line)
-    summary.outcomes = dict(sorted(outcomes.counts.items()))
+    summary.outcomes = outcomes.all()
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary
 
@@ -185,13 +187,25 @@ class _Outcomes:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._told: set[tuple[Any, ...]] = set()
+        self.counted = 0
+        self._failures = 0
+        # Process and test → phase and category of what failed, until the test ends.
+        self._failed: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
 
     def phase(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
         self._told.add((worker, nodeid, told["phase"], told.get("attempt")))
         self.counts[told["category"]] += 1
+        self._failures += told.get("outcome") == "failed"
+        if told["category"] in FAILED:
+            self._failed[worker, nodeid].append((told["phase"], told["category"]))
 
     def end(self, worker: str, values: dict[str, Any]) -> None:
-        self._told.add((worker, values["nodeid"]))
+        nodeid = values["nodeid"]
+        known = self._failed.pop((worker, nodeid), ())
+        for lost in lost_reports(nodeid, values.get("failed"), known):
+            self.counts[lost.category] += 1
+            self._failures += 1
+        self._told.add((worker, nodeid))
         self.counts.update(values["plain"])
 
     def relayed(self, worker: str, values: dict[str, Any]) -> None:
@@ -204,8 +218,16 @@ class _Outcomes:
 
     def not_collected(self, nodeid: str) -> None:
         """Workers all tell the same."""
-        self.counts["error"] += (nodeid,) not in self._told
+        is_new = (nodeid,) not in self._told
+        self.counts["error"] += is_new
+        self._failures += is_new
         self._told.add((nodeid,))
+
+    def all(self) -> dict[str, int]:
+        """Those that nobody told are among them: pytest has counted the failures, too."""
+        if missing := max(0, self.counted - self._failures):
+            self.counts["failed"] += missing
+        return dict(sorted(self.counts.items()))
 
 
 def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
@@ -230,6 +252,7 @@ def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
             outcomes.not_collected(values["nodeid"])
         case "run_finished" if line.worker == "main":
             summary.finished_at, summary.exit_code = line.ts, values["exit_code"]
+            outcomes.counted = values.get("failed") or 0
         case _ if line.type == DROPPED:
             summary.dropped += sum(values["rows"].values())
 

@@ -94,7 +94,8 @@ class Failure:
         if exception:
             message = _first_line(exception.get("message"))
             return f"{exception.get('type')}: {message}" if message else str(exception.get("type"))
-        lines = str(self.told.get("longrepr") or "").strip().splitlines()
+        text = self.told.get("longrepr") or self.told.get("incomplete") or ""
+        lines = str(text).strip().splitlines()
         return lines[-1].removeprefix("E ").strip() if lines else self.category
 
     @property

@@ -20,6 +20,7 @@ from typing import Final
 from typing import Literal
 from weakref import WeakSet
 
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.record.database import connect
 from pytest_cideldill.record.database import is_rolled_back
 from pytest_cideldill.record.database import never_close
@@ -356,5 +357,4 @@ def _after_fork_in_child() -> None:
         store._forget_in_child()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+at_fork(after_in_child=_after_fork_in_child)

@@ -25,6 +25,8 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 from pytest_cideldill.values import dataclass
+from pytest_cideldill.wire import lost_reports
+from pytest_cideldill.wire import to_plain
 
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
@@ -192,7 +194,11 @@ class Story:
             case "test_phase":
                 self._reported(line.worker, values["nodeid"], values)
             case "test_outcome":
-                self._ended(self._test(line.worker, values["nodeid"]), line.ts, values)
+                test = self._test(line.worker, values["nodeid"])
+                known = [(each["phase"], each["category"]) for each in test.phases]
+                for lost in lost_reports(test.nodeid, values.get("failed"), known):
+                    self._reported(line.worker, values["nodeid"], to_plain(lost))
+                self._ended(test, line.ts, values)
             case "node_relayed":
                 self._relayed(values["about"], line.ts, values)
             case "collection_failed" if all(

@@ -28,6 +28,7 @@ from pytest_cideldill.capture.operands import Compared
 from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import children_of
 from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.traceback import raw_places
 
@@ -64,9 +65,11 @@ class Assertions:
 
     Args:
         lens: Shows values.
+        host: Told of failures of ours.
     """
 
-    def __init__(self, lens: Lens) -> None:
+    def __init__(self, lens: Lens, host: Warns) -> None:
+        self.host = host
         self._lens = lens
         # Thread → where its latest comparison failed, and what it compared.
         self._latest: dict[int, tuple[CodeType, int, Compared]] = {}

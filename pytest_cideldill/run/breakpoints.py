@@ -12,11 +12,14 @@ import os
 import pdb
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from _pytest.debugging import pytestPDB
 
+from pytest_cideldill.borders import contained
+from pytest_cideldill.borders import every
 from pytest_cideldill.manager import BreakpointManager
 
 _TERMINAL = frozenset({"IPython", "bpdb", "ipdb", "pdb", "pudb", "pytest"})
@@ -48,8 +51,8 @@ class UserBreakpoints:
 
     def restore(self) -> None:
         """Put back what was there, unless somebody has replaced it since."""
-        while self._undo:
-            self._undo.pop()()
+        undo, self._undo = self._undo, []
+        every("taking leave of debuggers", reversed(undo), self._manager.warn)
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
         held = vars(owner)[name]
@@ -98,6 +101,10 @@ class UserBreakpoints:
         if not (self._passes or self._manager.pauses.are_over):
             self._manager.control.stop_here(frame, "breakpoint")
             return
+        contained(what, partial(self._pass, frame, what), self._manager.warn, None)
+
+    def _pass(self, frame: FrameType, what: str) -> None:
+        """Say that nobody waits there."""
         place = f"{self._manager.lens.project.relative(frame.f_code.co_filename)}:{frame.f_lineno}"
         message = f"{what} at {place} was passed: no client waits for it"
         self._manager.warn(message)

@@ -17,6 +17,9 @@ from functools import partial
 import _pytest
 import pytest
 
+from pytest_cideldill.borders import every
+from pytest_cideldill.borders import passes
+from pytest_cideldill.borders import text_of
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
@@ -29,6 +32,8 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.files import position_file
+from pytest_cideldill.run.guest import clean_up
+from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.host import Unwatched
 from pytest_cideldill.run.invitation import Invitation
@@ -60,6 +65,9 @@ GOODBYE_S = 20.0
 """How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
 them, and the goodbye behind them, the run would look like a crash."""
 
+_REFUSED = (OSError, FrameError, MalformedMessage, EOFError, TypeError)
+"""What tells in its own words why there is no front end."""
+
 MAIN = "main"
 """Name of the process that is no xdist worker."""
 
@@ -74,14 +82,19 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
     if (reason := conflict(config.known_args_namespace, NOT_IN_RUNS)) is not None:
         raise pytest.UsageError(reason)
     plain = json.loads(text)
-    try:
+    try:  # a border as well: whatever is wrong with us, the tests run
         invitation = Invitation(**plain)
         if invitation.address is not None or invitation.record is not None:
             worker = os.environ.get("PYTEST_XDIST_WORKER", MAIN)
             switch_on(config, invitation, variable, worker)
             return
-    except (OSError, FrameError, MalformedMessage, EOFError, TypeError) as error:
-        sys.stderr.write(f"pytest-cideldill: not connected, tests run undebugged: {error}\n")
+    except pytest.UsageError:
+        raise
+    except Exception as error:
+        if passes(error):
+            raise
+        why = error if isinstance(error, _REFUSED) else text_of(error)
+        say(f"pytest-cideldill: not connected, tests run undebugged: {why}")
     if (wanted := plain.get("wanted")) is not None:  # all workers must choose the same tests
         config.pluginmanager.register(Wanted(wanted), "cideldill-wanted")
 
@@ -111,7 +124,8 @@ def switch_on(
         recorded = part_of_record(invitation.record, hello, commands, redactor, settings)
         outlets.append(recorded)
         if worker == MAIN:
-            config.add_cleanup(partial(finish, config, invitation.record, recorded, settings))
+            finishing = partial(finish, config, invitation.record, recorded, settings)
+            clean_up(config, "the end of the record", finishing)
     project = Project(
         str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
     )
@@ -123,25 +137,43 @@ def switch_on(
 
         shared = (configure, settings, redactor, lens, outlets)
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
-        host.begin(commands)
-    host.link.start()
-
     plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host)]
     if controls:
         plugins.append(Controller(host, variable, invitation, configure.wanted))
     else:
-        wanted = Wanted(configure.wanted)
+        wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
-        assertions = Assertions(lens)
+        assertions = Assertions(lens, host)
         autopsies = Autopsies(lens, assertions)
         reporting = Reporting(host, position, stacks, autopsies)
         plugins += [assertions, reporting, host.timeline, *host.pausing(autopsies)]
     if worker != MAIN:
         plugins.append(Worker(host, GOODBYE_S))
+    undo: list[Callable[[], object]] = [stacks.close]
+    leave = partial(_leave, host, position, undo)
+    try:
+        _enter(config, host, commands, plugins)
+        undo += host.hear(passes=listing)
+    except BaseException:
+        every("giving up", [partial(_unregister, config, each) for each in plugins], say)
+        leave()
+        raise
+    clean_up(config, "the end of the run", leave)
+
+
+def _enter(
+    config: pytest.Config, host: Host, commands: list[Command | Event], plugins: list[object]
+) -> None:
+    """From here on this process is watched."""
+    host.begin(commands)
+    host.link.start()
     for plugin in plugins:
         config.pluginmanager.register(plugin, f"cideldill-{type(plugin).__name__.lower()}")
-    undo = [stacks.close, *host.hear(passes=listing)]
-    config.add_cleanup(lambda: _leave(host, position, undo))
+
+
+def _unregister(config: pytest.Config, plugin: object) -> None:
+    if config.pluginmanager.is_registered(plugin):
+        config.pluginmanager.unregister(plugin)
 
 
 def _join(
@@ -175,14 +207,15 @@ def _declared(config: pytest.Config, settings: Settings) -> list[Command]:
 
 
 def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[], object]]) -> None:
-    host.release()
-    for each in undo:
-        each()
-    host.link.send(Departed())
-    host.link.close(GOODBYE_S)
-    host.close()
+    """Whatever fails, the rest is done; what the link can't take any more is said here."""
+    depart = partial(host.link.send, Departed())
+    close = partial(host.link.close, GOODBYE_S)
+    steps: list[Callable[[], object]] = [host.release, *undo, depart, close, host.close]
     if position is not None:
-        position.close()
+        steps.append(position.close)
+    every("the end of the run", steps, host.warn)
+    for message in host.untold:
+        say(message)
 
 
 def _hello(

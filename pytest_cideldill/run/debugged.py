@@ -91,11 +91,13 @@ class Debugged:
             mark=lambda item: rows.mark(item),
             collect=lambda until, late: _collect(rows.batches(until, late), observers, manager),
             collects_every_s=lambda: manager.looks_around_s,
+            on_unsent=lambda event: pauses.unsent(event),
         )
         rows = RowLog(link.nudge, lambda row: recording.loses(row), link.has_room)
         observers = Observers(link.send)
         guard = EvaluationGuard()
-        self._watchdogs = Watchdogs(config, guard)
+        self.untold: list[str] = []
+        self._watchdogs = Watchdogs(config, guard, self)
         self.pauses = self._watchdogs.pauses
         overtime = Overtime(guard)
         identity = Identity(invitation.run_id, worker)
@@ -121,17 +123,20 @@ class Debugged:
         recording = Recording(recorded, *shown, None if passive else self._traces)
         shared = (lens, guard, pauses, recording, overtime, keeping, observers)
         manager = self.manager = BreakpointManager(*shared, rows, passive=passive)
-        self.timeline = Timeline(lens, self.position, rows.add)
+        self.timeline = Timeline(lens, self.position, rows.add, self)
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
-        """Carry out what was wanted before the tests."""
+        """See `Host`."""
         for command in commands:
             self._carry_out(command)
         self.manager.begin()
 
     def warn(self, message: str) -> None:
         """See `Host`."""
-        self.manager.warn(message)
+        if self.link.is_open:
+            self.manager.warn(message)
+        elif message not in self.untold:
+            self.untold.append(message)
 
     def bind(self) -> None:
         """See `Host`."""

@@ -14,6 +14,7 @@ import pytest
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import part
+from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.invitation import Invitation
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _own_directory(config: pytest.Config) -> str:
         directory = tempfile.mkdtemp(prefix="cideldill-")
     except OSError:
         return os.devnull  # nothing can be stored there
-    config.add_cleanup(partial(shutil.rmtree, directory, ignore_errors=True))
+    clean_up(config, "removing objects", partial(shutil.rmtree, directory, ignore_errors=True))
     return directory
 
 

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from collections.abc import Generator
+from functools import partial
 from typing import Any
+from typing import Final
 from typing import Protocol
+
+import pytest
+
+from pytest_cideldill.borders import Report
+from pytest_cideldill.borders import contained
+from pytest_cideldill.borders import passes
+from pytest_cideldill.borders import report_failure
+
+_GENERATOR: Final = 0x20  # CO_GENERATOR
 
 
 class Warns(Protocol):
@@ -15,14 +28,73 @@ class Warns(Protocol):
         """Tell `message` once."""
 
 
-def guest(hook: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a hook method of an object with a `host`; exceptions become one warning."""
+def guest(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a hook method a border: what fails in it becomes one warning of the object's `host`.
 
+    A method that fails returns None. Of a wrapper, a generator that yields once, neither part can
+    change what the others return or raise, which it is not given.
+    """
+    return _around(hook) if hook.__code__.co_flags & _GENERATOR else _polite(hook)
+
+
+def _polite(hook: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(hook)
-    def polite(self: Any, *args: Any) -> None:  # as pluggy calls it: no keywords, they cost
+    def polite(self: Any, *args: Any) -> Any:  # as pluggy calls it: no keywords, they cost
         try:
-            hook(self, *args)
-        except Exception as error:  # noqa: BLE001 - the border between us and the host's run
-            self.host.warn(f"pytest-cideldill: {hook.__name__} failed: {error!r}")
+            return hook(self, *args)
+        except Exception as error:
+            if passes(error):
+                raise
+            report_failure(hook.__name__, error, _to_host_of(self))
+            return None
 
     return polite
+
+
+def _around(hook: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(hook)
+    def around(self: Any, *args: Any) -> Generator[None, Any, Any]:
+        __tracebackhide__ = True
+        parts: Generator[None, None, None] = hook(self, *args)
+        go_on = partial(next, parts, None)
+        contained(hook.__name__, go_on, _to_host_of(self), None)
+        try:
+            return (yield)
+        finally:
+            contained(hook.__name__, go_on, _to_host_of(self), None)
+
+    return around
+
+
+def clean_up(
+    config: pytest.Config, what: str, step: Callable[[], object], report: Report | None = None
+) -> None:
+    """Take a step at pytest's end, with a border: the cleanups of others run as well.
+
+    Args:
+        config: pytest's.
+        what: Names the step when it fails.
+        step: Ours.
+        report: Takes a sentence about that; None: stderr.
+    """
+
+    def bordered() -> None:
+        contained(what, step, report or say, None)
+
+    config.add_cleanup(bordered)
+
+
+def say(message: str) -> None:
+    """On stderr: nobody else is there to be told."""
+    sys.stderr.write(f"{message}\n")
+
+
+def _to_host_of(plugin: Any) -> Callable[[str], object]:
+    return partial(_tell, plugin)
+
+
+def _tell(plugin: Any, message: str) -> None:
+    """By its host; one that has none says it on stderr."""
+    host: Warns | None = getattr(plugin, "host", None)
+    report = say if host is None else host.warn
+    report(message)

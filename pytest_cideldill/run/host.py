@@ -6,6 +6,7 @@ There is nothing to watch in it, and nobody who could ask for that: what watches
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.timers import PauseClock
+from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import Watched
@@ -24,6 +26,10 @@ from pytest_cideldill.wire import Watched
 
 class Link(Protocol):
     """Takes events away; `link.ThreadedLink` or `filelink.FileLink`."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody gets what is sent."""
 
     def start(self) -> None:
         """Begin with it."""
@@ -50,8 +56,10 @@ class Host(Protocol):
         position: Written by the hooks.
         timeline: What tests log.
         pauses: When the thread of the tests was parked.
+        untold: Failures that nobody got, as the link was gone.
     """
 
+    untold: list[str]
     lens: Lens
     position: Position
     timeline: Timeline
@@ -63,6 +71,9 @@ class Host(Protocol):
 
     def warn(self, message: str) -> None:
         """Tell a failure of our own once."""
+
+    def begin(self, commands: Iterable[Command | Event]) -> None:
+        """Carry out what was wanted before the tests."""
 
     def bind(self) -> None:
         """Code was imported."""
@@ -106,14 +117,24 @@ class Unwatched:
         self.position = Position()
         self.pauses = PauseClock()
         link = self.link = FileLink(outlets)
-        self.timeline = Timeline(lens, self.position, lambda row: link.send(Batch([row], {}, {})))
+        self.timeline = Timeline(
+            lens, self.position, lambda row: link.send(Batch([row], {}, {})), self
+        )
         self._warned: set[str] = set()
+        self.untold: list[str] = []
 
     def warn(self, message: str) -> None:
         """See `Host`."""
-        if message not in self._warned:
-            self._warned.add(message)
+        if message in self._warned:
+            return
+        self._warned.add(message)
+        if self.link.is_open:
             self.link.send(Warned(self.lens.text(message)))
+        else:
+            self.untold.append(message)
+
+    def begin(self, commands: Iterable[Command | Event]) -> None:
+        """See `Host`; there is nothing to carry out."""
 
     def bind(self) -> None:
         """See `Host`."""

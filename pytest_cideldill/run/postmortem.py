@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from typing import Final
 
 import pytest
 
+from pytest_cideldill.borders import contained
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.run.autopsies import Autopsies
@@ -30,7 +30,6 @@ PHASES: dict[str, frozenset[str]] = {
 }
 """`pause_on` → the failing phases that pause."""
 
-_NOTHING: Final[Mapping[str, str]] = {}
 _FAILURES: Final = ("addError", "addFailure")
 
 
@@ -50,18 +49,16 @@ class PostMortem:
         self._told: list[BaseException] = []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+    @guest
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """Tests of `unittest` run their `tearDown` before pytest hears of a failure: be earlier."""
         module = sys.modules.get("_pytest.unittest")
-        if module is None or not isinstance(item, module.TestCaseFunction):
-            return (yield)
-        for name in _FAILURES:
+        names = _FAILURES if module and isinstance(item, module.TestCaseFunction) else ()
+        for name in names:
             item.__dict__[name] = partial(self._fails, item, getattr(item, name))
-        try:
-            return (yield)
-        finally:
-            for name in _FAILURES:
-                item.__dict__.pop(name, None)
+        yield
+        for name in names:
+            item.__dict__.pop(name, None)
 
     def _fails(self, item: pytest.Item, tell: Callable[..., None], case: Any, raw: Any) -> None:
         """`addError` and `addFailure` of an item, which is the result that its test reports to."""
@@ -78,8 +75,8 @@ class PostMortem:
         if is_wanted or probe is not None:
             self._told.append(error)
             excinfo = pytest.ExceptionInfo.from_exc_info(raw)
-            made = self._autopsies.of_running(item, excinfo)
-            self._pause(excinfo, made, probe, "test_failure" if is_wanted else "exception")
+            make = partial(self._autopsies.of_running, item, excinfo)
+            self._pause(excinfo, make, probe, "test_failure" if is_wanted else "exception")
 
     @guest
     def pytest_exception_interact(
@@ -99,11 +96,10 @@ class PostMortem:
         is_wanted = report.when in PHASES[self.manager.pauses.pause_on]
         if not is_wanted and probe is None:
             return
-        made = self._autopsies.of_report(node, call, report)
+        make = partial(self._autopsies.of_report, node, call, report)
         reason = "test_failure" if is_wanted else "exception"
-        subtest = subtest_of(report, self.manager.lens)
-        more = _NOTHING if subtest is None else {"subtest": subtest}
-        self._pause(call.excinfo, made, probe, reason, more)
+        subtest = partial(subtest_of, report, self.manager.lens)
+        self._pause(call.excinfo, make, probe, reason, subtest)
 
     @guest
     def pytest_runtest_logfinish(self) -> None:
@@ -113,20 +109,30 @@ class PostMortem:
     def _pause(
         self,
         excinfo: pytest.ExceptionInfo[BaseException],
-        made: dict[str, Any],
+        make: Callable[[], dict[str, Any]],
         probe: RaiseProbe | None,
         reason: str,
-        more: Mapping[str, str] = _NOTHING,
+        subtest: Callable[[], str | None] = lambda: None,
     ) -> None:
-        places = visible_places(excinfo, self.manager.lens.project)
-        exception = {name: made["exception"][name] for name in ("type", "message")}
-        details: dict[str, Any] = {"exception": exception, "autopsy": made, **more}
+        look = partial(visible_places, excinfo, self.manager.lens.project)
+        raw = [(entry.frame.raw, entry.lineno + 1) for entry in reversed(excinfo.traceback)]
+        places = contained("looking at a traceback", look, self.manager.warn, raw)
+
+        def more() -> dict[str, Any]:
+            made, part = make(), subtest()
+            exception = {name: made["exception"][name] for name in ("type", "message")}
+            told = {"exception": exception, "autopsy": made}
+            return told if part is None else told | {"subtest": part}
+
+        details: dict[str, Any] = {}
         if probe is not None:
-            details |= {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
+            details = {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
         frames = [frame for frame, _ in places]
         lines = [line for _, line in places]
         names = {"__exception__": excinfo.value}
-        self.manager.pauses.pause("post_mortem", reason, frames, details, lines=lines, names=names)
+        self.manager.pauses.pause(
+            "post_mortem", reason, frames, details, more=more, lines=lines, names=names
+        )
 
     def _second_chance(self, error: BaseException, report: pytest.TestReport) -> RaiseProbe | None:
         """The exception breakpoint that stops here.

@@ -12,14 +12,18 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import TypeVar
 
 import pytest
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import passes
+from pytest_cideldill.borders import text_of
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT
@@ -33,12 +37,16 @@ from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import refuse_newer
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redact import Redactor
+from pytest_cideldill.run.guest import clean_up
+from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import Hello
 
 if TYPE_CHECKING:
     from pytest_cideldill.record.story import Story
+
+_T = TypeVar("_T")
 
 _IS_RECORDED = "CIDELDILL_RECORDED"
 """Set while a run is recorded, so that pytest runs which its tests start are not.
@@ -81,8 +89,15 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
         raise pytest.UsageError(f"--cideldill-record: {error}, or use another folder") from error
     except ValueError as error:  # an option is malformed
         raise pytest.UsageError(str(error)) from error
+    except pytest.UsageError:
+        raise
+    except Exception as error:  # a border: whatever is wrong with us, the tests run
+        if passes(error):
+            raise
+        say(f"pytest-cideldill: the run is not recorded: {text_of(error)}")
+        return
     os.environ[_IS_RECORDED] = run_id
-    config.add_cleanup(_forget)
+    clean_up(config, "the end of the record", _forget)
 
 
 def _forget() -> None:
@@ -142,53 +157,72 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
         outlet: Of this process, closed.
         settings: Whether there is to be a summary, and where.
     """
-    from pytest_cideldill.record.story import Story
-
-    folder, said, wrong = Path(record), "", outlet.error
-    story, stretches = Story(folder, _KEPT), list[Stretch]()
-    try:
-        if merge_run(folder):
-            stretches = outlet.stretches
-    except OSError as error:
-        wrong = error.strerror or str(error)
-    try:
-        story.end(write_summaries(folder, story, stretches))
-        missing = _told_to_people(config, story, settings.summary)
-        said = "; ".join([story.summary.sentence, *missing])
-    except OSError as error:
-        wrong = error.strerror or str(error)
-        said = _unwritten(folder)
-    told = f"recorded in {folder}: {said}" + (f"; it is not complete: {wrong}" if wrong else "")
+    folder, wrong = Path(record), [] if outlet.error is None else [outlet.error]
+    said = _part(wrong, partial(_put_together, config, folder, outlet, settings, wrong))
+    told = f"recorded in {folder}: {said or 'nothing could be put together'}"
+    told += f"; it is not complete: {'; '.join(wrong)}" if wrong else ""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and config.get_verbosity() >= -1:
         reporter.write_line(f"cideldill: {told}")
 
 
+def _put_together(
+    config: pytest.Config, folder: Path, outlet: FileOutlet, settings: Settings, wrong: list[str]
+) -> str:
+    """What is said of the run; `wrong` gets what failed."""
+    from pytest_cideldill.record.story import Story
+
+    story, stretches = Story(folder, _KEPT), list[Stretch]()
+    if _part(wrong, partial(merge_run, folder)):
+        stretches = outlet.stretches
+    summary = _part(wrong, partial(write_summaries, folder, story, stretches))
+    if summary is None:
+        return _unwritten(folder)
+    story.end(summary)
+    return "; ".join([story.summary.sentence, *_told_to_people(config, story, settings.summary)])
+
+
+def _part(wrong: list[str], work: Callable[[], _T]) -> _T | None:
+    """A border: the run is over, and whatever fails here must not change how pytest ends."""
+    try:
+        return work()
+    except Exception as error:
+        if passes(error):
+            raise
+        wrong.append(_why(error))
+        return None
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or text_of(error)
+
+
 def _unwritten(folder: Path) -> str:
     """The summary of a run, where it could not be written."""
-    try:
-        return summarize(folder).sentence
-    except OSError as error:
-        return error.strerror or str(error)
+    wrong: list[str] = []
+    summary = _part(wrong, partial(summarize, folder))
+    return wrong[0] if summary is None else summary.sentence
 
 
 def _told_to_people(config: pytest.Config, story: Story, summary: str) -> Iterator[str]:
     """Write the report, and the summary if there is to be one; what went wrong, in words."""
-    from pytest_cideldill.record.report import write_report
-    from pytest_cideldill.record.story import runs_in
-    from pytest_cideldill.record.summary import append
-
     record = story.folder.parent
     invoked = config.invocation_params.dir
-    where = record.relative_to(invoked) if record.is_relative_to(invoked) else record
-    writers: list[tuple[str, Callable[[], object]]] = [
-        (REPORT, lambda: write_report(record / REPORT, runs_in(record), story)),
-        (summary, lambda: append(story, str(where), invoked / summary)),
-    ]
-    for name, write in writers:
-        try:
-            if name:
-                write()
-        except Exception as error:  # noqa: BLE001 - the run is over and its record whole: a page
-            # that can't be made, whatever the reason, must not change how pytest ends.
-            yield f"no {name}: {getattr(error, 'strerror', None) or repr(error)}"
+
+    def report() -> None:
+        from pytest_cideldill.record.report import write_report
+        from pytest_cideldill.record.story import runs_in
+
+        write_report(record / REPORT, runs_in(record), story)
+
+    def summarized() -> None:
+        from pytest_cideldill.record.summary import append
+
+        where = record.relative_to(invoked) if record.is_relative_to(invoked) else record
+        append(story, str(where), invoked / summary)
+
+    for name, write in [(REPORT, report), (summary, summarized)]:
+        wrong: list[str] = []
+        if name:
+            _part(wrong, write)
+        yield from (f"no {name}: {why}" for why in wrong)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -14,8 +15,11 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.incomplete import add_to
+from pytest_cideldill.incomplete import because
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
@@ -29,6 +33,11 @@ from pytest_cideldill.wire import PhaseReported
 
 JUST_PASSED = frozenset({"", "passed", "subtests passed"})
 """Categories of which only the number is told, where the report's outcome is `passed`."""
+
+FAILED = frozenset({"failed", "error"})
+"""Categories that make a run fail."""
+
+_NOTHING: Mapping[str, Any] = {}
 
 MAX_LONGREPR = 20_000
 MAX_SECTION = 5_000
@@ -58,6 +67,8 @@ class Reporting:
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
+        # Phase and category of what failed, whether it can be told or not.
+        self._failed: list[list[str]] = []
         # The terminal's: category → reports, the latest one at the end.
         self._stats: Mapping[str, object] = {}
         # Of those the one in which a report was found last, and its category.
@@ -75,6 +86,7 @@ class Reporting:
         """A test begins."""
         self._duration_s = 0.0
         self._plain.clear()
+        self._failed = []
         self._failure.clear()
         self._autopsies.forget()
         self._again = False
@@ -107,14 +119,15 @@ class Reporting:
         self._enter(item.nodeid, "teardown")
 
     @pytest.hookimpl(tryfirst=True)
+    @guest
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Take our pauses out of the duration; remember whose report this will be.
 
         No wrapper, which would see the report: of those that pass there may be very many. Not yet
         what was raised: for `unittest` another hook tells the call.
         """
-        call.duration -= self.host.pauses.overlap(call.start, call.stop)
         self._reported = item, call
+        call.duration -= self.host.pauses.overlap(call.start, call.stop)
 
     @pytest.hookimpl(tryfirst=True)
     @guest
@@ -126,22 +139,28 @@ class Reporting:
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others, which may be very many."""
+        category = self._category(report)
+        if category in FAILED:
+            self._failed.append([report.when or "call", category])
         self._duration_s += report.duration
-        is_as_before = self._counted and self._counted[-1] is report
-        category = self._counted_as if is_as_before else self._category(report)
         if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
             return
-        self._note_failure(report)
         self._again = self._again or category == "rerun"
+        self.host.link.send(told(report, category, partial(self._phase, report, category)))
+
+    def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:
+        self._note_failure(report)
         noted = self._failure.pop(report.when or "", {})
-        self.host.link.send(phase_reported(report, category, self.host.lens, **noted))
+        return phase_reported(report, category, self.host.lens, noted)
 
     @guest
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test ended."""
         plain = {category: count for category, count in self._plain.items() if category}
-        self.host.link.send(NodeFinished(nodeid, self._duration_s, plain, again=self._again))
+        failed = self._failed or None
+        finished = NodeFinished(nodeid, self._duration_s, plain, again=self._again, failed=failed)
+        self.host.link.send(finished)
         self._reported = None
         position = self.host.position
         position.attempt, position.around = None, dict
@@ -157,6 +176,8 @@ class Reporting:
 
         It came before: of plugins the last one registered is called first.
         """
+        if self._counted and self._counted[-1] is report:
+            return self._counted_as
         if report.when != "call" and report.outcome == "passed":
             return ""
         for category, counted in self._stats.items():
@@ -173,7 +194,6 @@ class Reporting:
             self._position.write(when or "", nodeid or "")
         self._stacks.yield_signal()
 
-    @guest
     def _note_failure(self, report: pytest.TestReport) -> None:
         """Note what was raised, if that is why it failed; it is not kept any longer."""
         reported, self._reported = self._reported, None
@@ -182,18 +202,24 @@ class Reporting:
         item, call = reported
         if call.excinfo is None or call.when != report.when:
             return
+        noted = self._failure[report.when or ""] = {}
+        add_to(
+            noted, partial(self._autopsy, item, call, report), partial(self._place, call.excinfo)
+        )
+
+    def _autopsy(
+        self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> dict[str, Any]:
+        made = self._autopsies.of_report(item, call, report)
+        exception = {name: made["exception"][name] for name in ("type", "message")}
+        return {"exception": exception, "autopsy": made}
+
+    def _place(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
         lens = self.host.lens
-        places = visible_places(call.excinfo, lens.project)
+        places = visible_places(excinfo, lens.project)
         own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
         place = (own or places)[0]
-        made = self._autopsies.of_report(item, call, report)
-        noted = {
-            "exception": {name: made["exception"][name] for name in ("type", "message")},
-            "autopsy": made,
-        }
-        if not is_of_tools(place[0]):
-            noted |= {"location": lens.place(*place)}
-        self._failure[report.when or ""] = noted
+        return {} if is_of_tools(place[0]) else {"location": lens.place(*place)}
 
 
 def attempt_of(item: pytest.Item) -> int | None:
@@ -220,51 +246,83 @@ def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
 
 
 def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
-    """pytest's own category, by which its terminal counts; empty: not counted."""
+    """pytest's own category, by which its terminal counts; empty: not counted.
+
+    The usual one where a plugin fails to give any: a failure stays one.
+    """
     if report.passed and report.when != "call":
         return ""
-    status = config.hook.pytest_report_teststatus(report=report, config=config)
-    return status[0] if status else report.outcome
+    try:
+        status = config.hook.pytest_report_teststatus(report=report, config=config)
+        category = status[0] if status else report.outcome
+    except Exception as error:
+        if passes(error):
+            raise
+        is_error = report.failed and report.when in ("setup", "teardown")
+        category = "error" if is_error else report.outcome
+    return category
+
+
+def told(
+    report: pytest.TestReport, category: str, make: Callable[[], PhaseReported]
+) -> PhaseReported:
+    """The event of a report; where it can't be made, one that says so: a failure stays one."""
+    try:
+        return make()
+    except Exception as error:
+        if passes(error):
+            raise
+        phase, duration_s = report.when or "call", report.duration
+        bare = (report.nodeid, phase, category, report.outcome, duration_s)
+        return PhaseReported(*bare, incomplete=because(error))
 
 
 def phase_reported(
     report: pytest.TestReport,
     category: str,
     lens: Lens,
-    exception: dict[str, Any] | None = None,
-    location: dict[str, Any] | None = None,
-    autopsy: dict[str, Any] | None = None,
+    noted: Mapping[str, Any] = _NOTHING,
 ) -> PhaseReported:
-    """The event of one report; a failure that no code raised has the place of its test."""
+    """The event of one report; a failure that no code raised has the place of its test.
+
+    What can't be made is left out, which the event says: a failure must not get lost.
+
+    Args:
+        report: pytest's.
+        category: Of it; see `category_of`.
+        lens: Shows values.
+        noted: Fields of the event that are known already.
+    """
+    made: dict[str, Any] = {"passed_code": "location" in noted, **noted}
+    add_to(
+        made,
+        lambda: {"location": noted.get("location") or _place_of_test(report, lens)},
+        lambda: {"longrepr": lens.end_of(_text_of(report), MAX_LONGREPR) or None},
+        lambda: {"stdout": lens.end_of(report.capstdout, MAX_SECTION)},
+        lambda: {"stderr": lens.end_of(report.capstderr, MAX_SECTION)},
+        lambda: {"log": lens.end_of(report.caplog, MAX_SECTION)},
+        lambda: {"attempt": _attempt_of(report)},
+        lambda: {"subtest": subtest_of(report, lens)},
+    )
+    phase, duration_s = report.when or "call", report.duration
+    return PhaseReported(report.nodeid, phase, category, report.outcome, duration_s, **made)
+
+
+def _text_of(report: pytest.TestReport) -> str:
     text = text_of(report)
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
         text = str(report.longrepr[2])
+    return text
+
+
+def _attempt_of(report: pytest.TestReport) -> int | None:
     before = getattr(report, "rerun", None)  # pytest-rerunfailures: attempts before this one
-    passed_code = location is not None
-    if report.failed and location is None:
-        location = _place_of_test(report, lens)
-    return PhaseReported(
-        nodeid=report.nodeid,
-        phase=report.when or "call",
-        category=category,
-        outcome=report.outcome,
-        duration_s=report.duration,
-        exception=exception,
-        location=location,
-        longrepr=lens.end_of(text, MAX_LONGREPR) or None,
-        stdout=lens.end_of(report.capstdout, MAX_SECTION),
-        stderr=lens.end_of(report.capstderr, MAX_SECTION),
-        log=lens.end_of(report.caplog, MAX_SECTION),
-        autopsy=autopsy,
-        attempt=before + 1 if isinstance(before, int) else None,
-        passed_code=passed_code,
-        subtest=subtest_of(report, lens),
-    )
+    return before + 1 if isinstance(before, int) else None
 
 
 def _place_of_test(report: pytest.TestReport, lens: Lens) -> dict[str, Any] | None:
     file, line, _ = report.location
-    if line is None:
+    if line is None or not report.failed:
         return None
     return {
         "file": lens.project.relative(os.path.join(lens.project.rootdir, file)),

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.incomplete import because
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.traceback import text_of
@@ -30,16 +32,19 @@ class Wanted:
 
     Args:
         names: Node ids, classes, files or folders relative to the rootdir (`.`); None: everything.
+        host: Told of failures of ours; None: this process has none.
 
     Attributes:
         missing: Names that no test has; known after collection.
     """
 
-    def __init__(self, names: list[str] | None) -> None:
+    def __init__(self, names: list[str] | None, host: Host | None = None) -> None:
+        self.host = host
         self._names = names
         self.missing: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
+    @guest
     def pytest_collection(self, session: pytest.Session) -> None:
         """Collect only the files of the wanted ids."""
         if self._names is None:
@@ -52,6 +57,7 @@ class Wanted:
         session.config.args = list(dict.fromkeys(found))
 
     @pytest.hookimpl(tryfirst=True)
+    @guest
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the wanted items, in the order in which they were asked for."""
         if self._names is None:
@@ -87,6 +93,7 @@ class Selection:
         self._list_nodeids = list_nodeids
 
     @pytest.hookimpl(tryfirst=True)
+    @guest
     def pytest_collection(self) -> None:
         """Plugins and conftests are there."""
         self.host.bind()
@@ -116,8 +123,14 @@ class Selection:
 
 
 def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFailed:
-    """The event of a report."""
-    return CollectionFailed(report.nodeid, lens.end_of(text_of(report), MAX_LONGREPR))
+    """The event of a report; where its text can't be made, one that says so."""
+    try:
+        text = lens.end_of(text_of(report), MAX_LONGREPR)
+    except Exception as error:
+        if passes(error):
+            raise
+        text = because(error)
+    return CollectionFailed(report.nodeid, text)
 
 
 def _collectable(path: str, start: str) -> str:

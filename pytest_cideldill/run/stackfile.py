@@ -11,6 +11,7 @@ import faulthandler
 import os
 import signal
 
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
 
@@ -38,8 +39,7 @@ class StackFile:
         # Python's own table of handlers stays as it is: who looks there finds the default.
         faulthandler.register(_SIGNAL, file=descriptor, all_threads=True, chain=False)
         self.path = path
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+        at_fork(after_in_child=self._forget)
 
     def yield_signal(self) -> None:
         """Withdraw when the program has come to handle the signal itself; for every phase."""

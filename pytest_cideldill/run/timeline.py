@@ -14,6 +14,8 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.rows import Row
+from pytest_cideldill.run.guest import Warns
+from pytest_cideldill.run.guest import guest
 
 
 class Timeline:
@@ -23,15 +25,23 @@ class Timeline:
         lens: Shows values.
         position: Tells the test.
         add: Takes rows.
+        host: Told of failures of ours.
     """
 
-    def __init__(self, lens: Lens, position: Position, add: Callable[[Row], None]) -> None:
+    def __init__(
+        self, lens: Lens, position: Position, add: Callable[[Row], None], host: Warns
+    ) -> None:
+        self.host = host
         self._lens = lens
         self._position = position
         self._add = add
 
     def log(self, message: str, /, **values: Any) -> None:
         """Log a message with values; from any thread."""
+        self._log(message, values)
+
+    @guest
+    def _log(self, message: str, values: dict[str, Any]) -> None:
         kept = {name: self._lens.keep(value, name) for name, value in values.items()}
         where = (clock.monotonic(), self._position.nodeid, get_ident())
         text = message if type(message) is str else self._lens.show(message)

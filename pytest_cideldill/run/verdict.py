@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,15 +20,13 @@ class Verdict:
         self.host = host
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(
-        self, session: pytest.Session, exitstatus: int
-    ) -> Generator[None, None, None]:
+    @guest
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
         """After every other plugin: some change the exit status here."""
-        try:
-            return (yield)
-        finally:
-            status = getattr(session, "exitstatus", exitstatus)
-            self.host.link.send(Finished(int(status)), urgent=True)
+        yield
+        status = getattr(session, "exitstatus", exitstatus)
+        failed = getattr(session, "testsfailed", None)
+        self.host.link.send(Finished(int(status), failed), urgent=True)
 
     @guest
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

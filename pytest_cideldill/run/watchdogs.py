@@ -13,7 +13,6 @@ import sys
 from _thread import RLock
 from _thread import get_ident
 from collections.abc import Callable
-from collections.abc import Generator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +22,10 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import contained
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.run.guest import Warns
+from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.patience import patience
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.values import dataclass
@@ -58,12 +60,14 @@ class Watchdogs:
     Args:
         config: pytest's.
         guard: What hooks of others do on our behalf hits nothing.
+        host: Told of failures of ours.
 
     Attributes:
         pauses: Told of each pause; takes them out of durations.
     """
 
-    def __init__(self, config: pytest.Config, guard: EvaluationGuard) -> None:
+    def __init__(self, config: pytest.Config, guard: EvaluationGuard, host: Warns) -> None:
+        self.host = host
         self._config = config
         self.pauses = PauseClock()
         self._guard = guard
@@ -95,10 +99,7 @@ class Watchdogs:
     def _safely(self, work: Callable[[], None]) -> None:
         """Tests patch anything, and pytest-timeout may be another version."""
         with self._lock:
-            try:
-                work()
-            except Exception:  # noqa: BLE001 - see the class
-                pass
+            contained(work.__name__, work, self.host.warn, None)
 
     def _call(self, hook: Callable[..., object], **arguments: Any) -> None:
         """A hook of pytest-timeout, which is no news to us."""
@@ -194,18 +195,18 @@ class Watchdogs:
     # --- hooks: what was armed --------------------------------------------------------------
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
-    def pytest_timeout_set_timer(
-        self, item: pytest.Item, settings: Any
-    ) -> Generator[None, object, object]:
+    @guest
+    def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> Iterator[None]:
         """pytest-timeout starts to count."""
-        if self._calls == get_ident():
-            return (yield)
-        with self._lock:
-            self._timeout = None
-        done = yield
-        timeout = _Timeout(item, settings, clock.monotonic() + (settings.timeout or 0.0))
-        self._safely(lambda: self._note_timeout(timeout))
-        return done
+        is_ours = self._calls == get_ident()
+        if not is_ours:
+            with self._lock:
+                self._timeout = None
+        yield
+        if not is_ours:
+            due = clock.monotonic() + (settings.timeout or 0.0)
+            with self._lock:
+                self._note_timeout(_Timeout(item, settings, due))
 
     def _note_timeout(self, timeout: _Timeout) -> None:
         self._timeout = timeout
@@ -215,17 +216,20 @@ class Watchdogs:
             self._put_off_alarm()
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
-    def pytest_timeout_cancel_timer(self) -> Generator[None, object, object]:
+    @guest
+    def pytest_timeout_cancel_timer(self) -> Iterator[None]:
         """It counts no longer."""
         if self._calls != get_ident():
             with self._lock:
                 self._timeout = self._alarm = None
-        return (yield)
+        yield
 
     @pytest.hookimpl(tryfirst=True)  # before those that run the test, inside pytest's wrapper
+    @guest
     def pytest_runtest_protocol(self) -> None:
         """faulthandler starts to count."""
-        self._safely(self._note_dump)
+        with self._lock:
+            self._note_dump()
 
     def _note_dump(self) -> None:
         self._dump_left = self._dump_due = None
@@ -236,12 +240,14 @@ class Watchdogs:
                 self._put_off_dump()
 
     @pytest.hookimpl(tryfirst=True)
+    @guest
     def pytest_exception_interact(self) -> None:
         """pytest's own counting ends when a debugger could come."""
         with self._lock:
             self._dump_left = self._dump_due = None
 
     @pytest.hookimpl(tryfirst=True)
+    @guest
     def pytest_runtest_logfinish(self) -> None:
         """A test has ended."""
         with self._lock:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections import defaultdict
 from dataclasses import asdict
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.reporting import JUST_PASSED
 from pytest_cideldill.run.reporting import category_of
 from pytest_cideldill.run.reporting import phase_reported
+from pytest_cideldill.run.reporting import told
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.selection import collection_failed
 from pytest_cideldill.wire import Collected
@@ -178,7 +180,9 @@ class Controller:
             if category in JUST_PASSED and report.passed:
                 plain.update([category] if category else ())
             else:
-                phases.append(asdict(self._phase(report, category)))
+                phases.append(
+                    asdict(told(report, category, partial(self._phase, report, category)))
+                )
         last = reports[-1]
         return NodeRelayed(
             worker,
@@ -194,7 +198,7 @@ class Controller:
         lens = self.host.lens
         crash = getattr(report.longrepr, "reprcrash", None)
         exception = None if crash is None else {"type": None, "message": lens.text(crash.message)}
-        return phase_reported(report, category, lens, exception)
+        return phase_reported(report, category, lens, {"exception": exception})
 
 
 class Worker:

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any
 from typing import Protocol
 
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.values import dataclass
@@ -230,8 +231,7 @@ def open_source(handlers: Handlers) -> Source:
         SourceUnavailable: All tool ids are taken (3.12+), or someone else traces (3.11).
     """
     source = source_class()(handlers)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forgetting(weakref.ref(source)))
+    at_fork(after_in_child=_forgetting(weakref.ref(source)))
     return source
 
 

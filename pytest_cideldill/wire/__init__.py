@@ -62,6 +62,7 @@ from pytest_cideldill.wire.events import Warned
 from pytest_cideldill.wire.events import Watched
 from pytest_cideldill.wire.events import WorkerLost
 from pytest_cideldill.wire.events import WorkerReady
+from pytest_cideldill.wire.lost import lost_reports
 
 __all__ = [
     "KINDS",
@@ -121,6 +122,7 @@ __all__ = [
     "WorkerReady",
     "from_plain",
     "kind_of",
+    "lost_reports",
     "to_plain",
 ]
 

@@ -59,6 +59,7 @@ class PhaseReported:
     `attempt`: of a test that pytest-rerunfailures may try again, from 1 on.
     `subtest`: which part of the test it was, if not all of it.
     `passed_code`: the location is one that the exception passed; else it is that of the test.
+    `incomplete`: what could not be told of it, and why.
     """
 
     nodeid: str
@@ -76,6 +77,7 @@ class PhaseReported:
     attempt: int | None = None
     passed_code: bool = True
     subtest: str | None = None
+    incomplete: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,15 @@ class NodeFinished:
 
     `duration_s`: all phases together, pauses excluded. `plain`: category → count of the reports
     that have nothing to tell but their category (a passed call, passed subtests). `again`: it was
-    an attempt, and another one follows.
+    an attempt, and another one follows. `failed`: phase and category of each report of a failure,
+    so that one that got lost does not read as passed.
     """
 
     nodeid: str
     duration_s: float
     plain: dict[str, int]
     again: bool = False
+    failed: list[list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +244,13 @@ class InternalErrorRaised:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """`pytest_sessionfinish`: the verdict of the run, whatever the process does afterwards."""
+    """`pytest_sessionfinish`: the verdict of the run, whatever the process does afterwards.
+
+    `failed`: how many failures pytest counted, those of collection included; None: not known.
+    """
 
     exit_code: int
+    failed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -400,6 +400,11 @@ def check_hits_are_exact_while_a_program_claims_our_ids() -> None:
     assert consumer.failures == []
 
 
+def _claimed(tool: int) -> bool:
+    sys.monitoring.use_tool_id(tool, "claimed")
+    return True
+
+
 def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
     if sys.version_info < (3, 12):
         raise Skipped("sys.settrace has no tool ids")
@@ -408,7 +413,7 @@ def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
     code = code_of(worker)
     with opened(consumer) as source:
         source.watch_lines(code, lines(code, "worker"))
-        taken = [tool for tool in range(6) if monitoring.use_tool_id(tool, "claimed") is None]
+        taken = [tool for tool in range(6) if _claimed(tool)]
         try:
             worker(2)
             assert consumer.hits == []

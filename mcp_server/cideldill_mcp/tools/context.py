@@ -127,6 +127,8 @@ def _recorded(request: Request, nodeid: str) -> tuple[Run, PhaseReported]:
     why = f"{nodeid} {known.outcome or 'is running'}: it has no exception"
     if known.outcome in FAILED:
         why = f"what {nodeid} raised was not told by its process; test_results has its report"
+        if known.report is not None and known.report.incomplete is not None:
+            why = f"{nodeid} {known.outcome}: {known.report.incomplete}"
     raise Refusal(ErrorCode.NO_EXCEPTION, why, nodeid=nodeid)
 
 

@@ -95,8 +95,8 @@ def failures(run: Run) -> list[dict[str, Any]]:
 def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> dict[str, Any]:
     """An item of `failures`; `alike`: how many share the cause, told by the first of a group."""
     exception = event.exception
-    if exception is None and event.longrepr:
-        exception = {"type": None, "message": event.longrepr.strip().rpartition("\n")[2]}
+    if exception is None and (text := event.longrepr or event.incomplete):
+        exception = {"type": None, "message": text.strip().rpartition("\n")[2]}
     if exception is not None:
         exception = exception | {"message": exception["message"][:SHORT_MESSAGE]}
     told: dict[str, Any] = {
@@ -106,7 +106,7 @@ def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> d
         "location": event.location,
         "group": group,
     }
-    for name in ("subtest", "attempt"):
+    for name in ("subtest", "attempt", "incomplete"):
         if (value := getattr(event, name)) is not None:
             told[name] = value
     if event.autopsy is not None and "assertion" in event.autopsy:
@@ -187,7 +187,7 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
     if failed:
         steps.append('test_results {"outcome": "failed"}: the reports')
         steps.append('test_run {"last_failed": true}: run the failed tests again, with your edits')
-    elif run.end and run.end["kind"] != "finished":
+    elif run.end and (run.end["kind"] != "finished" or "message" in run.end):
         steps.append("look at end.message; edits take effect in the next test_run")
     return steps
 
