@@ -10,10 +10,12 @@ import os
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
 from types import TracebackType
+from typing import Any
 from typing import Final
 from typing import TypeVar
 
@@ -21,6 +23,9 @@ _T = TypeVar("_T")
 
 Report = Callable[[str], object]
 """Takes one sentence about a failure."""
+
+INCOMPLETE: Final = "incomplete"
+"""Key of a report whose sentence says what is missing, and why."""
 
 _HERE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
@@ -111,6 +116,31 @@ def every(what: str, steps: Iterable[Callable[[], object]], report: Report) -> N
     with ExitStack() as stack:
         for step in reversed(list(steps)):
             stack.callback(contained, what, step, report, None)
+
+
+def add_to(report: dict[str, Any], *parts: Callable[[], Mapping[str, Any]]) -> None:
+    """Add what parts make; one that fails is left out, which the report says.
+
+    What is not told counts as passed, or is waited for: a report must leave, whatever it lacks.
+    """
+    for make in parts:
+        try:
+            report.update(make())
+        except Exception as error:
+            if passes(error):
+                raise
+            note(report, because(error))
+
+
+def because(error: BaseException) -> str:
+    """The sentence about a part of a report that could not be made."""
+    return f"the report could not be made: {text_of(error)}"
+
+
+def note(report: dict[str, Any], sentence: str) -> None:
+    """Have a report say that something is missing."""
+    before = report.get(INCOMPLETE)
+    report[INCOMPLETE] = f"{before}; {sentence}" if type(before) is str else sentence
 
 
 def at_fork(report: Report | None = None, **hooks: Callable[[], object]) -> None:

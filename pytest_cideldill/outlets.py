@@ -16,12 +16,12 @@ from typing import Final
 from typing import Protocol
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import INCOMPLETE
 from pytest_cideldill.borders import text_of
 from pytest_cideldill.encoding import repaired
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.incomplete import INCOMPLETE
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import NOTED
 from pytest_cideldill.record.format import UNWRITTEN

@@ -13,6 +13,7 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import note
 from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import short_locals
@@ -25,7 +26,6 @@ from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import task_of
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
-from pytest_cideldill.incomplete import note
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.running import thread_names
 from pytest_cideldill.sources.interpose import is_trampoline

@@ -176,7 +176,6 @@ class Results:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
         if event.category:
             self.outcomes[event.category] += 1
-        self.failed_reports += event.outcome == "failed"
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
         test.phases += ((event.phase, event.attempt),)
@@ -187,8 +186,10 @@ class Results:
                 test.worker = None
                 self._running.pop(key, None)
             return
-        if event.category in FAILED:
+        if event.outcome == "failed":
+            self.failed_reports += 1
             test.failed.append((event.phase, event.category))
+        if event.category in FAILED:
             self.failures.append(event)
             cause = _cause_of(event)
             self._groups.setdefault(cause, len(self._groups) + 1)

@@ -195,8 +195,8 @@ class _Outcomes:
     def phase(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
         self._told.add((worker, nodeid, told["phase"], told.get("attempt")))
         self.counts[told["category"]] += 1
-        self._failures += told.get("outcome") == "failed"
-        if told["category"] in FAILED:
+        if told.get("outcome") == "failed":
+            self._failures += 1
             self._failed[worker, nodeid].append((told["phase"], told["category"]))
 
     def end(self, worker: str, values: dict[str, Any]) -> None:

@@ -195,7 +195,11 @@ class Story:
                 self._reported(line.worker, values["nodeid"], values)
             case "test_outcome":
                 test = self._test(line.worker, values["nodeid"])
-                known = [(each["phase"], each["category"]) for each in test.phases]
+                known = [
+                    (each["phase"], each["category"])
+                    for each in test.phases
+                    if each.get("outcome") == "failed"
+                ]
                 for lost in lost_reports(test.nodeid, values.get("failed"), known):
                     self._reported(line.worker, values["nodeid"], to_plain(lost))
                 self._ended(test, line.ts, values)
@@ -242,7 +246,11 @@ class Story:
         test = self._open.get((worker, values["nodeid"]))
         if test is None:
             test = self._begun(worker, values["nodeid"], ts)
-        known = [(each["phase"], each.get("attempt")) for each in test.phases]
+        known = [
+            (each["phase"], each.get("attempt"))
+            for each in test.phases
+            if each.get("outcome") == "failed"
+        ]
         for told in values["phases"]:
             if (told["phase"], told.get("attempt")) not in known:
                 self._reported(worker, test.nodeid, told)

@@ -139,13 +139,13 @@ def switch_on(
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
     plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host)]
     if controls:
-        plugins.append(Controller(host, variable, invitation, configure.wanted))
+        plugins.append(Controller(config, host, variable, invitation, configure.wanted))
     else:
         wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
         assertions = Assertions(lens, host)
         autopsies = Autopsies(lens, assertions)
-        reporting = Reporting(host, position, stacks, autopsies)
+        reporting = Reporting(config, host, position, stacks, autopsies)
         plugins += [assertions, reporting, host.timeline, *host.pausing(autopsies)]
     if worker != MAIN:
         plugins.append(Worker(host, GOODBYE_S))

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import clock
+from pytest_cideldill.borders import add_to
+from pytest_cideldill.borders import because
 from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.incomplete import add_to
-from pytest_cideldill.incomplete import because
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
@@ -34,9 +34,6 @@ from pytest_cideldill.wire import PhaseReported
 JUST_PASSED = frozenset({"", "passed", "subtests passed"})
 """Categories of which only the number is told, where the report's outcome is `passed`."""
 
-FAILED = frozenset({"failed", "error"})
-"""Categories that make a run fail."""
-
 _NOTHING: Mapping[str, Any] = {}
 
 MAX_LONGREPR = 20_000
@@ -48,6 +45,7 @@ class Reporting:
     """See the module.
 
     Args:
+        config: Its hooks tell the category of a report.
         host: Its position is kept up to date here; its pauses are subtracted from durations.
         position: The file that survives a crash.
         stacks: The file for stacks; yields its signal to the tests.
@@ -56,19 +54,22 @@ class Reporting:
 
     def __init__(
         self,
+        config: pytest.Config,
         host: Host,
         position: PositionFile | None,
         stacks: StackFile,
         autopsies: Autopsies,
     ) -> None:
+        self._config = config
         self.host = host
         self._position = position
         self._stacks = stacks
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
-        # Phase and category of what failed, whether it can be told or not.
+        # Phase and category of what failed, whether it can be told or not; what had failed before.
         self._failed: list[list[str]] = []
+        self._failed_before = 0
         # The terminal's: category → reports, the latest one at the end.
         self._stats: Mapping[str, object] = {}
         # Of those the one in which a report was found last, and its category.
@@ -86,14 +87,14 @@ class Reporting:
         """A test begins."""
         self._duration_s = 0.0
         self._plain.clear()
-        self._failed = []
+        self._failed, self._failed_before = [], self._failed_in_all()
         self._failure.clear()
-        self._autopsies.forget()
         self._again = False
-        reporter: Any = self.config.pluginmanager.get_plugin("terminalreporter")
-        self._stats = getattr(reporter, "stats", {})
         self._enter(nodeid, "setup")
         self.host.link.send(NodeStarted(nodeid, clock.wall()))
+        self._autopsies.forget()
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        self._stats = getattr(reporter, "stats", {})
         self.host.link.settle()
 
     @pytest.hookimpl(tryfirst=True)
@@ -140,7 +141,7 @@ class Reporting:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others, which may be very many."""
         category = self._category(report)
-        if category in FAILED:
+        if report.failed:
             self._failed.append([report.when or "call", category])
         self._duration_s += report.duration
         if report.outcome == "passed" and category in JUST_PASSED:
@@ -158,7 +159,8 @@ class Reporting:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test ended."""
         plain = {category: count for category, count in self._plain.items() if category}
-        failed = self._failed or None
+        untold = self._failed_in_all() - self._failed_before - len(self._failed)
+        failed = self._failed + [["call", "failed"]] * untold or None
         finished = NodeFinished(nodeid, self._duration_s, plain, again=self._again, failed=failed)
         self.host.link.send(finished)
         self._reported = None
@@ -166,10 +168,10 @@ class Reporting:
         position.attempt, position.around = None, dict
         self._enter(None, None)
 
-    @guest
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Remember whose hooks tell the category of a report."""
-        self.config = config
+    def _failed_in_all(self) -> int:
+        """How many failures pytest has counted: none of them may read as passed."""
+        session: Any = self._config.pluginmanager.get_plugin("session")
+        return getattr(session, "testsfailed", 0)
 
     def _category(self, report: pytest.TestReport) -> str:
         """See `category_of`; what the terminal counted just now is not asked for again.
@@ -184,8 +186,9 @@ class Reporting:
             if counted and type(counted) is list and counted[-1] is report:
                 self._counted, self._counted_as = counted, category
                 return category
-        return category_of(report, self.config)
+        return category_of(report, self._config)
 
+    @guest
     def _enter(self, nodeid: str | None, when: str | None) -> None:
         self.host.enter(is_over=nodeid is None)
         position = self.host.position

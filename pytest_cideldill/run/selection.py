@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.borders import because
 from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.incomplete import because
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.traceback import text_of

@@ -43,6 +43,7 @@ class Controller:
     """Hooks of the controller only.
 
     Args:
+        config: pytest's.
         host: Told what becomes of workers.
         variable: Environment variable through which a worker finds the front end.
         invitation: Its value in this process.
@@ -51,11 +52,15 @@ class Controller:
 
     def __init__(
         self,
+        config: pytest.Config,
         host: Host,
         variable: str,
         invitation: Invitation,
         wanted: list[str] | None,
     ) -> None:
+        self.config = config
+        self._params = config.invocation_params
+        self._bare = replace(self._params, args=self._params.args[invitation.pinned :])
         self.host = host
         self._variable = variable
         self._invitation = invitation
@@ -74,13 +79,6 @@ class Controller:
             "run undebugged: --cideldill-bind=HOST, an address of this machine that they can "
             "reach, lets them connect (docs/remote.md)"
         )
-
-    @guest
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Remember whose hooks tell the category of a report."""
-        self.config = config
-        self._params = config.invocation_params
-        self._bare = replace(self._params, args=self._params.args[self._invitation.pinned :])
 
     # --- workers come -----------------------------------------------------------------------
 

@@ -86,8 +86,8 @@ class NodeFinished:
 
     `duration_s`: all phases together, pauses excluded. `plain`: category → count of the reports
     that have nothing to tell but their category (a passed call, passed subtests). `again`: it was
-    an attempt, and another one follows. `failed`: phase and category of each report of a failure,
-    so that one that got lost does not read as passed.
+    an attempt, and another one follows. `failed`: phase and category of each report whose outcome
+    is `failed`, so that one that got lost does not read as passed.
     """
 
     nodeid: str

@@ -19,7 +19,7 @@ def lost_reports(
     Args:
         nodeid: The test.
         failed: Of its `NodeFinished`.
-        known: Phase and category of the reports of it that arrived.
+        known: The same of the reports that arrived.
     """
     missing = Counter((phase, category) for phase, category in failed or ())
     missing.subtract(known)
