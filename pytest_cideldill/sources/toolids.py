@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from types import FunctionType
 from types import SimpleNamespace
 from typing import Any
@@ -68,16 +69,14 @@ def claim_instead(mine: tuple[int, int], wanted: int) -> tuple[int, int]:
 
     The other one is kept, for both uses if need be; new ones are claimed.
     """
-    first, second = (NONE if tool == wanted else tool for tool in mine)
-    is_bare = first == second == NONE
+    kept = [tool for tool in mine if tool not in (wanted, NONE)]
     others = [tool for tool in IDS if tool != wanted]
-    free = _claim(others, 2 if is_bare else 1)
-    if is_bare and not free:
-        free = _claim([tool for tool in _LAST if tool != wanted], 1)
-    if second == NONE:
-        second = free.pop(0) if free else first
-    if first == NONE:
-        first = free.pop(0) if free else second
+    if not kept:
+        last = [tool for tool in _LAST if tool != wanted]
+        free = _claim(others, 2) or _claim(last, 1) or [NONE]
+        return free[0], free[-1]
+    (spare,) = _claim(others, 1) or kept[:1]
+    first, second = (tool if tool in kept else spare for tool in mine)
     return first, second
 
 
@@ -97,7 +96,7 @@ def owners(tools: tuple[int, ...] = tuple(range(6))) -> str:
     return ", ".join(f"{tool} ({name})" for tool, name in held.items() if name)
 
 
-def _claim(tools: tuple[int, ...] | list[int], most: int) -> list[int]:
+def _claim(tools: Iterable[int], most: int) -> list[int]:
     taken: list[int] = []
     for tool in tools:
         if len(taken) == most:

@@ -400,11 +400,6 @@ def check_hits_are_exact_while_a_program_claims_our_ids() -> None:
     assert consumer.failures == []
 
 
-def _claimed(tool: int) -> bool:
-    sys.monitoring.use_tool_id(tool, "claimed")
-    return True
-
-
 def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
     if sys.version_info < (3, 12):
         raise Skipped("sys.settrace has no tool ids")
@@ -413,8 +408,9 @@ def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
     code = code_of(worker)
     with opened(consumer) as source:
         source.watch_lines(code, lines(code, "worker"))
-        taken = [tool for tool in range(6) if _claimed(tool)]
         try:
+            for tool in range(6):
+                monitoring.use_tool_id(tool, "claimed")
             worker(2)
             assert consumer.hits == []
             (told,) = consumer.failures
@@ -428,7 +424,7 @@ def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
             with pytest.raises(SourceUnavailable, match="takes tool id 5"):
                 source.watch_lines(code, lines(code, "worker"))
         finally:
-            for tool in taken:
+            for tool in range(6):
                 monitoring.free_tool_id(tool)
         assert source.refresh()
         assert not source.refresh()
