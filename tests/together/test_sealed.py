@@ -78,10 +78,10 @@ LATE_IMPORTS = {
     "sources.events.source_class: pytest_cideldill.sources.monitoring",
     "sources.events.source_class: pytest_cideldill.sources.tracing",
     # When all tests are over.
-    "run.recorder.finish: pytest_cideldill.record.story",
-    "run.recorder._told_to_people: pytest_cideldill.record.report",
-    "run.recorder._told_to_people: pytest_cideldill.record.story",
-    "run.recorder._told_to_people: pytest_cideldill.record.summary",
+    "run.recorder._put_together: pytest_cideldill.record.story",
+    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.report",
+    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.story",
+    "run.recorder._told_to_people.<locals>.summarized: pytest_cideldill.record.summary",
     "record.merging.merge_run: pytest_cideldill.record.objectmerging",
     # When a client asks for an object by its content id: dill is no module of Python.
     "capture.pickles._dill: dill",
