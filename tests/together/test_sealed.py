@@ -93,7 +93,8 @@ PUBLIC_CALLS = {
     "run.child._hello: platform.python_version",
     "run.files._own_directory: tempfile.mkdtemp",
     "run.files._own_directory: shutil.rmtree",
-    "run.guest.guest: functools.wraps",
+    "run.guest._polite: functools.wraps",
+    "run.guest._around: functools.wraps",
     # When a client changes the arguments of a call, or names an exception by its path.
     "actions._signature: inspect.signature",
     "sources.substitute._signature: inspect.signature",
@@ -101,7 +102,7 @@ PUBLIC_CALLS = {
     "sources.locals._find_flag: ctypes.PYFUNCTYPE",
     "syntax.helper.main: warnings.simplefilter",
     # The program's own log, on purpose.
-    "run.breakpoints.UserBreakpoints._hit: logging.getLogger",
+    "run.breakpoints.UserBreakpoints._pass: logging.getLogger",
     # 3.11: what new threads are given is kept by `threading`.
     "sources.installer.Installer.check: threading.gettrace",
     "sources.installer.Installer.install: threading.gettrace",
