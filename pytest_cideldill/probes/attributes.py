@@ -24,6 +24,7 @@ from pytest_cideldill.probes.naming import behind
 from pytest_cideldill.probes.naming import file_of
 from pytest_cideldill.probes.naming import implementations
 from pytest_cideldill.project import Project
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.substitute import why_not
 from pytest_cideldill.sources.wrapping import Wrapping
 from pytest_cideldill.sources.wrapping import wrapping_function
@@ -63,7 +64,7 @@ class _Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """An attribute: where it is, under which dotted path, and what it holds."""
 
     owner: ModuleType | type
@@ -129,16 +130,16 @@ class Attributes:
 
     # --- where ------------------------------------------------------------------------------
 
-    def _places(self, name: FunctionName) -> Iterator[_Place]:
+    def _places(self, name: FunctionName) -> Iterator[Place]:
         parts = name.target.split(".")
         if name.precision is Precision.BARE:
             for module in self._naming.user_modules():
                 value = _names_of(module).get(name.target)
                 if self._is_own(module, value):
-                    yield _Place(module, name.target, f"{module.__name__}.{name.target}", value)
+                    yield Place(module, name.target, f"{module.__name__}.{name.target}", value)
         elif name.precision is Precision.EXACT and "<" not in name.target:
             for module, rest in self._starts(name, parts):
-                place = _walk(module, rest)
+                place = walk(module, rest)
                 if place is not None:
                     yield place
                     return
@@ -149,7 +150,7 @@ class Attributes:
             return bool(_members_of(value).get("__module__") == _names_of(module).get("__name__"))
         function = behind(value)
         is_function = type(function) is FunctionType
-        return is_function and self._project.is_user(function.__code__.co_filename)
+        return is_function and self._project.is_user(code_of(function).co_filename)
 
     def _starts(
         self, name: FunctionName, parts: list[str]
@@ -173,14 +174,14 @@ class Attributes:
 
     # --- what is there ----------------------------------------------------------------------
 
-    def _from(self, place: _Place, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _from(self, place: Place, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
         standing = wrapping_function(place.value)
         if standing is not None:
             yield Lead(standing)
             return
         function = behind(place.value)
         if type(function) is FunctionType:
-            if not self._project.is_ours(function.__code__.co_filename):
+            if not self._project.is_ours(code_of(function).co_filename):
                 yield Lead(function)
                 yield from self._dispatched(breakpoint)
             return
@@ -194,7 +195,7 @@ class Attributes:
         if breakpoint.name.precision is Precision.EXACT:
             yield self._wrap(place, breakpoint)
 
-    def _init_of(self, place: _Place) -> Lead | None:
+    def _init_of(self, place: Place) -> Lead | None:
         """The `__init__` of a class; None: the class is a function of C's by another name."""
         cls = place.value
         owner, init = _found_in(cls, "__init__")
@@ -215,7 +216,7 @@ class Attributes:
             f"{other} method of it, or a function that makes its instances"
         )
 
-    def _wrap(self, place: _Place, breakpoint: FunctionBreakpoint) -> Lead:
+    def _wrap(self, place: Place, breakpoint: FunctionBreakpoint) -> Lead:
         owner: Any = place.owner
         if is_kind(owner, type):
             flags = _flags_of(owner)
@@ -258,7 +259,8 @@ def _is_made_in_c(cls: type) -> bool:
     return file is not None and not file.endswith(".py")
 
 
-def _walk(module: ModuleType, parts: list[str]) -> _Place | None:
+def walk(module: ModuleType, parts: list[str]) -> Place | None:
+    """The attribute at the end of a dotted path; no code of the program runs for it."""
     owner: Any = module
     path = [str(_names_of(module).get("__name__"))]
     for number, part in enumerate(parts, 1):
@@ -275,7 +277,7 @@ def _walk(module: ModuleType, parts: list[str]) -> _Place | None:
             return None
         path.append(part)
         if number == len(parts):
-            return _Place(owner, part, ".".join(path), value)
+            return Place(owner, part, ".".join(path), value)
         owner = value
         if is_kind(owner, ModuleType):  # `shop.math.sqrt` is `math.sqrt`
             path = [str(_names_of(owner).get("__name__"))]

@@ -28,6 +28,7 @@ from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.events import open_source
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.wire import EngineChosen
 from pytest_cideldill.wire import Event
@@ -216,7 +217,7 @@ class Discovery:
         for function in existing_functions():
             module = function.__globals__.get("__name__")
             if type(module) is str:
-                self._recording.consider(source, original_code(function.__code__), module)
+                self._recording.consider(source, original_code(code_of(function)), module)
 
     def _on_code(self, code: CodeType, frame: FrameType) -> Watch:
         self._lines.seen(code, frame)

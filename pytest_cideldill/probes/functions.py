@@ -17,6 +17,7 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.behaviors import Tally
+from pytest_cideldill.probes.compiled import Compiled
 from pytest_cideldill.probes.hits import Handling
 from pytest_cideldill.probes.hits import Hits
 from pytest_cideldill.probes.meanings import Meanings
@@ -27,9 +28,12 @@ from pytest_cideldill.probes.nesting import young_functions
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_function
 from pytest_cideldill.project import Project
+from pytest_cideldill.sources.functioncode import code_of
+from pytest_cideldill.sources.functioncode import show
 from pytest_cideldill.sources.headroom import Headroom
 from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.interpose import is_trampoline
+from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.planting import Planting
 from pytest_cideldill.sources.substitute import original_of
@@ -115,7 +119,18 @@ class FunctionProbes:
         self._headroom = Headroom()
         # Ids of the code of swapped functions; replaced whole too.
         self._bound: frozenset[int] = frozenset()
-        self._nesting = Nesting(self._meanings.may_mean, self._meanings.of_code, self._plant)
+        self._hides = False
+        self._compiled = Compiled()
+        # Breakpoint → the compiler of functions that it means.
+        self._compilers: dict[str, str] = {}
+        self._nesting = Nesting(
+            self._meanings.may_mean,
+            self._meanings.of_code,
+            self._plant,
+            self._record_code,
+            self._is_compiled,
+            self._hits.may_act,
+        )
 
     def add(self, asked: AddBreakpoint, *, from_start: bool = True) -> None:
         """Add a breakpoint, or change the one with this id.
@@ -163,7 +178,13 @@ class FunctionProbes:
         """Why each was not hit."""
         meanings, default = self._meanings, self._hits.default
         return {
-            id: of_function(each, default, meanings.refusal(id), meanings.deciding(id))
+            id: of_function(
+                each,
+                default,
+                meanings.refusal(id),
+                meanings.deciding(id),
+                None if self._keys_of(id) else self._compiled_by(id),
+            )
             for id, each in self._breakpoints.items()
         }
 
@@ -223,8 +244,8 @@ class FunctionProbes:
             started: Code that starts now and is to be bound, or what is in it, of a module.
         """
         found = self._find_all() if started is None else self._find_in(*started)
-        self._headroom.set(wanted=bool(self._hits.governing))
         self._hits.choose()
+        self._headroom.set(wanted=self._hits.act_on_any)
         for function in found:
             self._swap(function)
         self._bound = frozenset(id(each.code) for each in self._swapped.values())
@@ -234,11 +255,14 @@ class FunctionProbes:
         """The functions that names mean; what they don't mean any more is restored."""
         functions = self._meanings.functions()
         self._refused.clear()
+        self._compilers.clear()
+        self._compiled.begin()
         self._meanings.begin()
         nested, has_grown = self._nesting.grow(roots(functions))
         if has_grown:  # what was made meanwhile was made of the original
             functions = self._meanings.functions()
-        found, governing = self._meanings.of(functions, self._nesting.has)
+        found, governing = self._meanings.of(functions, self._is_apart)
+        nested = {key: best for key, best in nested.items() if not self._compiled.has(key)}
         led = self._meanings.leads()
         self._hits.narrowing.take(led, governing)
         found += [lead.function for lead, _ in led]
@@ -259,24 +283,31 @@ class FunctionProbes:
         young = []
         if code.co_name != "<module>":
             young = young_functions()
-            if not any(each.__code__ is code for each in young):
+            if not any(code_of(each) is code for each in young):
                 return self._find_all()
         nested, _ = self._nesting.grow([(code, module)])
-        found, governing = self._meanings.of(young, self._nesting.has)
+        found, governing = self._meanings.of(young, self._is_apart)
         self._hits.governing = self._hits.governing | governing | nested
         return found
 
     def _swap(self, function: FunctionType) -> None:
         """Intercept a function; one whose calls are only recorded needs nothing but that."""
-        code, alive, key = function.__code__, ref(function), id(function)
+        code, alive, key = code_of(function), ref(function), id(function)
+        known = self._swapped.get(key)
+        original = original_code(code)
+        is_recorded = self._record is not None and not self._hits.acts_on(key)
+        if is_recorded and not original_of(original):
+            # Its id may have been that of another one.
+            if known is None or known.function() is not function or known.undo is not _nothing:
+                path = self._meanings.path(function, original)
+                self._keep(key, _Intercepted(alive, original, path, _nothing))
+                if known is not None:
+                    known.undo()
+            return
         if is_trampoline(code):
             return
+        self._hide()
         path = self._meanings.path(function, code)
-        if self._record is not None and not self._hits.acts_on(key) and not original_of(code):
-            known = self._swapped.get(key)
-            if known is None or known.function() is not function:  # its id was another's
-                self._keep(key, _Intercepted(alive, code, path, _nothing))
-            return
         on_call = self._hits.handler(key, code, path, lambda _frame: alive())
         try:
             undo = intercept(function, on_call, self._hits.wants(key))
@@ -287,6 +318,7 @@ class FunctionProbes:
 
     def _plant(self, code: CodeType, module: str) -> Planting | None:
         """Intercept the functions that will be made of some code."""
+        self._hide()
         key = id(code)
         path = DottedPath.of(module, code.co_qualname, code.co_filename)
         on_call = self._hits.handler(key, code, path, function_of)
@@ -298,6 +330,37 @@ class FunctionProbes:
         one = partial(self._nesting.one_of, code)
         self._keep(key, _Intercepted(one, code, path, planting.undo))
         return planting
+
+    def _hide(self) -> None:
+        """Have the program see code without trampolines, before there are any."""
+        if not self._hides:
+            self._hides = True
+            show(self._nesting.shown.of)
+
+    def _record_code(self, code: CodeType, module: str) -> None:
+        """Have the calls of all functions of some code recorded; nothing of them is changed."""
+        path = DottedPath.of(module, code.co_qualname, code.co_filename)
+        one = partial(self._nesting.one_of, code)
+        self._keep(id(code), _Intercepted(one, code, path, _nothing))
+
+    def _is_apart(self, function: FunctionType, best: FunctionBreakpoint) -> bool:
+        """Whether a function is left alone, or is governed by its code."""
+        self._compiled.look(function)
+        code = original_code(code_of(function))
+        return self._is_compiled(code, best) or self._nesting.has(function)
+
+    def _is_compiled(self, code: CodeType, best: FunctionBreakpoint) -> bool:
+        compiler = self._compiled.by(code)
+        if compiler is not None:
+            self._compilers[best.id] = compiler
+        return compiler is not None
+
+    def _compiled_by(self, id: str) -> str | None:
+        """That a breakpoint means functions that were compiled; None: it does not."""
+        compiler = self._compilers.get(id)
+        if compiler is None:
+            return None
+        return f"compiled by {compiler}: calls of compiled code will not stop"
 
     def _keep(self, key: int, intercepted: _Intercepted) -> None:
         self._swapped[key] = intercepted
@@ -312,7 +375,8 @@ class FunctionProbes:
             return Binding(governing.id, sorted({each.path for each in bound}), None, via)
         mine = [key for key, each in self._hits.governing.items() if each is governing]
         refusals = (self._refused[key] for key in mine if key in self._refused)
-        message = next(refusals, self._meanings.why_not(governing.id))
+        message = next(refusals, None)
+        message = message or self._compiled_by(governing.id) or self._meanings.why_not(governing.id)
         return Binding(governing.id, [], message, None)
 
     def _keys_of(self, id: str) -> list[int]:

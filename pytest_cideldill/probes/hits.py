@@ -114,7 +114,7 @@ class Hits:
         acting = {
             key: self._as_of_now(each)
             for key, each in self.governing.items()
-            if self._may_act(each) or key in self.narrowing.choices
+            if self.may_act(each) or key in self.narrowing.choices
         }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)
@@ -123,6 +123,11 @@ class Hits:
     def acts_on(self, key: int) -> bool:
         """Whether calls are to be handed on, as was chosen last."""
         return key in self._acting
+
+    @property
+    def act_on_any(self) -> bool:
+        """Whether any calls are to be handed on, as was chosen last."""
+        return bool(self._acting)
 
     def renew(self, id: str) -> None:
         """A breakpoint has changed, or is gone: forget its condition."""
@@ -192,7 +197,8 @@ class Hits:
 
         return on_call
 
-    def _may_act(self, governing: FunctionBreakpoint) -> bool:
+    def may_act(self, governing: FunctionBreakpoint) -> bool:
+        """Whether calls that a breakpoint governs are to be handed on."""
         return self._is_handed_all or governing.acts(self.default)
 
     def _as_of_now(self, governing: FunctionBreakpoint) -> _Acting:
@@ -204,7 +210,7 @@ class Hits:
     def _narrowed(self, key: int, args: tuple[Any, ...]) -> _Acting | None:
         """What acts on a call that is governed by its instance."""
         chosen = self.narrowing.chosen(key, args)
-        return self._as_of_now(chosen) if chosen is not None and self._may_act(chosen) else None
+        return self._as_of_now(chosen) if chosen is not None and self.may_act(chosen) else None
 
     def _now(self, key: int, id: str | None) -> FunctionBreakpoint | None:
         """The breakpoint that governs a function by now."""

@@ -22,6 +22,7 @@ from pytest_cideldill.probes.naming import may_assign
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trampolines import is_function
@@ -86,21 +87,23 @@ class Meanings:
             each
             for each in (existing_functions() if self._breakpoints else ())
             if self.may_mean(self._file(each), module_name(each))
-            or each.__code__.co_filename.startswith("<")
+            or code_of(each).co_filename.startswith("<")
         ]
 
     def of(
-        self, functions: list[FunctionType], is_planted: Callable[[FunctionType], bool]
+        self,
+        functions: list[FunctionType],
+        is_apart: Callable[[FunctionType, FunctionBreakpoint], bool],
     ) -> tuple[list[FunctionType], Governing]:
         """Those of the functions that names mean, and by id the breakpoint that governs each.
 
-        `is_planted`: those that are intercepted by their code are left out.
+        `is_apart`: whether a function is left out, as its code decides about it.
         """
         found, governing = [], {}
         for function in functions:
             candidates = self._candidates(self._file(function))
             best = self._best(function, candidates) if candidates else None
-            if best is not None and not is_planted(function):
+            if best is not None and not is_apart(function, best):
                 found.append(function)
                 governing[id(function)] = best
         return found, governing
@@ -156,8 +159,8 @@ class Meanings:
     # --- names ------------------------------------------------------------------------------
 
     def _file(self, function: FunctionType) -> str:
-        file = function.__code__.co_filename
-        return self._naming.file(function, function.__code__) if file.startswith("<") else file
+        file = code_of(function).co_filename
+        return self._naming.file(function, code_of(function)) if file.startswith("<") else file
 
     def _candidates(self, file: str) -> list[FunctionBreakpoint]:
         """The breakpoints that may mean a function defined in this file."""
@@ -173,7 +176,7 @@ class Meanings:
     def _best(
         self, function: FunctionType, candidates: list[FunctionBreakpoint]
     ) -> FunctionBreakpoint | None:
-        code = original_code(function.__code__)
+        code = original_code(code_of(function))
         file = self._shown(candidates, self._naming.file(function, code))
         named = *self._naming.name(function, code), file
         matching = [each for each in candidates if each.name.matches(*named)]

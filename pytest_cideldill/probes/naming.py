@@ -26,6 +26,7 @@ from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.disguise import is_kind
 from pytest_cideldill.project import Project
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 
@@ -104,7 +105,7 @@ def _collect(
     for name, value in list(names.items()):
         function = behind(value)
         if type(function) is FunctionType:
-            if function.__code__.co_name == _LAMBDA:
+            if code_of(function).co_name == _LAMBDA:
                 found.setdefault(id(function), prefix + name)
         elif is_kind(value, type) and id(value) not in seen:
             members = _members_of(value)
@@ -120,14 +121,15 @@ def behind(value: object) -> Any:
         The innermost: a function, another callable, or the value itself.
     """
     for _ in range(_MOST_WRAPPED):
-        inner = _wrapped(value)
+        inner = unwrapped(value)
         if inner is None:
             return value
         value = inner
     return value
 
 
-def _wrapped(value: Any) -> object:
+def unwrapped(value: Any) -> object:
+    """What one decorator was put around; None: none was, as far as that can be told."""
     kind = type(value)
     if kind is FunctionType:
         return value.__dict__.get("__wrapped__")
@@ -141,11 +143,11 @@ def _wrapped(value: Any) -> object:
     if kind in (cached_property, partialmethod):
         return vars(value).get("func")
     # `lru_cache`, and objects of the program that `update_wrapper` was told of.
-    names = _own_names(value)
+    names = own_names(value)
     return None if names is None else names.get("__wrapped__")
 
 
-def _own_names(value: object) -> dict[str, Any] | None:
+def own_names(value: object) -> dict[str, Any] | None:
     """The attributes that an object itself has."""
     for base in _mro_of(type(value)):
         found = _members_of(base).get("__dict__")

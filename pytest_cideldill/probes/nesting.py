@@ -17,10 +17,12 @@ from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.layout import IS_KNOWN
 from pytest_cideldill.sources.planting import Planting
+from pytest_cideldill.sources.planting import ShownCode
 from pytest_cideldill.sources.planting import places_in
 from pytest_cideldill.sources.planting import restore
 
@@ -38,6 +40,12 @@ class Nesting:
         may_mean: Whether any breakpoint may govern a function in a file that is this module.
         meant: Which breakpoint governs functions of a code object in a module.
         plant: Makes a planting; None when that can't be intercepted.
+        record: Has calls of a code object recorded, and nothing else.
+        is_compiled: Whether the functions of a code object were handed to a compiler.
+        acts: Whether a breakpoint does more to calls than having them recorded.
+
+    Attributes:
+        shown: What the program sees of code.
     """
 
     def __init__(
@@ -45,10 +53,19 @@ class Nesting:
         may_mean: Callable[[str, str], bool],
         meant: Callable[[CodeType, str], FunctionBreakpoint | None],
         plant: Callable[[CodeType, str], Planting | None],
+        record: Callable[[CodeType, str], None],
+        is_compiled: Callable[[CodeType, FunctionBreakpoint], bool],
+        acts: Callable[[FunctionBreakpoint], bool],
     ) -> None:
         self._may_mean = may_mean
         self._meant = meant
         self._plant = plant
+        self._record = record
+        self._is_compiled = is_compiled
+        self._acts = acts
+        self.shown = ShownCode()
+        # Code whose functions are only recorded, by id.
+        self._recorded: dict[int, CodeType] = {}
         self._plantings: dict[int, Planting] = {}
 
     def grow(self, roots: Iterable[Root]) -> tuple[dict[int, FunctionBreakpoint], bool]:
@@ -63,57 +80,80 @@ class Nesting:
         for root, module in roots if CAN_PLANT else ():
             if not self._may_mean(root.co_filename, module):
                 continue
-            if id(root) in self._plantings and id(root) not in governing:
+            key = id(root)
+            if (key in self._plantings or key in self._recorded) and key not in governing:
                 best = self._meant(root, module)  # its module is gone, only functions are left
                 if best is not None:
-                    governing[id(root)] = best
+                    governing[key] = best
+                    self._take(root, module, best)
             for code, place in places_in(root, seen):
                 best = self._meant(code, module)
-                if best is None:
+                if best is None or self._is_compiled(code, best):
                     continue
-                key = id(code)
-                planting = self._plantings.get(key) or self._plant(code, module)
-                governing[key] = best
+                governing[id(code)] = best
+                planting = self._take(code, module, best)
                 if planting is not None:
-                    self._plantings[key] = planting
                     has_grown = planting.put(place) or has_grown
         return governing, has_grown
 
+    def _take(self, code: CodeType, module: str, best: FunctionBreakpoint) -> Planting | None:
+        """Have functions of some code intercepted, or only recorded."""
+        key = id(code)
+        if not self._acts(best):
+            if key not in self._recorded:
+                self.clear([key])
+                self._recorded[key] = code
+                self._record(code, module)
+            return None
+        planting = self._plantings.get(key) or self._plant(code, module)
+        if planting is not None:
+            self._recorded.pop(key, None)
+            self._plantings[key] = planting
+            self.shown.is_planted = True
+        return planting
+
     def has(self, function: FunctionType) -> bool:
-        """Whether a function is intercepted by its code; it is made so if that is planted."""
-        planting = self._plantings.get(id(original_code(function.__code__)))
+        """Whether a function is governed by its code; it is intercepted if that is planted."""
+        key = id(original_code(code_of(function)))
+        planting = self._plantings.get(key)
         if planting is None or is_stand_in(function):
-            return False
-        if function.__code__ is planting.code:
+            return key in self._recorded
+        if code_of(function) is planting.code:
             planting.take(function)
-        return function.__code__ is planting.trampoline
+        return code_of(function) is planting.trampoline
 
     def one_of(self, code: CodeType) -> FunctionType | None:
         """One of the functions with this code that live."""
         for each in existing_functions():
-            if original_code(each.__code__) is code and not is_stand_in(each):
+            if original_code(code_of(each)) is code and not is_stand_in(each):
                 return each
         return None
 
     def clear(self, keys: Iterable[int]) -> None:
-        """Forget what was planted for the code with these ids, and restore its functions."""
+        """Forget the code with these ids, and restore the functions that were planted."""
+        keys = list(keys)
+        for key in keys:
+            self._recorded.pop(key, None)
         gone = [self._plantings.pop(key) for key in keys if key in self._plantings]
         for planting in gone:
             planting.undo()
         if gone:
             restore(existing_functions(), gone)
+        self.shown.is_planted = bool(self._plantings)
 
     def forget(self) -> None:
         """Make no more such functions; those that were made stay as they are."""
         for each in self._plantings.values():
             each.undo()
         self._plantings.clear()
+        self._recorded.clear()
+        self.shown.is_planted = False
 
 
 def roots(functions: Iterable[FunctionType]) -> Iterator[Root]:
     """The code of functions, and what runs: a module is no function while it is imported."""
     for function in functions:
-        yield original_code(function.__code__), module_name(function)
+        yield original_code(code_of(function)), module_name(function)
     for frame in running_frames():
         yield original_code(frame.f_code), module_of(frame)
 

@@ -20,6 +20,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.substitute import original_of
@@ -60,7 +61,7 @@ def find_replacement(text: str, project: Project) -> Replacement:
     for each in gc.get_objects():
         if type(each) is not FunctionType or is_stand_in(each):
             continue
-        code = original_code(each.__code__)
+        code = original_code(code_of(each))
         path = naming.file(each, code)
         file = project.relative(path) if name.path is not None else ""
         is_meant = name.precision is Precision.EXACT or project.is_user(path)
@@ -136,13 +137,13 @@ _Shape = tuple[tuple[str, str, bool], ...]
 
 def _shape_wanted(function: FunctionType) -> _Shape:
     """The shape of a function, or of the callable of C that it stands for."""
-    original = original_of(original_code(function.__code__))
+    original = original_of(original_code(code_of(function)))
     if original is None:
         return _shape(function)
     if original.signature is None:
         raise Refusal(
             ErrorCode.SIGNATURE_MISMATCH,
-            f"{function.__code__.co_name} is made in C and does not tell its signature: replace "
+            f"{code_of(function).co_name} is made in C and does not tell its signature: replace "
             "single calls with breakpoint_continue's replacement_function",
             reason="no_signature",
         )
@@ -153,7 +154,7 @@ def _shape_wanted(function: FunctionType) -> _Shape:
 
 
 def _shape(function: FunctionType) -> _Shape:
-    code = original_code(function.__code__)
+    code = original_code(code_of(function))
     names = list(code.co_varnames)
     count = code.co_argcount
     first_default = count - len(function.__defaults__ or ())

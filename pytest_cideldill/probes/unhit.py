@@ -78,7 +78,11 @@ def of_line(probe: Probe, is_loaded: Callable[[str], bool]) -> Fact:
 
 
 def of_function(
-    asked: FunctionBreakpoint, default: str, refusal: str | None, deciding: list[str]
+    asked: FunctionBreakpoint,
+    default: str,
+    refusal: str | None,
+    deciding: list[str],
+    compiled: str | None = None,
 ) -> Fact:
     """Of a breakpoint on functions.
 
@@ -87,10 +91,13 @@ def of_function(
         default: What behaviors that yield mean.
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
+        compiled: That all functions that it means now were compiled, and by whom.
     """
     tally, watching = asked.tally, asked.tally.watching
     if tally.was_hit:
         return _fact(None, watching)
+    if compiled is not None:
+        return _fact("no_code", watching, note=compiled)
     if tally.was_bound and not asked.acts(default):
         return _fact("disabled", watching, note="behavior go")
     if tally.was_bound:

@@ -26,6 +26,7 @@ from typing import Any
 from typing import Protocol
 
 from pytest_cideldill.borders import at_fork
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.values import dataclass
@@ -273,7 +274,7 @@ def _code_of(each: Any) -> tuple[object, Any]:
     """Code and globals of an object that has any."""
     kind, frame = type(each), None
     if kind is FunctionType:
-        return each.__code__, each.__globals__
+        return code_of(each), each.__globals__
     code: object = None
     if kind is GeneratorType:
         code, frame = each.gi_code, each.gi_frame

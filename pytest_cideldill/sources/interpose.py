@@ -22,6 +22,7 @@ from typing import Any
 from typing import Final
 from weakref import ref
 
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.trampolines import SENTINEL
 from pytest_cideldill.sources.trampolines import CannotIntercept
@@ -72,7 +73,7 @@ def intercept(
     if type(function) is not FunctionType:
         name = getattr(function, "__qualname__", None) or repr(function)
         raise CannotIntercept(name, f"it is a {type(function).__name__}, not a Python function")
-    code = function.__code__
+    code = code_of(function)
     if is_trampoline(code):
         raise CannotIntercept(code.co_qualname, "it is intercepted already")
     trampoline = make(code, _Swapped(function, on_call, wants))
@@ -81,7 +82,7 @@ def intercept(
 
     def undo() -> None:
         function = alive()
-        if function is not None and function.__code__ is trampoline:
+        if function is not None and code_of(function) is trampoline:
             function.__code__ = code
 
     return undo
@@ -157,7 +158,7 @@ class _Swapped(_Receiver):
     def __init__(
         self, function: FunctionType, on_call: OnCall, wants: Callable[[], object]
     ) -> None:
-        super().__init__(function.__code__, on_call, wants)
+        super().__init__(code_of(function), on_call, wants)
         self._globals = function.__globals__
         self._function = ref(function)  # it holds us, in a cycle that is never collected
         if not self.original.co_freevars:

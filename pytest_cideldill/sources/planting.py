@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from operator import is_
 from types import CodeType
 from types import FunctionType
 
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import OnCall
 from pytest_cideldill.sources.interpose import Planted
 from pytest_cideldill.sources.interpose import original_code
@@ -81,10 +83,40 @@ class Planting:
         self._places.clear()
 
 
+class ShownCode:
+    """Code as the program is to see it: without trampolines, in it and among its constants.
+
+    Code that makes intercepted functions has a twin without them, which is equal to what it was.
+    """
+
+    def __init__(self) -> None:
+        self.is_planted = False
+        """Whether there are trampolines among constants."""
+        # Code and its twin, by the id of the code.
+        self._twins: dict[int, tuple[CodeType, CodeType]] = {}
+
+    def of(self, code: CodeType) -> CodeType:
+        """What stands for the code that a function runs."""
+        code = original_code(code)
+        return self._clean(code) if self.is_planted else code
+
+    def _clean(self, code: CodeType) -> CodeType:
+        known = self._twins.get(id(code))
+        if known is not None:
+            return known[1]
+        consts = code.co_consts
+        clean = [self.of(each) if type(each) is CodeType else each for each in consts]
+        if all(map(is_, clean, consts)):
+            return code
+        twin = code.replace(co_consts=tuple(clean))
+        self._twins[id(code)] = (code, twin)
+        return twin
+
+
 def restore(functions: Iterable[FunctionType], plantings: Iterable[Planting]) -> None:
     """Give the functions that have these trampolines their original code."""
     originals = {id(each.trampoline): each.code for each in plantings}
     for function in functions:
-        original = originals.get(id(function.__code__))
+        original = originals.get(id(code_of(function)))
         if original is not None:
             function.__code__ = original

@@ -17,6 +17,7 @@ from typing import Final
 from pytest_cideldill.disguise import BindableDisguise
 from pytest_cideldill.disguise import Disguise
 from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.substitute import Original
 from pytest_cideldill.sources.substitute import fitting
 from pytest_cideldill.sources.substitute import substitute
@@ -52,7 +53,7 @@ class Wrapping:
         original = Original(self._original)
         self.function = substitute(original, path, _globals_of(owner))
         kind = BindableDisguise if hasattr(type(self._original), "__get__") else Disguise
-        fits = fitting(self.function.__code__)
+        fits = fitting(code_of(self.function))
         self._wrapper = kind(original.call, self.function, fits)
         self._held = staticmethod(self._wrapper) if is_static else self._wrapper
         if is_kind(owner, type):

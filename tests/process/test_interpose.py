@@ -20,6 +20,7 @@ import pytest
 
 from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import FRAMES
 from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import arguments_of
@@ -167,7 +168,7 @@ def test_the_function_looks_the_same_to_inspection() -> None:
     before = [look() for look in looks]
     undo = intercept(as_function(module_level), Calls())
     after = [look() for look in looks]
-    lines = {line for _start, _end, line in module_level.__code__.co_lines()}
+    lines = {line for _start, _end, line in code_of(module_level).co_lines()}
     undo()
     assert after == before
     assert lines == {module_level.__code__.co_firstlineno}
@@ -180,8 +181,8 @@ def test_the_original_code_object_runs() -> None:
     code = which.__code__
     intercept(as_function(which), Calls())
     assert which() is code
-    assert is_trampoline(which.__code__)
-    assert original_code(which.__code__) is code
+    assert is_trampoline(code_of(which))
+    assert original_code(code_of(which)) is code
     assert not is_trampoline(code)
     assert original_code(code) is code
 
@@ -206,7 +207,7 @@ def test_the_handler_may_raise_instead() -> None:
     with pytest.raises(LookupError, match="not today") as caught:
         fine()
     entries = [entry for entry in traceback.extract_tb(caught.tb) if entry.name == "fine"]
-    assert [entry.lineno for entry in entries] == [original_code(fine.__code__).co_firstlineno]
+    assert [entry.lineno for entry in entries] == [original_code(code_of(fine)).co_firstlineno]
 
 
 def test_frames_of_ours_are_hidden_from_pytest() -> None:

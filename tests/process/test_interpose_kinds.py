@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.interpose import original_code
 from tests.process.test_interpose import Calls
@@ -79,7 +80,7 @@ def test_a_generator_looks_as_without_us(kinds: Calls) -> None:
     assert type(made) is types.GeneratorType
     assert (made.__name__, made.__qualname__) == ("generator", "generator")
     assert repr(made).startswith("<generator object generator at")
-    assert made.gi_code is original_code(as_function(generator).__code__)
+    assert made.gi_code is original_code(code_of(as_function(generator)))
     assert inspect.getgeneratorlocals(made) == {"start": 1}
     assert inspect.getgeneratorstate(made) == inspect.GEN_CREATED
     next(made)

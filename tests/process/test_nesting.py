@@ -25,6 +25,7 @@ from typing import Any
 import dill
 import pytest
 
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.headroom import TAKEN
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
@@ -196,7 +197,7 @@ def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
 
 def test_a_replacement_must_fit_the_functions_that_were_made(process: Debuggee) -> None:
     """Contract, `breakpoint_set_replacement`: `signature_mismatch`."""
-    process.add(f"{HERE}.adder.add", "go")
+    process.add(f"{HERE}.adder.add", condition="False")
     made = adder(1)
     assert made(1) == 3  # what runs the original has no defaults, and is none of them
     ask = process.start(
@@ -252,7 +253,7 @@ def test_a_closure_writes_to_its_own_variables(process: Debuggee) -> None:
 
 def test_a_generator_has_the_name_of_its_function(process: Debuggee) -> None:
     """`wraps` renames the function after it was made."""
-    process.add(f"{HERE}.turns.turn", "go")
+    process.add(f"{HERE}.turns.turn", condition="False")
     made: Any = turns(named_price)(1)
     assert (made.__name__, made.__qualname__) == ("named_price", "named_price")
     assert list(made) == [0]
@@ -278,25 +279,25 @@ def test_a_function_looks_as_it_would_without_us(process: Debuggee) -> None:
         return [look(each) for look in looks for each in made]
 
     before = seen()
-    process.add(f"{HERE}.*", "go")
-    assert is_trampoline(adder(1).__code__)
+    process.add(f"{HERE}.*", condition="False")
+    assert is_trampoline(code_of(adder(1)))
     assert seen() == before
 
 
 def test_the_code_around_stays_the_same_object(process: Debuggee) -> None:
     """Whatever watches it by its identity still does: lines, recordings, coverage."""
-    code, consts = adder.__code__, adder.__code__.co_consts
-    process.add(f"{HERE}.adder.add", "go")
-    assert adder.__code__ is code
-    assert adder.__code__.co_consts is consts
+    code, consts = code_of(adder), code_of(adder).co_consts
+    process.add(f"{HERE}.adder.add", condition="False")
+    assert code_of(adder) is code
+    assert code_of(adder).co_consts is consts
 
 
 def test_who_looks_through_the_code_around_finds_the_originals(process: Debuggee) -> None:
     """A trampoline has the name and the line of its original: lines would be watched twice."""
-    before = [code for code, _parent, _depth in walk(deep.__code__)]
-    process.add(f"{HERE}.deep.*", "go")
-    after = [code for code, _parent, _depth in walk(deep.__code__, original=original_code)]
-    assert is_trampoline(deep().__code__)
+    before = [code for code, _parent, _depth in walk(code_of(deep))]
+    process.add(f"{HERE}.deep.*", condition="False")
+    after = [code for code, _parent, _depth in walk(code_of(deep), original=original_code)]
+    assert is_trampoline(code_of(deep()))
     assert list(map(id, after)) == list(map(id, before))
 
 
@@ -310,7 +311,7 @@ def failing() -> Callable[[], None]:
 def test_a_traceback_is_that_of_any_intercepted_function(process: Debuggee) -> None:
     """No more frames, and the user's are what pytest shows."""
     existing = failing()
-    process.add(f"{HERE}.failing.fails", "go")
+    process.add(f"{HERE}.failing.fails", condition="False")
     for function in (existing, failing()):
         with pytest.raises(LookupError) as caught:
             function()
@@ -321,7 +322,7 @@ def test_a_traceback_is_that_of_any_intercepted_function(process: Debuggee) -> N
 
 def test_a_function_can_be_pickled_by_value(process: Debuggee) -> None:
     """As task queues do it; it calls the original where it is unpickled."""
-    process.add(f"{HERE}.adder.add", "go")
+    process.add(f"{HERE}.adder.add", condition="False")
     dumped = dill.dumps(adder(1), byref=False, recurse=True)
     program = "import pickle, sys, dill; print(pickle.loads(bytes.fromhex(sys.argv[1]))(2))"
     command = [sys.executable, "-c", program, dumped.hex()]
@@ -348,13 +349,13 @@ def test_code_that_runs_in_two_namespaces_keeps_them_apart(process: Debuggee) ->
 
 def test_functions_made_by_the_thousand_leave_nothing_behind(process: Debuggee) -> None:
     process.add(f"{HERE}.steps.*")
-    process.add(f"{HERE}.*", "go", id="fn-2")
+    process.add(f"{HERE}.*", condition="False", id="fn-2")
     alive = [weakref.ref(each) for each in steps(2_000)]
     assert [each for each in alive if each() is not None] == []
     gc.collect()
     before = len(gc.get_objects())
     for each in steps(2_000):
-        assert is_trampoline(each.__code__)
+        assert is_trampoline(code_of(each))
     del each
     gc.collect()
     assert len(gc.get_objects()) - before < 100
@@ -368,21 +369,21 @@ def inner_codes(root: CodeType) -> list[CodeType]:
 def test_a_removal_restores_the_code_of_all_functions(process: Debuggee) -> None:
     """Those made before, meanwhile and afterwards; and no more references are left than before."""
     makers: list[Any] = [adder, logged, steps, turns, later, in_time, deep, countdown]
-    codes = [inner_codes(each.__code__) for each in makers]
+    codes = [inner_codes(code_of(each)) for each in makers]
     before = adder(1)
-    process.add(f"{HERE}.adder.*", "go")
+    process.add(f"{HERE}.adder.*", condition="False")
     process.remove()
     counts = [[sys.getrefcount(code) for code in each] for each in codes]
     for _ in range(3):
-        process.add(f"{HERE}.*", "go")
+        process.add(f"{HERE}.*", condition="False")
         meanwhile = adder(1)
-        assert is_trampoline(before.__code__)
-        assert is_trampoline(meanwhile.__code__)
+        assert is_trampoline(code_of(before))
+        assert is_trampoline(code_of(meanwhile))
         process.remove()
         for each in (before, meanwhile, adder(1)):
-            assert each.__code__ is codes[0][0]
+            assert code_of(each) is codes[0][0]
         del each, meanwhile
-    assert [inner_codes(each.__code__) for each in makers] == codes
+    assert [inner_codes(code_of(each)) for each in makers] == codes
     gc.collect()
     assert [[sys.getrefcount(code) for code in each] for each in codes] == counts
 
@@ -411,7 +412,7 @@ def test_threads_may_make_and_call_while_breakpoints_come_and_go(process: Debugg
             each.join(30)
     assert wrong == []
     assert not process.has(Stopped)
-    assert not is_trampoline(adder(1).__code__)
+    assert not is_trampoline(code_of(adder(1)))
 
 
 def test_a_forked_child_runs_the_original_functions(
@@ -427,7 +428,7 @@ def test_a_forked_child_runs_the_original_functions(
         patch.setattr("pytest_cideldill.probes.nesting.existing_functions", lambda: os._exit(2))
         child = os.fork()
         if child == 0:
-            is_clean = not is_trampoline(adder(1).__code__)
+            is_clean = not is_trampoline(code_of(adder(1)))
             os._exit(0 if is_clean and adder(1)(2) == before(2) == 5 else 1)
         assert os.waitpid(child, 0)[1] == 0
-    assert is_trampoline(before.__code__)
+    assert is_trampoline(code_of(before))

@@ -469,7 +469,6 @@ def test_a_swapped_function_is_called_as_if_it_were_not() -> None:
     before = Bench().copied(value)
     undo = intercept(inner, lambda _frame, original, args, kwargs: original(*args, **kwargs))
     assert Bench(original_code=original_code).copied(value) == before
-    assert Bench().copied(value) != before
     undo()
 
 

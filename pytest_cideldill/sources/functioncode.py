@@ -1,0 +1,100 @@
+"""The attribute `__code__` of functions: what a function runs, and what the program is shown of it.
+
+Compilers, `marshal`, comparisons and pickles by value read it, and are to find what they find
+without us. The descriptor stays the same object; its C getter is exchanged for one that asks us.
+Runs on whatever thread reads the attribute.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from types import CodeType
+from types import FunctionType
+from typing import Any
+from typing import Final
+
+_DEFINITION: Final = object.__basicsize__ + 3 * ctypes.sizeof(ctypes.c_void_p)
+"""Where a descriptor has the address of its definition: behind its type and its names."""
+
+
+class _Definition(ctypes.Structure):
+    """`PyGetSetDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_void_p),
+        ("closure", ctypes.py_object),
+    )
+
+
+_DESCRIPTOR: Final[Any] = FunctionType.__dict__["__code__"]
+_Address: Any = ctypes.c_void_p
+
+# Functions of our own: argument types set on those of `ctypes.pythonapi` would be everybody's.
+_Making: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+_Counting: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)
+
+# A binary operation takes the same two arguments as a getter: the object, and its closure.
+_CALCULATE: Final = ctypes.cast(ctypes.pythonapi.PyNumber_MatrixMultiply, ctypes.c_void_p).value
+
+
+def _slot() -> Any:
+    """Where the descriptor has the address of its definition; None: it is not where expected."""
+    is_free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
+    if sys.implementation.name != "cpython" or is_free_threaded:
+        return None
+    if type(_DESCRIPTOR).__basicsize__ != _DEFINITION + ctypes.sizeof(ctypes.c_void_p):
+        return None
+    return _Address.from_address(id(_DESCRIPTOR) + _DEFINITION)
+
+
+def _getter() -> Callable[[Callable[..., Any]], CodeType]:
+    """The getter as it was before any copy of this module exchanged it: a descriptor of its own."""
+    if _SLOT is None:
+        return _DESCRIPTOR.__get__  # type: ignore[no-any-return]
+    known = _Definition.from_address(_SLOT.value)
+    if known.get == _CALCULATE:
+        return known.closure._code_of  # type: ignore[no-any-return]
+    make = _Making(("PyDescr_NewGetSet", ctypes.pythonapi))
+    return make(FunctionType, _SLOT.value).__get__  # type: ignore[no-any-return]
+
+
+_SLOT: Final = _slot()
+code_of: Final = _getter()
+"""The code that a function runs, which may be a trampoline."""
+
+
+class _Shown:
+    """What the getter is given to calculate with: C code that passes on what is raised here.
+
+    Args:
+        shown: What the program sees of the code that a function runs.
+    """
+
+    __slots__ = ("_code_of", "_shown")
+
+    def __init__(self, shown: Callable[[CodeType], CodeType]) -> None:
+        self._code_of = code_of  # modules are emptied before the last functions are looked at
+        self._shown = shown
+
+    def __rmatmul__(self, function: FunctionType) -> CodeType:
+        return self._shown(self._code_of(function))
+
+
+def show(shown: Callable[[CodeType], CodeType]) -> None:
+    """Have `__code__` of all functions read through a function from now on, for good.
+
+    Does nothing where the descriptor is not laid out as known.
+    """
+    if _SLOT is None:
+        return
+    known = _Definition.from_address(_SLOT.value)
+    if known.name != b"__code__":
+        return
+    ours = _Definition(known.name, _CALCULATE, known.set, known.doc, _Shown(shown))
+    _Counting(("Py_IncRef", ctypes.pythonapi))(ours)  # functions are read until the very end
+    _SLOT.value = ctypes.addressof(ours)
