@@ -17,6 +17,7 @@ from pytest_cideldill.probes.attributes import Place
 from pytest_cideldill.probes.attributes import walk
 from pytest_cideldill.probes.naming import own_names
 from pytest_cideldill.probes.naming import unwrapped
+from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
 
@@ -55,11 +56,12 @@ class Compiled:
         return key in self._known
 
     def look(self, function: FunctionType) -> str | None:
-        """The compiler of a function; remembered for its code."""
+        """The compiler of a function; remembered for its code, and the code inside."""
         code = original_code(code_of(function))
         compiler = self.by(code)
         if compiler is None and (compiler := self._of(function, code)) is not None:
-            self._known[id(code)] = (code, compiler)
+            for each in (code, *codes_in(code)):
+                self._known[id(each)] = (each, compiler)
         return compiler
 
     def _of(self, function: FunctionType, code: CodeType) -> str | None:

@@ -212,11 +212,12 @@ SYSMON = ("sysmon", False) if sys.version_info >= (3, 12) else ("pytrace", True)
 
 
 @full
+@pytest.mark.parametrize("options", [{"behavior": "go"}, {"condition": "False"}], ids=str)
 @pytest.mark.parametrize(("core", "branch"), [("ctrace", True), ("ctrace", False), SYSMON])
 def test_coverage_measures_what_it_measures_without_us(
-    make_project: MakeProject, core: str, branch: bool
+    make_project: MakeProject, core: str, branch: bool, options: dict[str, str]
 ) -> None:
-    """All functions are intercepted, and each line counts where it runs.
+    """All functions are recorded or intercepted, and each line counts where it runs.
 
     A trampoline adds ways into its line and out of it, which coverage expects nowhere and ignores.
     """
@@ -240,7 +241,7 @@ def test_coverage_measures_what_it_measures_without_us(
     expected = measured(project, branch=branch)
     assert set(expected) == {"nasty.py", "test_nasty.py"}
     with connected(server(project, env=environment)) as agent:
-        agent.call("breakpoint_add", function_name="*", behavior="go")
+        agent.call("breakpoint_add", function_name="*", **options)
         assert agent.call("test_run", pause_on="never")["exit_code"] == 0
         assert agent.call("debug_state").get("warnings") is None
     seen = measured(project, branch=branch)

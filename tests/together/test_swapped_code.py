@@ -195,7 +195,8 @@ OBSERVERS = """
 
     def refers(function):
         "What the function really runs."
-        return any(each is function.__code__ for each in gc.get_referents(function))
+        held = [each for each in gc.get_referents(function) if type(each) is CodeType]
+        return held == [expected(function)] and held[0] is function.__code__
 
     CHECKS = {name: each for name, each in globals().items() if name.startswith("check_")}
 """
