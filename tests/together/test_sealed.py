@@ -101,6 +101,9 @@ PUBLIC_CALLS = {
     # Once, when the module is loaded; in a process of its own.
     "sources.locals._find_flag: ctypes.PYFUNCTYPE",
     "syntax.helper.main: warnings.simplefilter",
+    # When the first function is intercepted: C code that nothing in the tables of fakers means.
+    "sources.functioncode.show: ctypes.addressof",
+    "sources.functioncode._slot: ctypes.sizeof",
     # The program's own log, on purpose.
     "run.breakpoints.UserBreakpoints._pass: logging.getLogger",
     # 3.11: what new threads are given is kept by `threading`.
