@@ -293,7 +293,7 @@ def test_an_alarm_at_a_generator_s_pause_comes_out_of_the_call(process: Debuggee
     """A time limit of the test's is none of the client's exceptions, which come later."""
     process.add(f"{TILLS}:prices_in_turn")
 
-    def ring(*_: object) -> None:
+    def ring(*_: object, **__: object) -> None:
         raise TimeoutError("too late")
 
     with pytest.MonkeyPatch.context() as patch:
