@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,9 @@ TOOL = """
 
 CLAIMS = {
     "in a test": """
-        def test_claim():
-            tool = Tool({tool})
+        @ANY
+        def test_claim(number):
+            tool = Tool(number)
             assert tool.count(till.total) == 0
             tool.end()
     """,
@@ -93,31 +95,34 @@ CLAIMS = {
             assert Tool({tool}).count(till.total) == 0
     """,
     "freed before": """
-        def test_claim():
-            sys.monitoring.free_tool_id({tool})
-            assert sys.monitoring.get_tool({tool}) is None
-            tool = Tool({tool})
+        @ANY
+        def test_claim(number):
+            sys.monitoring.free_tool_id(number)
+            assert sys.monitoring.get_tool(number) is None
+            tool = Tool(number)
             assert tool.count(till.total) == 0
             tool.end()
     """,
     "callbacks first": """
-        def test_claim():
+        @ANY
+        def test_claim(number):
             seen, LINE = [], sys.monitoring.events.LINE
-            sys.monitoring.register_callback({tool}, LINE, lambda _, line: seen.append(line))
-            sys.monitoring.use_tool_id({tool}, "mine")
-            sys.monitoring.set_local_events({tool}, till.total.__code__, LINE)
+            sys.monitoring.register_callback(number, LINE, lambda _, line: seen.append(line))
+            sys.monitoring.use_tool_id(number, "mine")
+            sys.monitoring.set_local_events(number, till.total.__code__, LINE)
             assert till.total([1]) == 1
             assert seen == [3, 4, 5, 4, 6]
-            sys.monitoring.set_local_events({tool}, till.total.__code__, 0)
-            sys.monitoring.register_callback({tool}, LINE, None)
-            sys.monitoring.free_tool_id({tool})
+            sys.monitoring.set_local_events(number, till.total.__code__, 0)
+            sys.monitoring.register_callback(number, LINE, None)
+            sys.monitoring.free_tool_id(number)
     """,
     "twice": """
-        def test_claim():
-            Tool({tool}).end()
-            tool = Tool({tool})
-            with pytest.raises(ValueError, match="tool {tool} is already in use"):
-                sys.monitoring.use_tool_id({tool}, "again")
+        @ANY
+        def test_claim(number):
+            Tool(number).end()
+            tool = Tool(number)
+            with pytest.raises(ValueError, match="is already in use"):
+                sys.monitoring.use_tool_id(number, "again")
             assert tool.count(till.total) == 0
             tool.end()
     """,
@@ -159,6 +164,8 @@ AROUND = """
     import till
     from tool import Tool
 
+    ANY = pytest.mark.parametrize("number", range(6))
+
     def test_before():
         assert (till.total([1, 2]), till.caught("x")) == (3, None)
 {claim}
@@ -173,18 +180,23 @@ WATCHED = {
     "both": ("--cideldill-trace=till.py:5=price {price}", "--cideldill-record-calls=till.*"),
 }
 
-CASES = [
-    pytest.param(
-        claim,
-        tool,
-        id=f"{claim}-{tool}",
-        marks=()
-        if tool == 4 and claim in ("in a test", "freed before", *ALL)
-        else pytest.mark.full,
-    )
-    for claim in CLAIMS
-    for tool in (range(6) if claim not in ALL else (4,))
-]
+OF_ANY = tuple(name for name, text in CLAIMS.items() if "@ANY" in text)
+"""These go through all ids in one run."""
+
+
+def cases(kinds: Iterable[str], strongest: str, fast: tuple[str, ...]) -> list[Any]:
+    """Claims with the kinds of what is watched that are worth a run, and with ids that differ."""
+    each = [(claim, 4, kind) for claim in (*OF_ANY, *ALL) for kind in kinds]
+    others = [claim for claim in CLAIMS if claim not in (*OF_ANY, *ALL)]
+    each += [(claim, tool, strongest) for claim in others for tool in range(6)]
+    return [
+        pytest.param(
+            *case,
+            id="-".join(map(str, case)),
+            marks=() if case in [(claim, 4, strongest) for claim in fast] else pytest.mark.full,
+        )
+        for case in each
+    ]
 
 
 def files(claim: str, tool: int) -> dict[str, str]:
@@ -221,10 +233,22 @@ def warnings(run: Recorded) -> list[str]:
     return [each["message"] for each in run.of("warning") if "tool id" in each["message"]]
 
 
-@pytest.mark.parametrize("watched", WATCHED)
-@pytest.mark.parametrize(("claim", "tool"), CASES)
+def expected_prices(claim: str) -> list[str]:
+    """What a tracepoint tells of the tests behind the first one."""
+    if claim in ALL:
+        return [] if claim == "all of them for good" else ["price 3"]
+    times = len(range(6)) if claim in OF_ANY else 1
+    in_claim = ["price 1", "price 2"] * 2 if "count(" in CLAIMS[claim] else []
+    if claim == "callbacks first":
+        in_claim = ["price 1"]
+    return in_claim * times + ["price 3"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "tool", "watched"), cases(WATCHED, "both", ("in a test", "all of them for good"))
+)
 def test_a_recorded_run_leaves_the_ids_that_a_program_claims(
-    make_project: MakeProject, watched: str, claim: str, tool: int
+    make_project: MakeProject, claim: str, tool: int, watched: str
 ) -> None:
     """The outcomes are those of a plain run, and what is watched goes on."""
     project = make_project(**files(claim, tool))
@@ -236,12 +260,13 @@ def test_a_recorded_run_leaves_the_ids_that_a_program_claims(
     is_lost = claim == "all of them for good" and watched != "nothing"
     if watched in ("hits", "both"):
         assert prices[:2] == ["price 1", "price 2"]
-        assert prices[2:-1] == [] if claim in ALL else ["price 1", "price 2"] * 2
-        assert ("price 3" in prices) is not is_lost
+        assert prices[2:] == expected_prices(claim)
     if watched in ("calls", "both"):
         calls = [each for each in run.of("call") if each["qualified_name"] == "till.total"]
-        assert len(calls) >= (1 if is_lost else 2)
+        assert calls[0]["pretty_args"] == ["[1, 2]"]
         assert (calls[-1]["pretty_args"] == ["[3]"]) is not is_lost, calls
+        if watched == "both":
+            assert sum("1" in each["pretty_args"][0] for each in calls) == prices.count("price 1")
     assert len(warnings(run)) == (claim in ALL and watched != "nothing")
 
 
@@ -256,10 +281,11 @@ BREAKPOINTS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 BREAKPOINTS["all"] = tuple(each[0] for each in BREAKPOINTS.values())
 
 
-@pytest.mark.parametrize("kind", BREAKPOINTS)
-@pytest.mark.parametrize(("claim", "tool"), CASES)
+@pytest.mark.parametrize(
+    ("claim", "tool", "kind"), cases(BREAKPOINTS, "all", ("in a test", "all of them"))
+)
 def test_breakpoints_stop_after_a_program_claimed_an_id(
-    bench: Bench, kind: str, claim: str, tool: int
+    bench: Bench, claim: str, tool: int, kind: str
 ) -> None:
     """As before; a program that has all ids is told, and what needs no events still stops."""
     bench.write(**files(claim, tool))
