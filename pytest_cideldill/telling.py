@@ -35,12 +35,8 @@ DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
-    "paused_at": (float,),
     "call_data": (dict, type(None)),
-    "repl_sessions": (list,),
-    "when": (str, type(None)),
     "breakpoint_id": (str, type(None)),
-    "nodeid": (str, type(None)),
     "thread": (dict,),
     "location": (dict,),
     "locals": (dict,),
@@ -55,7 +51,38 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 }
 """What the keys of a report hold: clients rely on it."""
 
-_KNOWN: Final = ("id", "pause_reason", "phase", "run_id", "worker")
+_TEXT: Final = str | None
+
+_PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "call_data": {
+        "method_name": str,
+        "qualified_name": str,
+        "pretty_args": list,
+        "pretty_kwargs": dict,
+        "signature": str,
+    },
+    "thread": {"name": str},
+    "location": {"file": str, "line": int, "source": _TEXT},
+    "exception": {"message": str},
+    "autopsy": {"exception": dict, "frames": list, "innerExceptions": list},
+}
+"""What they hold in turn."""
+
+_BITS: Final = 64
+_ITEMS: Final[Mapping[str, type]] = {"frames": dict, "locals": str, "changed": str}
+"""What all their items or values are."""
+
+_KNOWN: Final = (
+    "id",
+    "nodeid",
+    "paused_at",
+    "pause_reason",
+    "phase",
+    "repl_sessions",
+    "run_id",
+    "when",
+    "worker",
+)
 """Keys of a report that are known without a look at the program."""
 
 
@@ -177,16 +204,36 @@ class Teller:
 def keep_to_contract(report: dict[str, Any], bare: Mapping[str, Any]) -> None:
     """Take out what is not as clients expect it, so that the stop arrives."""
     for name, kinds in _KINDS.items():
-        if name in report and not issubclass(type(report[name]), kinds):
-            found = type(report.pop(name)).__name__
-            note(report, f"the report could not be made: {name} was of type {found}")
+        if name in report and (why := _misfit(name, report[name], kinds)):
+            del report[name]
+            note(report, f"the report could not be made: {why}")
     for name in bare.keys() - report.keys():
         report[name] = bare[name]
     report |= {name: bare[name] for name in _KNOWN}
     report["thread"] = {**report["thread"], "id": bare["thread"]["id"]}
-    place = report["location"]
-    if type(place.get("file")) is not str or type(place.get("line")) is not int:
-        report["location"] = place | {name: bare["location"][name] for name in ("file", "line")}
+
+
+def _misfit(name: str, value: Any, kinds: tuple[type, ...]) -> str:
+    """What is wrong with the value of a key; empty: nothing."""
+    if not any(_is(value, kind) for kind in kinds):
+        return f"{name} was of type {type(value).__name__}"
+    if value is None:
+        return ""
+    for key, kind in _PARTS.get(name, {}).items():
+        if not _is(value.get(key), kind):
+            return f"{name} had no {key} of type {kind}"
+    of_items = _ITEMS.get(name)
+    items = value.values() if type(value) is dict else value
+    if of_items is not None and not all(_is(each, of_items) for each in items):
+        return f"{name} had items of other types than {of_items.__name__}"
+    return ""
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type; a number must be one that JSON holds everywhere."""
+    if kind is int:
+        return type(value) is int and int.bit_length(value) < _BITS
+    return type(value) in (str, type(None)) if kind is _TEXT else type(value) is kind
 
 
 def _thread_name(ident: int) -> str:

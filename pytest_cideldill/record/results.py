@@ -43,6 +43,12 @@ class Test:
         return [*failed, *told, *open_end, *plain, "passed"][0]
 
     @property
+    def failed(self) -> list[tuple[str, str]]:
+        """Phase and category of the reports that pytest counts as failures."""
+        failed = (each for each in self.phases if each.get("outcome") == "failed")
+        return [(each["phase"], each["category"]) for each in failed]
+
+    @property
     def why(self) -> str:
         """What the phase said that made the outcome, in one line; empty: it just passed."""
         outcome = self.outcome

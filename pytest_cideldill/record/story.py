@@ -195,12 +195,7 @@ class Story:
                 self._reported(line.worker, values["nodeid"], values)
             case "test_outcome":
                 test = self._test(line.worker, values["nodeid"])
-                known = [
-                    (each["phase"], each["category"])
-                    for each in test.phases
-                    if each.get("outcome") == "failed"
-                ]
-                for lost in lost_reports(test.nodeid, values.get("failed"), known):
+                for lost in lost_reports(test.nodeid, values.get("failed"), test.failed):
                     self._reported(line.worker, values["nodeid"], to_plain(lost))
                 self._ended(test, line.ts, values)
             case "node_relayed":
@@ -246,11 +241,7 @@ class Story:
         test = self._open.get((worker, values["nodeid"]))
         if test is None:
             test = self._begun(worker, values["nodeid"], ts)
-        known = [
-            (each["phase"], each.get("attempt"))
-            for each in test.phases
-            if each.get("outcome") == "failed"
-        ]
+        known = [(each["phase"], each.get("attempt")) for each in test.phases]
         for told in values["phases"]:
             if (told["phase"], told.get("attempt")) not in known:
                 self._reported(worker, test.nodeid, told)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.encoding import repaired
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import Stretches
 from pytest_cideldill.record.format import DROPPED
@@ -83,7 +84,11 @@ class PartWriter:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
         if not isinstance(event, Batch):
             line = line_of(self._next(), ts, self._worker, event)
-            self._hiding.hide(line.values)
+            try:
+                self._hiding.hide(line.values)
+            except Exception as error:  # noqa: BLE001 - a border: no plain data, a bug of ours
+                line = line._replace(values=repaired(line.values, error))
+                self._hiding.hide(line.values)
             return self._line(line)
         for loss, count in event.dropped.items():
             self._drop("hit" if loss == "hit" else "call", count)

@@ -1,0 +1,176 @@
+"""What can't be told whole is told in part: no failure reads as passed, no thread stays parked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.inside.injector import COMBINATIONS
+from tests.together.inside.injector import VALUES
+from tests.together.records import recorded
+from tests.together.workbench import Bench
+from tests.together.workbench import workbench
+
+INSIDE = Path(__file__).parent / "inside"
+INJECTOR = ("-p", "injector")
+
+FAILING = """
+    import pytest
+
+    def test_passes(): pass
+    def test_fails(): assert [1] == [2]
+
+    @pytest.fixture
+    def untidy():
+        yield
+        raise KeyError("in teardown")
+
+    def test_errs(untidy): pass
+    """
+
+MAKERS = (
+    "phase_reported", "category_of", "visible_places", "is_of_tools", "subtest_of", "_text_of",
+    "_place_of_test", "_attempt_of", "add_to", "told", "PhaseReported", "partial",
+)  # fmt: skip
+"""What the reporting of a phase uses."""
+
+UNREADABLE = ("a mock", "bytes", "an object without a text")
+CERTAIN = (
+    "id", "nodeid", "paused_at", "pause_reason", "phase", "repl_sessions", "run_id", "thread.id",
+    "when", "worker",
+)  # fmt: skip
+"""What a stop tells however it was spoiled."""
+
+UNSEEN = ("_place_of_test", "category_of", "is_of_tools")
+"""Those that are not needed for these failures."""
+
+
+def environment(what: str) -> dict[str, str]:
+    return {"PYTHONPATH": str(INSIDE), "INJECT": what}
+
+
+def calls(bench: Bench, count: int) -> None:
+    bench.write(
+        shop="def price(number): return number",
+        test_x=f"""
+            import shop
+            def test_one():
+                assert [shop.price(each) for each in range({count})] == list(range({count}))
+            """,
+    )
+
+
+@pytest.mark.timeout(300)
+def test_a_stop_arrives_whatever_its_report_holds(tmp_path: Path) -> None:
+    """It is known, can be looked into, and goes on; all that lists it agrees."""
+    with workbench(tmp_path / "project", *INJECTOR, env=environment("stops")) as bench:
+        calls(bench, len(COMBINATIONS))
+        bench.breakpoint("shop.price")
+        (stop,) = bench.run(pause_on="never")["stops"]
+        for number, (place, name) in enumerate(COMBINATIONS):
+            where = f"{'.'.join(place)} is {name}"
+            (paused,) = bench.agent.call("breakpoint_list_paused")["paused"]
+            assert (where, paused["id"]) == (where, stop["pause_id"])
+            assert (where, stop["nodeid"]) == (where, "test_x.py::test_one")
+            assert (where, stop["phase"]) == (where, "before")
+            assert (where, bench.eval(stop, "number")) == (where, str(number))
+            state = bench.agent.call("debug_state")
+            assert (where, state["state"], state["paused"]) == (where, "paused", [paused["id"]])
+            threads = bench.agent.call("threads_list")["threads"]
+            assert (where, stop["thread"]["id"]) in [(where, each["id"]) for each in threads]
+            if name in UNREADABLE and ".".join(place) not in CERTAIN:
+                assert (where, "incomplete" in stop) == (where, True)
+            reply = bench.go_on(stop)
+            if number + 1 < len(COMBINATIONS):
+                (stop,) = reply["stops"]
+            else:
+                assert reply["outcomes"] == {"passed": 1, "failed": 0}
+
+
+def test_a_stop_that_can_t_be_sent_in_any_form_lets_the_thread_go_on(tmp_path: Path) -> None:
+    with workbench(tmp_path / "project", *INJECTOR, env=environment("unsendable")) as bench:
+        calls(bench, 3)
+        bench.breakpoint("shop.price")
+        done = bench.run()
+        assert (done["state"], done["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
+        assert bench.agent.call("breakpoint_list_paused")["paused"] == []
+        warnings = [each["message"] for each in bench.events("warning")]
+    assert any("the test went on" in each for each in warnings)
+
+
+def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> None:
+    with workbench(tmp_path / "project", *INJECTOR, env=environment("replies")) as bench:
+        bench.breakpoint("shop.price")
+        calls(bench, 1)
+        (stop,) = bench.run()["stops"]
+        asked = {"pause_id": stop["pause_id"], "expression": "number"}
+        for name in VALUES:
+            if name in ("nan", "a lone surrogate"):  # we can read these
+                bench.agent.call("breakpoint_repl_eval", **asked)
+                continue
+            error = bench.agent.refused("breakpoint_repl_eval", **asked)["error"]
+            assert (name, error) == (name, "internal_error")
+        assert bench.go_on(stop)["outcomes"]["passed"] == 1
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "NodeFinished"])
+def test_a_failure_whose_report_can_t_be_made_has_failed(
+    make_project: MakeProject, name: str
+) -> None:
+    root = make_project(test_x=FAILING)
+    done = recorded(root, *INJECTOR, environment=environment(f"{name} of reporting"))
+    assert done.exit_code == 1
+    assert "2 passed" in done.out
+    assert "Traceback" not in done.err
+    summary = json.loads((done.run / "run.json").read_text("utf-8"))
+    assert summary["exit_code"] == 1
+    failed = summary["outcomes"].get("failed", 0) + summary["outcomes"].get("error", 0)
+    assert failed == 2
+    assert "2 failures" in done.out
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
+    with workbench(
+        tmp_path / "project", *INJECTOR, env=environment(f"{name} of reporting")
+    ) as bench:
+        bench.write(test_x=FAILING)
+        done = bench.run(pause_on="never")
+        assert done["exit_code"] == 1
+        assert done["outcomes"]["failed"] + done["outcomes"].get("error", 0) == 2
+        results = bench.results()
+        assert results["test_passes"]["outcome"] == "passed"
+        for test in ("test_fails", "test_errs"):
+            assert results[test]["outcome"] in ("failed", "error")
+        assert done["next"]
+        found: list[Any] = [*done["failures"], *results.values()]
+    told = [each["incomplete"] for each in found if "incomplete" in each]
+    assert all("could not be made" in each for each in told)
+    assert told or name in UNSEEN
+
+
+def test_failures_with_values_that_can_t_be_encoded_are_told(tmp_path: Path) -> None:
+    """In the run of a client and in a record."""
+    suite = f"""
+        import pytest
+        @pytest.mark.parametrize("number", range({len(VALUES)}))
+        def test_fails(number): assert number == -1
+        """
+    with workbench(tmp_path / "project", *INJECTOR, env=environment("values")) as bench:
+        bench.write(test_x=suite)
+        done = bench.run(pause_on="never")
+        assert (done["exit_code"], done["outcomes"]["failed"]) == (1, len(VALUES))
+        tests = bench.results(limit=100).values()
+        incomplete = [each for each in tests if "incomplete" in each]
+        assert len(incomplete) >= len(VALUES) - 2
+        assert all("parameters.spoiled" in each["incomplete"] for each in incomplete)
+        assert all("assert" in each["longrepr"] for each in tests)
+        done_too = recorded(bench.root, *INJECTOR, environment=environment("values"))
+    assert done_too.exit_code == 1
+    phases = done_too.of("test_phase")
+    assert len(phases) == len(VALUES)
+    assert len([each for each in phases if "incomplete" in each]) >= len(VALUES) - 1
