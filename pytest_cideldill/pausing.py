@@ -184,7 +184,8 @@ class Pauses:
         seen = partial(self._teller.see, pause, stepped)
         # First what others make: it notices secrets.
         add_to(report, more, partial(self._teller.report, frames, lines), seen)
-        keep_to_contract(report, bare)
+        keep = partial(keep_to_contract, report, bare)
+        contained("the report of a stop", keep, self._warn, None)
         if stepped is not None:
             pause.take_sessions(stepped)
         if held is not None:

@@ -51,8 +51,6 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 }
 """What the keys of a report hold: clients rely on it."""
 
-_TEXT: Final = str | None
-
 _PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "call_data": {
         "method_name": str,
@@ -62,14 +60,20 @@ _PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "signature": str,
     },
     "thread": {"name": str},
-    "location": {"file": str, "line": int, "source": _TEXT},
+    "location": {"file": str, "line": int, "source": str},
     "exception": {"message": str},
     "autopsy": {"exception": dict, "frames": list, "innerExceptions": list},
 }
 """What they hold in turn."""
 
 _BITS: Final = 64
-_ITEMS: Final[Mapping[str, type]] = {"frames": dict, "locals": str, "changed": str}
+_ITEMS: Final[Mapping[str, type]] = {
+    "frames": dict,
+    "locals": str,
+    "changed": str,
+    "call_data.pretty_args": str,
+    "call_data.pretty_kwargs": str,
+}
 """What all their items or values are."""
 
 _KNOWN: Final = (
@@ -152,7 +156,7 @@ class Teller:
                 "line": line,
                 "function": code.co_qualname,
                 "module": None,
-                "source": None,
+                "source": "",
             },
             "locals": {},
         }
@@ -220,10 +224,10 @@ def _misfit(name: str, value: Any, kinds: tuple[type, ...]) -> str:
     if value is None:
         return ""
     for key, kind in _PARTS.get(name, {}).items():
-        if not _is(value.get(key), kind):
-            return f"{name} had no {key} of type {kind}"
+        if why := _misfit(f"{name}.{key}", dict.get(value, key), (kind,)):
+            return why
     of_items = _ITEMS.get(name)
-    items = value.values() if type(value) is dict else value
+    items = dict.values(value) if issubclass(type(value), dict) else value
     if of_items is not None and not all(_is(each, of_items) for each in items):
         return f"{name} had items of other types than {of_items.__name__}"
     return ""
@@ -231,9 +235,9 @@ def _misfit(name: str, value: Any, kinds: tuple[type, ...]) -> str:
 
 def _is(value: Any, kind: Any) -> bool:
     """Whether a value is of a type; a number must be one that JSON holds everywhere."""
-    if kind is int:
-        return type(value) is int and int.bit_length(value) < _BITS
-    return type(value) in (str, type(None)) if kind is _TEXT else type(value) is kind
+    if not issubclass(type(value), kind):
+        return False
+    return kind is not int or int.bit_length(value) < _BITS
 
 
 def _thread_name(ident: int) -> str:

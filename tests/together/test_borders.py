@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from pytest_cideldill.record.format import EVENTS
 from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
+from tests.together.frontend import FEW_GUESTS
 from tests.together.records import Recorded
 from tests.together.records import command
 from tests.together.records import recorded
@@ -161,3 +164,186 @@ def test_any_hook_may_fail_alone(suite: Path) -> None:
         warned = [each["message"] for each in done.of("warning")]
         assert len(warned) <= 1
         assert all(each.startswith(f"pytest-cideldill: {hook} failed: Sab") for each in warned)
+
+
+ENDINGS = (
+    "_put_together of run.recorder",
+    "merge_run of run.recorder",
+    "write_summaries of run.recorder",
+    "_told_to_people of run.recorder",
+    "_part of run.recorder",
+    "Story of record.story",
+    "write_report of record.report",
+    "runs_in of record.story",
+    "append of record.summary",
+    "without_hits of record.manifest",
+    "write_manifest of record.manifest",
+)
+
+
+@pytest.mark.parametrize("what", ENDINGS)
+def test_what_fails_at_the_end_of_a_record_is_one_line(
+    make_project: MakeProject, what: str
+) -> None:
+    root = make_project(test_x="def test_passes(): pass")
+    done = recorded(
+        root,
+        "-p",
+        "injector",
+        "--cideldill-summary=summary.md",
+        environment={"PYTHONPATH": str(INSIDE), "INJECT": what},
+    )
+    assert done.exit_code == 0
+    assert "Traceback" not in done.out + done.err
+    name = what.partition(" ")[0]
+    (told,) = [each for each in (done.out + done.err).splitlines() if "cideldill" in each]
+    assert f"{name} is broken" in told
+
+
+def test_a_file_named_as_a_library_that_the_report_needs_changes_no_exit_status(
+    make_project: MakeProject,
+) -> None:
+    root = make_project(test_x="def test_passes(): pass", html="answer = 42")
+    done = recorded(root, environment=FEW_GUESTS)
+    assert (done.exit_code, done.err) == (0, "")
+    assert "Traceback" not in done.out
+    assert "cideldill: recorded in" in done.out
+
+
+NOISY = """
+    import pytest
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(config):
+        host = config.pluginmanager.get_plugin("cideldill-verdict").host
+        manager = getattr(host, "manager", None)
+        def fail(*_, **__):
+            raise RuntimeError("broken at the end")
+        if manager is not None:
+            manager._discovery.close = manager._probes.disarm = manager.lines.disarm = fail
+            host.link._close_sockets = fail
+        else:
+            host.release = host.link.close = fail
+
+        class Other:
+            def pytest_unconfigure(self):
+                print("another plugin has left")
+
+        config.pluginmanager.register(Other())
+        config.add_cleanup(lambda: print("another cleanup was done"))
+    """
+
+
+@pytest.mark.parametrize("arguments", [(), ("--cideldill-record-calls=test_x.*",)])
+def test_cleanups_that_fail_leave_those_of_others_alone(
+    make_project: MakeProject, arguments: tuple[str, ...]
+) -> None:
+    """Failures are in the record; what the link can't take any more is said on stderr."""
+    root = make_project(test_x="def test_passes(): pass", conftest=NOISY)
+    done = recorded(root, "-s", *arguments)
+    assert done.exit_code == 0
+    assert "Traceback" not in done.out + done.err
+    assert "another plugin has left" in done.out
+    assert "another cleanup was done" in done.out
+    assert "cideldill: recorded in" in done.out
+    warned = [each["message"] for each in done.of("warning")]
+    assert any("broken at the end" in each for each in warned)
+
+
+RUDE = """
+    import sys
+    def test_rude():
+        for tool in (4, 5):
+            sys.monitoring.free_tool_id(tool)
+            sys.monitoring.use_tool_id(tool, "mine")
+        sys.monitoring.set_events(4, sys.monitoring.events.PY_START)
+    def test_mine():
+        assert [sys.monitoring.get_tool(tool) for tool in (4, 5)] == ["mine"] * 2
+        assert sys.monitoring.get_events(4) == sys.monitoring.events.PY_START
+    """
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring")
+@pytest.mark.parametrize("frees_only", [False, True])
+def test_a_program_may_take_the_tool_ids_of_the_debugger(
+    make_project: MakeProject, frees_only: bool
+) -> None:
+    """They are the program's from then on, also at the end; nothing fails."""
+    suite = RUDE
+    if frees_only:
+        suite = "import sys\ndef test_rude(): sys.monitoring.free_tool_id(4)\n"
+    root = make_project(
+        test_x=suite,
+        conftest="""
+            import sys
+            def pytest_unconfigure(config):
+                config.add_cleanup(lambda: None)
+                print([sys.monitoring.get_tool(tool) for tool in (4, 5)])
+            """,
+    )
+    done = recorded(root, "-s", "--cideldill-record-calls=test_x.*", environment=FEW_GUESTS)
+    assert (done.exit_code, done.err) == (0, "")
+    assert "Traceback" not in done.out
+    assert "cideldill: recorded in" in done.out
+
+
+LEAVING = """
+    import signal, pytest
+
+    class Late(Exception): pass
+
+    def pytest_configure(config):
+        verdict = config.pluginmanager.get_plugin("cideldill-reporting")
+        kept, done = verdict._category, []
+        def ring(signum, frame):
+            {raises}
+        def category(report):
+            if report.when == "call" and not done:
+                done.append(report)
+                signal.signal(signal.SIGALRM, ring)
+                signal.raise_signal(signal.SIGALRM)
+            return kept(report)
+        verdict._category = category
+    """
+
+WAYS_OUT = {
+    "an alarm": ("raise Late('an alarm rang')", 3, "an alarm rang"),
+    "pytest.exit": ("pytest.exit('enough', 7)", 7, "enough"),
+    "Ctrl-C": ("raise KeyboardInterrupt", 2, "KeyboardInterrupt"),
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there are no alarms")
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
+    make_project: MakeProject, way: str
+) -> None:
+    raises, code, said = WAYS_OUT[way]
+    root = make_project(
+        test_x="def test_one(): pass\ndef test_two(): pass",
+        conftest=LEAVING.format(raises=raises),
+    )
+    done = recorded(root)
+    assert done.exit_code == code
+    assert said in done.out + done.err
+    assert done.of("warning") == []
+
+
+@pytest.mark.parametrize("name", ["Reporting", "_enter", "Lens", "engine"])
+def test_a_start_that_fails_leaves_the_tests_as_without_us(
+    make_project: MakeProject, name: str
+) -> None:
+    root = make_project(
+        test_x="def test_one(): pass\ndef test_two(): assert 0",
+        early=f"""\
+            import pytest_cideldill.run.child as child
+            def fail(*_, **__): raise RuntimeError("no")
+            child.{name} = fail
+            """,
+    )
+    done = recorded(root, "-p", "early")
+    assert done.exit_code == 1
+    assert "1 failed, 1 passed" in done.out
+    told = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:2"
+    assert done.err.splitlines()[0] == told
+    assert "Traceback" not in done.out + done.err

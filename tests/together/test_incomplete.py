@@ -122,7 +122,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str
 ) -> None:
     root = make_project(test_x=FAILING)
-    done = recorded(root, *INJECTOR, environment=environment(f"{name} of reporting"))
+    done = recorded(root, *INJECTOR, environment=environment(f"{name} of run.reporting"))
     assert done.exit_code == 1
     assert "2 passed" in done.out
     assert "Traceback" not in done.err
@@ -136,7 +136,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
     with workbench(
-        tmp_path / "project", *INJECTOR, env=environment(f"{name} of reporting")
+        tmp_path / "project", *INJECTOR, env=environment(f"{name} of run.reporting")
     ) as bench:
         bench.write(test_x=FAILING)
         done = bench.run(pause_on="never")

@@ -5,12 +5,13 @@ A plugin (`-p injector`) inside the process under test:
 * `stops`: each stop has another value at another key of its report (`COMBINATIONS`).
 * `unsendable`: no stop can be encoded, in no form.
 * `replies`: what the REPL answers can't be encoded.
-* `NAME of PLUGIN`: a callable that the module of a plugin uses fails while a test reports.
+* `NAME of MODULE`: a callable that a module of the debugger uses fails.
 * `values`: the autopsies of failures hold such values.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -85,8 +86,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     elif what == "values":
         spoil_autopsies(early_config)
     elif what:
-        name, _, owner = what.partition(" of ")
-        break_down(early_config.pluginmanager.get_plugin(f"cideldill-{owner}"), name)
+        name, _, module = what.partition(" of ")
+        break_down(importlib.import_module(f"pytest_cideldill.{module}"), name)
 
 
 def module_of(thing: Any) -> Any:
@@ -143,8 +144,9 @@ def spoil_autopsies(config: pytest.Config) -> None:
     autopsies.of_report = of_report_spoiled
 
 
-def break_down(plugin: Any, name: str) -> None:
+def break_down(module: Any, name: str) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"{name} is broken")
 
-    setattr(module_of(plugin), name, fail)
+    assert hasattr(module, name)
+    setattr(module, name, fail)
