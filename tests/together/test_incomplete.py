@@ -174,3 +174,59 @@ def test_failures_with_values_that_can_t_be_encoded_are_told(tmp_path: Path) -> 
     phases = done_too.of("test_phase")
     assert len(phases) == len(VALUES)
     assert len([each for each in phases if "incomplete" in each]) >= len(VALUES) - 1
+
+
+PATCHED = ("builtins.repr", "os.path.abspath", "os.lstat", "linecache.getline")
+
+
+@pytest.mark.parametrize("what", PATCHED)
+def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, what: str) -> None:
+    """It is a stop that can be continued, or none: nothing is parked that nobody knows of."""
+    bench.breakpoint("shop.price")
+    bench.write(
+        shop="def price(number): return number",
+        test_x=f"""
+            from unittest import mock
+            import shop
+            def test_one():
+                with mock.patch({what!r}):
+                    got = shop.price(1)
+                assert got == 1
+            """,
+    )
+    done = bench.run()
+    for stop in done["stops"]:
+        assert [each["id"] for each in bench.until_paused(1)] == [stop["pause_id"]]
+        done = bench.go_on(stop)
+    assert (done["state"], done["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
+
+
+@pytest.mark.parametrize("what", PATCHED)
+@pytest.mark.parametrize("is_recorded", [False, True], ids=["served", "recorded"])
+def test_a_test_that_fails_while_it_patches_has_failed(
+    bench: Bench, what: str, is_recorded: bool
+) -> None:
+    bench.write(
+        test_x=f"""
+            from unittest import mock
+            import pytest
+            @pytest.fixture
+            def patched():
+                with mock.patch({what!r}):
+                    yield
+            def test_one(patched):
+                table = {{}}
+                table["none"]
+            """
+    )
+    if is_recorded:
+        done = recorded(bench.root)
+        summary = json.loads((done.run / "run.json").read_text("utf-8"))
+        assert (done.exit_code, summary["outcomes"]) == (1, {"failed": 1})
+        for each in sorted(done.record.rglob("*"), reverse=True):
+            each.rmdir() if each.is_dir() else each.unlink()
+        return
+    reply = bench.run(pause_on="never")
+    assert (reply["exit_code"], reply["outcomes"]) == (1, {"passed": 0, "failed": 1})
+    assert bench.results()["test_one"]["outcome"] == "failed"
+    assert reply["next"]
