@@ -6,6 +6,7 @@ border, which reports the failure once. What belongs to the program or to pytest
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -158,6 +159,16 @@ def at_fork(report: Report | None = None, **hooks: Callable[[], object]) -> None
                 for when, hook in hooks.items()
             }
         )
+
+
+def at_exit(what: str, end: Callable[[], object]) -> None:
+    """`atexit.register` with a border; by then nobody takes a report.
+
+    Args:
+        what: Names what ends.
+        end: Must do nothing where that has ended already.
+    """
+    atexit.register(contained, what, end, _to_nobody, None)
 
 
 def _to_nobody(_message: str) -> None:

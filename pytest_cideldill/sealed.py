@@ -17,6 +17,7 @@ from __future__ import annotations
 import builtins
 import gc
 import sys
+from collections import ChainMap
 from collections.abc import Iterator
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -100,6 +101,9 @@ class _Room:
         folder = library.dirname(sys.modules["os"].__file__)
         self._path = [folder, library.join(folder, "lib-dynload"), *_folders_of_extensions()]
         self.modules["sys"] = _view_of_sys()
+        self._sys_of_copies = _view_of_sys()
+        # They look for themselves there, also when classes are made later.
+        vars(self._sys_of_copies)["modules"] = ChainMap(self._copies, sys.modules)
 
     def import_(
         self,
@@ -114,6 +118,8 @@ class _Room:
             package = (globals or {})["__package__"].split(".")
             name = ".".join([*package[: len(package) - level + 1], *filter(None, [name])])
         module = self.module(name)
+        if name == "sys" and (globals or {}).get("__name__") in self._copies:
+            return self._sys_of_copies
         if not fromlist:
             return module if level else self.module(name.partition(".")[0])
         if hasattr(module, "__path__") and not _is_foreign(name):

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any
 from typing import Protocol
 
+from pytest_cideldill.borders import at_exit
 from pytest_cideldill.borders import at_fork
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
@@ -233,7 +234,18 @@ def open_source(handlers: Handlers) -> Source:
     """
     source = source_class()(handlers)
     at_fork(after_in_child=_forgetting(weakref.ref(source)))
+    # While the interpreter ends finalizers run code of the program, and ours is gone by then.
+    at_exit("watching", _closing(weakref.ref(source)))
     return source
+
+
+def _closing(reference: weakref.ref[Source]) -> Callable[[], None]:
+    def close() -> None:
+        source = reference()
+        if source is not None:
+            source.close()
+
+    return close
 
 
 def _forgetting(reference: weakref.ref[Source]) -> Callable[[], None]:

@@ -336,7 +336,8 @@ def test_a_start_that_fails_leaves_the_tests_as_without_us(
     root = make_project(
         test_x="def test_one(): pass\ndef test_two(): assert 0",
         early=f"""\
-            import pytest_cideldill.run.child as child
+            from pytest_cideldill.sealed import load
+            child = load("pytest_cideldill.run.child")
             def fail(*_, **__): raise RuntimeError("no")
             child.{name} = fail
             """,
@@ -344,6 +345,6 @@ def test_a_start_that_fails_leaves_the_tests_as_without_us(
     done = recorded(root, "-p", "early")
     assert done.exit_code == 1
     assert "1 failed, 1 passed" in done.out
-    told = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:2"
+    told = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:3"
     assert done.err.splitlines()[0] == told
     assert "Traceback" not in done.out + done.err

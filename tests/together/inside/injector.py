@@ -11,7 +11,6 @@ A plugin (`-p injector`) inside the process under test:
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -19,6 +18,8 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+
+from pytest_cideldill.sealed import load
 
 
 class Loud:
@@ -87,7 +88,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         spoil_autopsies(early_config)
     elif what:
         name, _, module = what.partition(" of ")
-        break_down(importlib.import_module(f"pytest_cideldill.{module}"), name)
+        break_down(load(f"pytest_cideldill.{module}"), name)
 
 
 def module_of(thing: Any) -> Any:
