@@ -12,6 +12,7 @@ import operator
 import re
 import sys
 import tokenize
+import warnings
 from collections.abc import Iterable
 from collections.abc import Iterator
 from contextlib import suppress
@@ -69,7 +70,7 @@ def _made(source: Any, filename: str, mode: str, flags: int) -> Any:
     nothing to the rest of the program. All is one call of C, from looking up the filters that are
     in force on: another thread that came between could exchange them.
     """
-    module = sys.modules.get("warnings")
+    module = sys.modules.get("warnings", warnings)
     if not isinstance(getattr(module, "filters", None), list):
         return compile(source, filename, mode, flags, dont_inherit=True)
     ours = _filters(filename)

@@ -39,7 +39,7 @@ def endless() -> list[Any]:
 
 def deep() -> Any:
     made: Any = 0
-    for _ in range(5_000):
+    for _ in range(100_000):
         made = [made]
     return made
 
