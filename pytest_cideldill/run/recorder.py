@@ -160,7 +160,7 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
     folder, wrong = Path(record), [] if outlet.error is None else [outlet.error]
     said = _part(wrong, partial(_put_together, config, folder, outlet, settings, wrong))
     told = f"recorded in {folder}: {said or 'nothing could be put together'}"
-    told += f"; it is not complete: {'; '.join(wrong)}" if wrong else ""
+    told += f"; it is not complete: {'; '.join(dict.fromkeys(wrong))}" if wrong else ""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and config.get_verbosity() >= -1:
         reporter.write_line(f"cideldill: {told}")

@@ -85,11 +85,7 @@ class Reporting:
     @guest
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
-        self._duration_s = 0.0
-        self._plain.clear()
-        self._failed, self._failed_before = [], self._failed_in_all()
-        self._failure.clear()
-        self._again = False
+        self._begin_anew()
         self._enter(nodeid, "setup")
         self.host.link.send(NodeStarted(nodeid, clock.wall()))
         self._autopsies.forget()
@@ -163,10 +159,18 @@ class Reporting:
         failed = self._failed + [["call", "failed"]] * untold or None
         finished = NodeFinished(nodeid, self._duration_s, plain, again=self._again, failed=failed)
         self.host.link.send(finished)
+        self._begin_anew()  # also for a test whose beginning we fail to note
         self._reported = None
         position = self.host.position
         position.attempt, position.around = None, dict
         self._enter(None, None)
+
+    def _begin_anew(self) -> None:
+        self._duration_s = 0.0
+        self._plain.clear()
+        self._failed, self._failed_before = [], self._failed_in_all()
+        self._failure.clear()
+        self._again = False
 
     def _failed_in_all(self) -> int:
         """How many failures pytest has counted: none of them may read as passed."""

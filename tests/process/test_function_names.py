@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Configure
@@ -111,12 +112,12 @@ def test_removal_puts_the_very_code_object_back(process: Debuggee) -> None:
     code, closure_code = price_of.__code__, COUNT_UP.__code__
     process.add("price_of", id="fn-1")
     process.add(f"{TILLS}.*", id="fn-2")
-    assert price_of.__code__ is not code
+    assert code_of(price_of) is not code
     process.remove("fn-2")
-    assert price_of.__code__ is not code
+    assert code_of(price_of) is not code
     process.remove("fn-1")
-    assert price_of.__code__ is code
-    assert COUNT_UP.__code__ is closure_code
+    assert code_of(price_of) is code is price_of.__code__
+    assert code_of(COUNT_UP) is closure_code
     assert process.remove("fn-99") == {"removed": True}
 
 

@@ -203,13 +203,11 @@ def test_without_the_option_they_run_undebugged_and_one_warning_says_how_to_chan
 
 
 CUT_OFF = f"""\
-import socket
-_connect = socket.create_connection
-def create_connection(address, *args, **kwargs):
-    if address[0] == "{HERE}":
+import sys
+def look(event, arguments):
+    if event == "socket.connect" and arguments[1][0] == "{HERE}":
         raise OSError("no route to host")
-    return _connect(address, *args, **kwargs)
-socket.create_connection = create_connection
+sys.addaudithook(look)
 """
 
 
