@@ -1,26 +1,25 @@
-"""Time that users can't freeze: tests patch `time`, and our leases and stamps must not follow."""
+"""Time that users can't freeze: our leases and stamps must not follow theirs.
+
+Beside tests the sealed room keeps patches of `time` away. Some libraries change `time.monotonic`
+in C, for all who have it; they leave the same clock alone where it is called a counter.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-# Libraries that freeze time replace functions in modules, but don't look into tuples; some change
-# what `time.monotonic` does in C, wherever it is kept. The same clock of the system is left alone
-# where it is called a counter.
-_MONOTONIC = (time.perf_counter,)
-_SLEEP = (time.sleep,)
 _EPOCH = time.time() - time.perf_counter()
 
 
 def monotonic() -> float:
     """Seconds on a clock that only goes forward."""
-    return _MONOTONIC[0]()
+    return time.perf_counter()
 
 
 def ticking() -> Callable[[], float]:
-    """What `monotonic` calls, for hot paths; to be kept in no global (see above)."""
-    return _MONOTONIC[0]
+    """What `monotonic` calls, for hot paths; to be kept in no global, where fakers find it."""
+    return time.perf_counter
 
 
 def wall_at(moment: float) -> float:
@@ -30,9 +29,9 @@ def wall_at(moment: float) -> float:
 
 def wall() -> float:
     """Epoch seconds, from the start of this process on immune to patches and clock changes."""
-    return _EPOCH + _MONOTONIC[0]()
+    return _EPOCH + time.perf_counter()
 
 
 def sleep(seconds: float) -> None:
     """Let other threads run for so long; 0: for a moment."""
-    _SLEEP[0](seconds)
+    time.sleep(seconds)

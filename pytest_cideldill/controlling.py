@@ -45,7 +45,6 @@ from pytest_cideldill.wire import Step
 _STANDS = frozenset({"breakpoint", "condition_error", "step"})
 """Why a thread is stopped exactly at a line of its innermost frame, the user's or not."""
 
-# Tests patch these: bound at import.
 _kill = getattr(signal, "pthread_kill", None)
 _getframe = sys._getframe
 _SIGURG = getattr(signal, "SIGURG", None)

@@ -16,7 +16,7 @@ from typing import Any
 from typing import Final
 
 _OURS: Final = os.path.dirname(__file__) + os.sep
-_getframe: Final = sys._getframe  # tests patch `sys`
+_getframe: Final = sys._getframe
 
 _ABSENT: Final = object()
 _DESCRIBED: Final = ("__name__", "__qualname__", "__module__", "__doc__", "__text_signature__")

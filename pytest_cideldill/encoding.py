@@ -1,7 +1,7 @@
 """Plain data to JSON text, and what is done about data that is none.
 
 What a program holds is shown as text long before; but a failure must never be lost because a value
-slipped through. Bound at import: a test that patches `json` must not reach what we write.
+slipped through.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Takes events away: one raw background thread.
 
 The thread is the only one that touches the outlets: the front end's socket, the file of a recorded
-run. It runs no user code and logs nothing. What it needs is bound at import: tests patch modules.
+run. It runs no user code and logs nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a link writes to: the front end's socket, the file of a recorded run.
 
 Called on the link's I/O thread only if it has one, else by one thread at a time; but for `close`.
-Everything is bound at import, since tests patch modules.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from re import Pattern
-from re import compile as _compile  # tests patch `re`
 
 
 def later(text: str, flags: int = 0) -> Callable[[], Pattern[str]]:
@@ -13,6 +13,6 @@ def later(text: str, flags: int = 0) -> Callable[[], Pattern[str]]:
 
     @cache
     def pattern() -> Pattern[str]:
-        return _compile(text, flags)
+        return re.compile(text, flags)
 
     return pattern

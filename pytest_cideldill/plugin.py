@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -53,9 +54,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """
     _take_invitation()  # a server of execnet is one process for worker after worker
     if _invitations:
-        from pytest_cideldill.sealed import load
-
-        child = load("pytest_cideldill.run.child")
+        child = _sealed("run.child")
         invitation = _invitations.pop()
         try:
             settings.read(early_config)
@@ -67,10 +66,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
         take_over(early_config)
     elif directory := _record(early_config):
-        from pytest_cideldill.sealed import load
-
-        load("pytest_cideldill.run.recorder").begin(early_config, directory, VARIABLE)
+        _sealed("run.recorder").begin(early_config, directory, VARIABLE)
     return (yield)
+
+
+def _sealed(name: str) -> Any:
+    """A module of ours that runs beside the tests.
+
+    Raises:
+        pytest.UsageError: A library has replaced what it needs of the interpreter.
+    """
+    from pytest_cideldill.sealed import PatchedEarlier
+    from pytest_cideldill.sealed import load
+
+    try:
+        return load(f"pytest_cideldill.{name}")
+    except PatchedEarlier as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _record(config: pytest.Config) -> str:

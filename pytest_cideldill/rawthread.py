@@ -1,7 +1,6 @@
 """A background thread that programs under test can't notice: raw, and gone while they fork.
 
-`threading` does not know it, all signals are blocked in it. At most one runs at a time. What it
-needs is bound at import: tests patch modules.
+`threading` does not know it, all signals are blocked in it. At most one runs at a time.
 """
 
 from __future__ import annotations

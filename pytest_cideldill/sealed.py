@@ -26,6 +26,7 @@ from importlib.machinery import FrozenImporter
 from importlib.machinery import ModuleSpec
 from importlib.machinery import PathFinder
 from types import FunctionType
+from types import MethodType
 from types import ModuleType
 from typing import Any
 from typing import Final
@@ -68,10 +69,17 @@ _LIVE: Final = frozenset(
 _OF_MODULES: Final = frozenset({"__builtins__", "__loader__", "__name__", "__spec__"})
 
 
+class PatchedEarlier(Exception):
+    """What we need of the interpreter can't be had: a library has replaced it."""
+
+
 def load(name: str) -> Any:
     """A module of ours, and all that it imports, in the room; the same at each call.
 
     No garbage is looked for meanwhile: what is imported stays.
+
+    Raises:
+        PatchedEarlier: See the class; the message names the library.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -184,7 +192,7 @@ class _Room:
         else:
             self._import(name)
             found = sys.modules[name]
-        if name in _FRESH and _is_patched(found):
+        if name in _FRESH and _patcher(found) is not None:
             found = _anew(name, spec)
         module = ModuleType(_inside(name))
         vars(module).update((n, x) for n, x in vars(found).items() if n not in _OF_MODULES)
@@ -207,7 +215,7 @@ class _Room:
                 )
                 made.__kwdefaults__ = held.__kwdefaults__
                 names[name] = made
-        names["environ"] = sys.modules["os"].environ
+        names["environ"] = sys.modules["os"].environ  # that of C is another one
         names["sys"] = self.modules["sys"]
         names["path"] = self.modules["os.path"] = self.module(
             "posixpath" if names["name"] == "posix" else "ntpath"
@@ -293,19 +301,25 @@ def _inside(name: str) -> str:
 def _folders_of_extensions() -> list[str]:
     """Where C modules are that lie elsewhere (Windows, builds of distributions)."""
     marks = ("lib-dynload", "DLLs")
-    return [each for each in sys.path if each.rstrip("/\\").endswith(marks)]
+    inside = [each for each in sys.path if each.startswith(sys.base_exec_prefix)]
+    return [each for each in inside if each.rstrip("/\\").endswith(marks)]
 
 
-def _is_patched(module: ModuleType) -> bool:
-    """Whether a C module has functions of Python, which somebody must have put there."""
-    return any(type(held) is FunctionType for held in vars(module).values())
+def _patcher(module: ModuleType) -> str | None:
+    """The library that has put functions or classes of its own into a C module, if one has."""
+    for held in list(vars(module).values()):
+        if isinstance(held, FunctionType | MethodType | type):
+            owner = str(getattr(held, "__module__", "")).partition(".")[0]
+            if isinstance(held, FunctionType) or owner not in sys.stdlib_module_names:
+                return owner
+    return None
 
 
 def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
     """Another module of the interpreter's, as if nobody had imported it before.
 
     Raises:
-        ImportError: It can be made only once.
+        PatchedEarlier: It can be made only once.
     """
     import _imp
 
@@ -314,8 +328,11 @@ def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
         _imp.exec_builtin(found)
     else:
         found = _dynamic(spec)
-    if _is_patched(found):
-        raise ImportError(f"{name} was patched before pytest-cideldill was loaded", name=name)
+    if (library := _patcher(found)) is not None:
+        raise PatchedEarlier(
+            f"{library} has replaced functions of {name} before pytest-cideldill was loaded, which "
+            f"needs those of Python: have it do so in a conftest"
+        )
     return found
 
 

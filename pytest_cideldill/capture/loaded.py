@@ -12,7 +12,7 @@ from pytest_cideldill.capture import layout
 from pytest_cideldill.project import Project
 from pytest_cideldill.running import running_frames
 
-# A module's class may define its own attributes, and tests patch these: bound at import.
+# A module's class may define its own attributes.
 _namespace_of: Callable[[ModuleType], dict[str, Any] | None]
 _namespace_of = ModuleType.__dict__["__dict__"].__get__  # type: ignore[index]
 

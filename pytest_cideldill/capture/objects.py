@@ -77,7 +77,6 @@ _LARGE: Final = 10**18
 
 _NOTHING: Final = '{"type":"unknown","repr":"<unrenderable>","attributes":{}}'
 
-# Tests patch modules.
 _to_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 _dumps: Final = pickle.dumps
 

@@ -31,7 +31,7 @@ FAST_MS: Final = 15
 _ATOM_TYPES: Final = (int, float, bool, str, bytes, type(None))
 _ATOMS: Final = frozenset(map(id, _ATOM_TYPES))
 
-_dumps: Final = pickle.dumps  # tests patch modules
+_dumps: Final = pickle.dumps
 
 
 class GivenUp(BaseException):

@@ -29,8 +29,6 @@ Fact = dict[str, Any]
 
 _UNNAMED: Final = "nothing of this name was loaded"
 
-# Tests patch these.
-_basename: Final = os.path.basename
 _names_of: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 
 
@@ -131,10 +129,10 @@ def of_exception(probe: RaiseProbe) -> Fact:
 
 def is_imported(project: Project, file: str) -> bool:
     """Whether a module that is loaded says that it is of this file, an absolute real path."""
-    name = _basename(file)
+    name = os.path.basename(file)
     for module in list(sys.modules.values()):
         path = _named(module).get("__file__")
-        if type(path) is str and _basename(path) == name and project.real(path) == file:
+        if type(path) is str and os.path.basename(path) == name and project.real(path) == file:
             return True
     return False
 

@@ -67,7 +67,7 @@ _OF_A_LINE: Final = ("n", "ts", "type", "worker")
 _ABOUT: Final = "about"
 """Key of a message's own `worker`, where it is not the one that tells."""
 
-_decode: Final = JSONDecoder().decode  # bound here: tests patch `json`
+_decode: Final = JSONDecoder().decode
 
 
 class Line(NamedTuple):

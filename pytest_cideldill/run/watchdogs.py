@@ -30,7 +30,7 @@ from pytest_cideldill.run.patience import patience
 from pytest_cideldill.run.timers import PauseClock
 from pytest_cideldill.values import dataclass
 
-_setitimer = getattr(signal, "setitimer", None)  # tests patch `signal`
+_setitimer = getattr(signal, "setitimer", None)
 _dump_later = faulthandler.dump_traceback_later
 _dump_never = faulthandler.cancel_dump_traceback_later
 
@@ -97,7 +97,7 @@ class Watchdogs:
                 self._safely(self._go_on)
 
     def _safely(self, work: Callable[[], None]) -> None:
-        """Tests patch anything, and pytest-timeout may be another version."""
+        """pytest-timeout may be another version."""
         with self._lock:
             contained(work.__name__, work, self.host.warn, None)
 

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
+from operator import attrgetter
 from types import AsyncGeneratorType
 from types import CodeType
 from types import CoroutineType
@@ -233,29 +234,24 @@ def open_source(handlers: Handlers) -> Source:
         SourceUnavailable: All tool ids are taken (3.12+), or someone else traces (3.11).
     """
     source = source_class()(handlers)
-    at_fork(after_in_child=_forgetting(weakref.ref(source)))
+    at_fork(after_in_child=_if_alive(source, attrgetter("forget")))
     # While the interpreter ends finalizers run code of the program, and ours is gone by then.
-    at_exit("watching", _closing(weakref.ref(source)))
+    at_exit("watching", _if_alive(source, attrgetter("close")))
     return source
 
 
-def _closing(reference: weakref.ref[Source]) -> Callable[[], None]:
-    def close() -> None:
+def _if_alive(
+    source: Source, method: Callable[[Source], Callable[[], object]]
+) -> Callable[[], None]:
+    """Calls a method; hooks that can't be removed let a closed source go by a weak reference."""
+    reference = weakref.ref(source)
+
+    def call() -> None:
         source = reference()
         if source is not None:
-            source.close()
+            method(source)()
 
-    return close
-
-
-def _forgetting(reference: weakref.ref[Source]) -> Callable[[], None]:
-    # At-fork hooks can't be removed: a weak reference lets a closed source go.
-    def forget() -> None:
-        source = reference()
-        if source is not None:
-            source.forget()
-
-    return forget
+    return call
 
 
 # --- what exists already ------------------------------------------------------------------------

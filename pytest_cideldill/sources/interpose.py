@@ -42,7 +42,7 @@ _KINDS: Final = {
     inspect.CO_COROUTINE: CoroutineType,
     inspect.CO_ASYNC_GENERATOR: AsyncGeneratorType,
 }
-_getframe: Final = sys._getframe  # tests patch `sys`
+_getframe: Final = sys._getframe
 _ANY_KIND: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 # `warnings` leaves frames of the import system out when it counts the stack levels, and knows them

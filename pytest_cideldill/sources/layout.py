@@ -26,7 +26,7 @@ _FUNCTION, _GLOBALS, _CODE, _OBJECT = _WORDS.get(sys.version_info[:2], (0, 0, 0,
 
 _Address: Any = ctypes.c_void_p
 _Object: Any = ctypes.py_object
-_getframe: Final = sys._getframe  # tests patch `sys`
+_getframe: Final = sys._getframe
 
 # Functions of our own: argument types set on those of `ctypes.pythonapi` would be everybody's.
 _Counting: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)

@@ -431,3 +431,35 @@ def test_await_needs_no_socket_and_leaves_nothing_behind(bench: Bench) -> None:
     reply: dict[str, Any] = bench.go_on(stop)
     assert reply["exit_code"] == 0, reply
     bench.write(**{"pytest.ini": ""})
+
+
+STUBBORN = """
+    import _imp, _thread
+
+    def start_new_thread(*args):
+        raise NotImplementedError
+
+    _thread.start_new_thread = start_new_thread
+    _imp.create_builtin = lambda spec: _thread
+    _imp.exec_builtin = lambda module: None
+"""
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_what_can_t_be_had_of_the_interpreter_is_refused_by_name(
+    tmp_path: Path, is_recorded: bool
+) -> None:
+    """The library that replaced it, at the start; no test runs as if it were watched."""
+    root = project(tmp_path / "project", stubborn=STUBBORN, test_it="def test_it(): pass\n")
+    told = "stubborn has replaced functions of _thread"
+    if is_recorded:
+        watched = "--cideldill-record-calls=test_it.*"
+        run = recorded(root, "-p", "stubborn", watched, environment={"PYTHONPATH": str(root)})
+        assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+        assert told in run.err
+        return
+    env = {"PYTHONPATH": str(root)}
+    with workbench(tmp_path / "served", "-p", "stubborn", env=env) as bench:
+        reply = bench.test("def test_it(): pass\n")
+        assert reply["end"]["kind"] == "startup_error"
+        assert told in reply["end"]["message"]
