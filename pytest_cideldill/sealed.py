@@ -21,6 +21,7 @@ from collections import ChainMap
 from collections.abc import Iterator
 from collections.abc import Mapping
 from contextlib import contextmanager
+from importlib.machinery import BuiltinImporter
 from importlib.machinery import ExtensionFileLoader
 from importlib.machinery import FrozenImporter
 from importlib.machinery import ModuleSpec
@@ -30,6 +31,10 @@ from types import MethodType
 from types import ModuleType
 from typing import Any
 from typing import Final
+
+globals()["__builtins__"] = dict(vars(builtins))
+"""Those of all modules in the room. Of this one's functions, too: they take what stands here when
+they are made."""
 
 PACKAGE: Final = "pytest_cideldill"
 
@@ -102,7 +107,7 @@ class _Room:
         self.modules: dict[str, Any] = {}
         self._copies: dict[str, ModuleType] = {}
         self._is_visible = False
-        self.builtins: dict[str, Any] = dict(vars(builtins))
+        self.builtins: dict[str, Any] = globals()["__builtins__"]
         self.builtins["__import__"] = self.import_
         self._import = builtins.__import__
         library = sys.modules["posixpath" if "posix" in sys.builtin_module_names else "ntpath"]
@@ -321,13 +326,8 @@ def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
     Raises:
         PatchedEarlier: It can be made only once.
     """
-    import _imp
-
-    if spec is None:
-        found: ModuleType = _imp.create_builtin(ModuleSpec(name, None))
-        _imp.exec_builtin(found)
-    else:
-        found = _dynamic(spec)
+    built_in: Any = BuiltinImporter
+    found = _made_of_c(spec or ModuleSpec(name, built_in))
     if (library := _patcher(found)) is not None:
         raise PatchedEarlier(
             f"{library} has replaced functions of {name} before pytest-cideldill was loaded, which "
@@ -338,11 +338,16 @@ def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
 
 def _dynamic(spec: ModuleSpec) -> ModuleType:
     """A C module from its file, past `sys.modules`."""
-    import _imp
-
-    known = dict(sys.modules)
-    found: ModuleType = _imp.create_dynamic(spec)
-    _imp.exec_dynamic(found)
-    if spec.name not in known:
+    was_loaded = spec.name in sys.modules
+    found = _made_of_c(spec)
+    if not was_loaded:
         sys.modules.pop(spec.name, None)
+    return found
+
+
+def _made_of_c(spec: ModuleSpec) -> ModuleType:
+    """By its loader: what the module imports itself comes by the program's `__import__`."""
+    loader: Any = spec.loader
+    found: ModuleType = loader.create_module(spec)
+    loader.exec_module(found)
     return found

@@ -53,7 +53,7 @@ def connect(path: Path, *, is_reader: bool) -> sqlite3.Connection | None:
     if not is_reader:  # SQLite would give it the rights that the umask leaves
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw",
+        f"{_uri(path)}?mode=rw",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # the I/O thread is another one after a fork
@@ -66,6 +66,14 @@ def connect(path: Path, *, is_reader: bool) -> sqlite3.Connection | None:
     if not is_ready:
         connection.close()
     return connection if is_ready else None
+
+
+def _uri(path: Path) -> str:
+    """As SQLite reads it. `Path.as_uri` imports what quotes, in the middle of a test."""
+    text = os.path.abspath(path).replace(os.sep, "/")
+    for special in "%?#":
+        text = text.replace(special, f"%{ord(special):02x}")
+    return f"file:{text}" if text.startswith("/") else f"file:///{text}"
 
 
 def _prepare(connection: sqlite3.Connection, *, is_reader: bool) -> bool:

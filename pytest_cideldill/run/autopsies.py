@@ -91,7 +91,7 @@ class Autopsies:
         told: dict[str, Any] = {
             name: self._lens.end_of(text, MAX_OUTPUT) for name, text in texts.items()
         }
-        if item.config.getoption("capture", "fd") == "no":  # nobody knows what was printed
+        if vars(item.config.option).get("capture") == "no":  # nobody knows what was printed
             told |= {name: told[name] or None for name in ("stdout", "stderr")}
         return _surroundings(item, self._lens) | told
 

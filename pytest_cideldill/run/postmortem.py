@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from typing import Final
@@ -48,17 +47,25 @@ class PostMortem:
         # What the running test was paused for already, before pytest heard of it.
         self._told: list[BaseException] = []
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(tryfirst=True)
     @guest
-    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Tests of `unittest` run their `tearDown` before pytest hears of a failure: be earlier."""
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Tests of `unittest` run their `tearDown` before pytest hears of a failure: be earlier.
+
+        No wrapper: its frames would stand in each traceback, and pytest looks for their files.
+        """
         module = sys.modules.get("_pytest.unittest")
-        names = _FAILURES if module and isinstance(item, module.TestCaseFunction) else ()
-        for name in names:
-            item.__dict__[name] = partial(self._fails, item, getattr(item, name))
-        yield
-        for name in names:
-            item.__dict__.pop(name, None)
+        if module and isinstance(item, module.TestCaseFunction):
+            for name in _FAILURES:
+                item.__dict__[name] = partial(self._fails, item, getattr(item, name))
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """The test is over."""
+        if call.when == "call":
+            for name in _FAILURES:
+                item.__dict__.pop(name, None)
 
     def _fails(self, item: pytest.Item, tell: Callable[..., None], case: Any, raw: Any) -> None:
         """`addError` and `addFailure` of an item, which is the result that its test reports to."""

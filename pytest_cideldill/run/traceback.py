@@ -58,7 +58,13 @@ def text_of(report: pytest.TestReport | pytest.CollectReport) -> str:
     writer = TerminalWriter(file)
     writer.hasmarkup = False
     writer.fullwidth = _WIDTH
-    report.toterminal(writer)
+    longrepr: Any = report.longrepr
+    if hasattr(report, "node"):  # of xdist's controller: with a line about the worker
+        report.toterminal(writer)
+    elif hasattr(longrepr, "toterminal"):
+        longrepr.toterminal(writer)
+    elif longrepr is not None:
+        writer.line(str(longrepr))
     return file.getvalue().strip()
 
 

@@ -215,14 +215,13 @@ class Watchdogs:
         if self._parked and timeout.by_signal:
             self._put_off_alarm()
 
-    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
     @guest
-    def pytest_timeout_cancel_timer(self) -> Iterator[None]:
-        """It counts no longer."""
+    def pytest_timeout_cancel_timer(self) -> None:
+        """It counts no longer; no wrapper, which pluggy would call by more builtins."""
         if self._calls != get_ident():
             with self._lock:
                 self._timeout = self._alarm = None
-        yield
 
     @pytest.hookimpl(tryfirst=True)  # before those that run the test, inside pytest's wrapper
     @guest

@@ -212,107 +212,6 @@ def test_a_file_named_as_any_module_of_python_never_becomes_ours(tmp_path: Path)
             assert "not complete" not in run.out
 
 
-COUNTED = """
-    import importlib
-    from unittest import mock
-    import pytest
-
-    def busy(x):
-        return inner(x)
-
-    def inner(x):
-        return x + 1
-
-    def table():
-        held = {{}}
-        return held["missing"]
-
-    @pytest.mark.parametrize("name", {names!r})
-    def test_counts(name, record_property):
-        module, _, function = name.rpartition(".")
-        original = getattr(importlib.import_module(module), function)
-        with mock.patch(name, side_effect=original) as made:
-            busy(1)
-            try:
-                table()
-            except KeyError:
-                pass
-            count = made.call_count
-        with open("counts", "a") as file:
-            file.write(f"{{name}} {{count}}\\n")
-"""
-
-NAMES = [
-    *("os.stat", "os.lstat", "os.getcwd", "os.fspath", "os.getpid", "os.fstat", "os.write"),
-    *("os.path.join", "os.path.abspath", "os.path.exists", "os.path.realpath", "os.path.dirname"),
-    *("time.time", "time.monotonic", "time.sleep", "time.perf_counter", "json.dumps", "json.loads"),
-    *("ast.parse", "ast.walk", "linecache.getline", "linecache.getlines", "sqlite3.connect"),
-    *("inspect.signature", "threading.enumerate", "threading.current_thread", "select.select"),
-    *("signal.getsignal", "random.random", "pickle.dumps", "copy.copy", "tempfile.mkdtemp"),
-    *("importlib.import_module", "socket.socketpair", "io.StringIO", "builtins.compile"),
-    *("builtins.open", "builtins.repr", "builtins.print", "builtins.sorted", "builtins.len"),
-]
-
-
-@pytest.mark.full
-def test_no_call_of_what_is_patched_is_ours_while_a_test_stops(tmp_path: Path) -> None:
-    """At a call, at a line, at a raise, in evaluations: as often as without us."""
-    text = COUNTED.format(names=NAMES)
-    root = project(tmp_path / "plain", test_it=text)
-    assert plain(root).returncode == 0
-    expected = (root / "counts").read_text().splitlines()
-    with workbench(tmp_path / "project") as bench:
-        bench.breakpoint("inner")
-        bench.agent.call("breakpoint_set_exception", exception_type="KeyError")
-        reply = bench.test(text)
-        while reply["state"] == "paused":
-            stop = only_stop(reply)
-            assert bench.eval(stop, "1 + 1") == "2"
-            reply = bench.go_on(stop)
-        assert reply["exit_code"] == 0, reply
-        assert (bench.root / "counts").read_text().splitlines() == expected
-
-
-RAISING = """
-    from unittest import mock
-    import pytest
-
-    held = {{}}
-
-    @pytest.mark.parametrize("name", {names!r})
-    def test_fails(name, monkeypatch):
-        monkeypatch.setattr(name, mock.MagicMock(name=name))
-        assert held["missing"]
-"""
-
-KEPT = [
-    *("os.lstat", "os.path.abspath", "sqlite3.connect", "linecache.getline", "ast.parse"),
-    *("json.dumps", "time.time", "time.monotonic", "select.select", "socket.socket"),
-]
-
-
-@pytest.mark.full
-def test_a_failure_with_its_patch_alive_is_told_as_a_failure(tmp_path: Path) -> None:
-    """Served and recorded: what pytest says without us."""
-    text = RAISING.format(names=KEPT)
-    with workbench(tmp_path / "project") as bench:
-        reply = bench.test(text, pause_on="never")
-        assert reply["outcomes"]["failed"] == len(KEPT)
-        results = bench.results()
-        assert {each["outcome"] for each in results.values()} == {"failed"}
-        reply = bench.test(text)
-        for _ in KEPT:
-            stop = only_stop(reply)
-            assert stop["exception"]["type"] == "KeyError"
-            assert bench.eval(stop, "name") in map(repr, KEPT)
-            reply = bench.go_on(stop)
-        run = recorded(bench.root, "test_it.py")
-        assert run.exit_code == 1
-        assert len([each for each in run.of("test_phase") if each["category"] == "failed"]) == len(
-            KEPT
-        )
-
-
 FAKED = """
     import os
 
@@ -434,14 +333,13 @@ def test_await_needs_no_socket_and_leaves_nothing_behind(bench: Bench) -> None:
 
 
 STUBBORN = """
-    import _imp, _thread
+    import importlib.machinery, _thread
 
     def start_new_thread(*args):
         raise NotImplementedError
 
     _thread.start_new_thread = start_new_thread
-    _imp.create_builtin = lambda spec: _thread
-    _imp.exec_builtin = lambda module: None
+    importlib.machinery.BuiltinImporter.create_module = lambda spec: _thread
 """
 
 
