@@ -20,6 +20,7 @@ from tests.together.frontend import FEW_GUESTS
 from tests.together.records import Recorded
 from tests.together.records import command
 from tests.together.records import recorded
+from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 
 INSIDE = Path(__file__).parent / "inside"
@@ -95,7 +96,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", rest_in_full("a record with calls", MODES))
 def test_every_hook_has_a_border(suite: Path, mode: str) -> None:
     recorded(suite, *PLUGINS, *MODES[mode], environment=environment(suite))
     processes = found(suite)
@@ -105,6 +106,7 @@ def test_every_hook_has_a_border(suite: Path, mode: str) -> None:
         assert [name for name, has_border in hooks.items() if not has_border] == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["one process", "workers"])
 def test_every_hook_of_a_served_run_has_a_border(
     tmp_path: Path, arguments: tuple[str, ...]
@@ -118,7 +120,7 @@ def test_every_hook_of_a_served_run_has_a_border(
     assert [name for name, has_border in hooks.items() if not has_border] == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", rest_in_full("a record with calls", MODES))
 def test_hooks_that_all_fail_change_nothing_but_warnings(suite: Path, mode: str) -> None:
     workers = [each for each in MODES[mode] if each == "-n2"]
     without = plain(suite, *workers)
@@ -181,7 +183,7 @@ ENDINGS = (
 )
 
 
-@pytest.mark.parametrize("what", ENDINGS)
+@pytest.mark.parametrize("what", rest_in_full("_told_to_people of run.recorder", ENDINGS))
 def test_what_fails_at_the_end_of_a_record_is_one_line(
     make_project: MakeProject, what: str
 ) -> None:
@@ -196,7 +198,9 @@ def test_what_fails_at_the_end_of_a_record_is_one_line(
     assert done.exit_code == 0
     assert "Traceback" not in done.out + done.err
     name = what.partition(" ")[0]
-    (told,) = [each for each in (done.out + done.err).splitlines() if each.startswith("cideldill: ")]
+    (told,) = [
+        each for each in (done.out + done.err).splitlines() if each.startswith("cideldill: ")
+    ]
     assert f"{name} is broken" in told
 
 
@@ -314,7 +318,7 @@ WAYS_OUT = {
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there are no alarms")
-@pytest.mark.parametrize("way", WAYS_OUT)
+@pytest.mark.parametrize("way", rest_in_full("an alarm", WAYS_OUT))
 def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
     make_project: MakeProject, way: str
 ) -> None:
@@ -329,7 +333,7 @@ def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
     assert done.of("warning") == []
 
 
-@pytest.mark.parametrize("name", ["Reporting", "_enter", "Lens", "engine"])
+@pytest.mark.parametrize("name", rest_in_full("_enter", ["Reporting", "_enter", "Lens", "engine"]))
 def test_a_start_that_fails_leaves_the_tests_as_without_us(
     make_project: MakeProject, name: str
 ) -> None:

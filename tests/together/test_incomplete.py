@@ -13,6 +13,7 @@ from tests.together.conftest import MakeProject
 from tests.together.inside.injector import COMBINATIONS
 from tests.together.inside.injector import VALUES
 from tests.together.records import recorded
+from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -65,6 +66,7 @@ def calls(bench: Bench, count: int) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_a_stop_arrives_whatever_its_report_holds(tmp_path: Path) -> None:
     """It is known, can be looked into, and goes on; all that lists it agrees."""
@@ -118,7 +120,7 @@ def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> No
         assert bench.go_on(stop)["outcomes"]["passed"] == 1
 
 
-@pytest.mark.parametrize("name", [*MAKERS, "NodeFinished"])
+@pytest.mark.parametrize("name", rest_in_full("told", [*MAKERS, "NodeFinished"]))
 def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str
 ) -> None:
@@ -134,7 +136,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
     assert "2 failures" in done.out
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", rest_in_full("told", MAKERS))
 def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
     with workbench(
         tmp_path / "project", *INJECTOR, env=environment(f"{name} of run.reporting")
@@ -154,6 +156,7 @@ def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path,
     assert told or name in UNSEEN
 
 
+@pytest.mark.full
 def test_failures_with_values_that_can_t_be_encoded_are_told(tmp_path: Path) -> None:
     """In the run of a client and in a record."""
     suite = f"""
@@ -182,7 +185,7 @@ FATAL = ("linecache.getline",) if sys.version_info >= (3, 13) else ()
 """Without these pytest itself ends with an internal error when a test fails."""
 
 
-@pytest.mark.parametrize("what", PATCHED)
+@pytest.mark.parametrize("what", rest_in_full("builtins.repr", PATCHED))
 def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, what: str) -> None:
     """It is a stop that can be continued, or none: nothing is parked that nobody knows of."""
     bench.breakpoint("shop.price")
@@ -204,7 +207,9 @@ def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, wha
     assert (done["state"], done["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
 
 
-@pytest.mark.parametrize("what", [each for each in PATCHED if each not in FATAL])
+@pytest.mark.parametrize(
+    "what", rest_in_full("os.lstat", [each for each in PATCHED if each not in FATAL])
+)
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["served", "recorded"])
 def test_a_test_that_fails_while_it_patches_has_failed(
     bench: Bench, what: str, is_recorded: bool

@@ -17,6 +17,7 @@ from tests.together.driver import only_stop
 from tests.together.records import Recorded
 from tests.together.records import command
 from tests.together.records import recorded
+from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench
 
 SHOP = r"""
@@ -80,6 +81,8 @@ STRANGE = (
 )
 """What a compiler warns about, as conditions and in messages."""
 
+EXPRESSIONS = (r'"\d"', "text is 1", "1and text", "x = text is 1", '"a" ["b"] if 0 else 1')
+
 
 @pytest.fixture
 def shop(bench: Bench) -> Bench:
@@ -119,7 +122,7 @@ def test_a_stop_on_a_raise_adds_no_warning(shop: Bench) -> None:
     assert all_passed(shop)
 
 
-@pytest.mark.parametrize("condition", STRANGE)
+@pytest.mark.parametrize("condition", rest_in_full("1and text", STRANGE))
 def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     """Compiled on the thread that hit, within the filters of the test."""
     shop.breakpoint("shop.quiet")
@@ -137,7 +140,7 @@ def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, conditi
     assert all_passed(shop)
 
 
-@pytest.mark.parametrize("condition", STRANGE)
+@pytest.mark.parametrize("condition", rest_in_full("1and text", STRANGE))
 def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     shop.breakpoint("shop.quiet")
     stop = only_stop(shop.run(["test_it.py"]))
@@ -147,9 +150,7 @@ def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition
     assert all_passed(shop)
 
 
-@pytest.mark.parametrize(
-    "expression", [r'"\d"', "text is 1", "1and text", "x = text is 1", '"a" ["b"] if 0 else 1']
-)
+@pytest.mark.parametrize("expression", rest_in_full(r'"\d"', EXPRESSIONS))
 def test_an_evaluation_adds_no_warning(shop: Bench, expression: str) -> None:
     shop.breakpoint("shop.quiet")
     reply = shop.run(["test_it.py"])
@@ -237,6 +238,7 @@ WATCHED = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("watched", [(), WATCHED], ids=["bare", "watched"])
 @pytest.mark.parametrize("strict", [(), ("-Werror",)], ids=["lenient", "strict"])
 def test_a_recorded_run_has_the_warnings_of_a_plain_one(
@@ -263,6 +265,7 @@ def clear_caches(project: Path) -> None:
         file.unlink()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="only a tokenizer in C warns")
 def test_reading_the_lines_of_a_statement_adds_no_warning(make_project: MakeProject) -> None:
     r"""A line of several events, whose file has an f-string with `\{`, is looked up when armed."""
