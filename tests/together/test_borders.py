@@ -198,9 +198,8 @@ def test_what_fails_at_the_end_of_a_record_is_one_line(
     assert done.exit_code == 0
     assert "Traceback" not in done.out + done.err
     name = what.partition(" ")[0]
-    (told,) = [
-        each for each in (done.out + done.err).splitlines() if each.startswith("cideldill: ")
-    ]
+    lines = (done.out + done.err).splitlines()
+    (told,) = [each for each in lines if each.startswith(("cideldill: ", "pytest-cideldill: "))]
     assert f"{name} is broken" in told
 
 
