@@ -25,6 +25,7 @@ from pytest_cideldill.borders import contained
 from pytest_cideldill.borders import every
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
@@ -198,6 +199,8 @@ class Pauses:
             del self._held[number]
             with self._guard.evaluating():  # some may end with that
                 pause.held.clear()
+                for frame in frames:
+                    forget_locals(frame)
             if self.steps is not None and ident not in self._stepped:
                 self.steps.leave()
 

@@ -16,6 +16,8 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.borders import is_ours
+
 # Looked up by the interpreter in the dict itself, past __getitem__.
 _OWN: Final = ("__builtins__", "__name__", "__package__", "__spec__")
 
@@ -149,12 +151,20 @@ def forget_locals(frame: FrameType) -> None:
     if sys.version_info >= (3, 13) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return
     # After a Python trace function CPython writes the copy back: it must stay as it is.
-    if sys.gettrace() is not None:
+    if sys.gettrace() is not None and (sys.version_info >= (3, 12) or _is_traced_now(frame)):
         return
     copy = frame.f_locals
     # The frame's reference, ours and the argument's; one more is the program's own `locals()`.
     if sys.getrefcount(copy) == 3:
         copy.clear()
+
+
+def _is_traced_now(frame: FrameType) -> bool:
+    """Whether our trace function runs for a frame: it is the one that called it."""
+    inner: FrameType | None = sys._getframe(1)
+    while inner is not None and inner.f_back is not frame:
+        inner = inner.f_back
+    return inner is not None and is_ours(inner.f_code.co_filename)
 
 
 def _names_of(frame: FrameType) -> frozenset[str]:

@@ -10,6 +10,7 @@ from _thread import get_ident
 from collections.abc import Mapping
 from collections.abc import Sequence
 from contextvars import ContextVar
+from contextvars import Token
 from types import CodeType
 from typing import Any
 from typing import NamedTuple
@@ -19,6 +20,15 @@ from pytest_cideldill.capture.objects import Frozen
 
 current: ContextVar[int | None] = ContextVar("cideldill_call", default=None)
 """The number of the recorded call that runs: the parent of those that it makes."""
+
+
+def leave(token: Token[int | None]) -> None:
+    """An outermost call has ended: the context is as it was, without the variable of ours."""
+    try:
+        current.reset(token)
+    except ValueError:  # it began in another context
+        current.set(None)
+
 
 NOT_FROZEN: tuple[Sequence[Frozen], Mapping[str, Frozen]] = ((), {})
 """Shared: an object that is made for each call costs the garbage collector too."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextvars import Token
 from fnmatch import fnmatchcase
 from itertools import count
 from types import CodeType
@@ -34,6 +35,7 @@ from pytest_cideldill.probes.begun import Intercepted
 from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.begun import current
 from pytest_cideldill.probes.begun import expected_in
+from pytest_cideldill.probes.begun import leave
 from pytest_cideldill.probes.begun import start_of
 from pytest_cideldill.probes.calltelling import CallTelling
 from pytest_cideldill.probes.functiontraces import FunctionTraces
@@ -94,6 +96,8 @@ class Recording:
         self._told_running: set[int] = set()  # or told and changed
         # Thread → the calls that it is about to make, which have a number already.
         self._announced: dict[int, list[tuple[CodeType, Intercepted]]] = {}
+        # Outermost call that runs → what takes the variable out of the program's context again.
+        self._tokens: dict[int, Token[int | None]] = {}
         # Thread that makes calls which may pause when they are done → the last one that ended.
         self._watched: dict[int, Begun | None] = {}
         self._ours: dict[str, bool] = {}  # file → whether it is one of ours
@@ -242,13 +246,15 @@ class Recording:
         next_number, running, announced = self._next_number, self._running, self._announced
         freeze, position, caller_of = self._freeze, self._position, self._caller
         get_current, set_current, now = current.get, current.set, ticking()
+        tokens = self._tokens
 
         def on_start(frame: FrameType, values: Mapping[str, Any]) -> object:
             begun: Begun
             if announced and (expected := expected_in(announced, code)) is not None:
                 begun, number = expected, expected.start.number
+                parent = expected.start.parent
             else:
-                number = next_number()
+                number, parent = next_number(), get_current()
                 args, kwargs = kept(values)
                 begun = running[number] = (
                     number,
@@ -257,13 +263,15 @@ class Recording:
                     kwargs,
                     caller_of(frame),
                     position.nodeid,
-                    get_current(),
+                    parent,
                     get_ident(),
                     now(),
                     NOT_FROZEN if freeze is None else frozen_of(values, freeze),
                 )
             if not generates:  # a generator is left at a yield, and others run meanwhile
-                set_current(number)
+                token = set_current(number)
+                if parent is None:
+                    tokens[number] = token
             return begun
 
         return on_start
@@ -271,7 +279,7 @@ class Recording:
     def _ending(self, code: CodeType) -> OnEnd:
         generates = code.co_flags & _GENERATES
         running, watched = self._running, self._watched
-        finish, set_current = self._finish, current.set
+        finish, set_current, tokens = self._finish, current.set, self._tokens
         add, tell, keep, freeze, now = self._add, self._tell, self._keep, self._freeze, ticking()
 
         def on_end(
@@ -282,7 +290,10 @@ class Recording:
             start = begun if type(begun) is tuple else begun.start
             running.pop(start[NUMBER], None)
             if not generates:
-                set_current(start[PARENT])
+                if (parent := start[PARENT]) is None and (number := start[NUMBER]) in tokens:
+                    leave(tokens.pop(number))
+                else:
+                    set_current(parent)
             if error is not None:
                 finish(begun, result, error)
             else:
