@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
@@ -24,10 +25,10 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.limits import Limits
+from pytest_cideldill.record.objectfile import CorruptObject
+from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.paths import Unreachable
-from pytest_cideldill.record.store import CIDStore
-from pytest_cideldill.record.store import CorruptObject
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.wire import Inspect
@@ -39,7 +40,7 @@ class Keeping:
     """See the module.
 
     Args:
-        path: The file of the store.
+        path: The file of the objects.
         redactor: Knows secrets.
         key: Of the run, secret.
         guard: Marks threads that run user code for us.
@@ -57,24 +58,30 @@ class Keeping:
         flush: Callable[[], object],
     ) -> None:
         self._log = ObjectLog()
-        self._store = CIDStore(path, max_object_bytes=limits.max_object_bytes)
+        self._file = ObjectFile(path, max_object_bytes=limits.max_object_bytes)
         self._redactor = redactor
         self._guard = guard
         self._limits = limits
         self._flush = flush
         self.objects = Objects(self._log, redactor, key, guard, limits, original_code, path)
+        at_fork(after_in_child=self.forget)
+
+    def open(self) -> None:
+        """Make the file, before a test could notice that."""
+        self._file.open()
 
     def write(self) -> None:
         """Write what waits; on the I/O thread, before the events that name it."""
-        self._log.write(self._store.put_many)
+        self._log.write(self._file.put_many)
 
     def close(self) -> None:
         """Close the file; the front end goes on reading it."""
-        self._store.close()
+        self._file.close()
 
     def forget(self) -> None:
-        """In a forked child: what waits belongs to the parent."""
+        """In a forked child: what waits, and the file, belong to the parent."""
         self._log.forget()
+        self._file.forget()
 
     def load(self, cid: str, held: Mapping[str, Held]) -> Any:
         """A copy of an object, on a paused thread; may run user code.
@@ -184,8 +191,4 @@ class Keeping:
 
     def _stored(self, cid: str) -> bytes | None:
         self._flush()
-        reader = CIDStore(self._store.path, is_reader=True)
-        try:
-            return reader.intact(cid)
-        finally:
-            reader.close()
+        return self._file.intact(cid)

@@ -6,8 +6,10 @@ system call); read by the front end when the process ended without saying so, or
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
+import sys
 from struct import Struct
 from typing import NamedTuple
 
@@ -17,6 +19,9 @@ from pytest_cideldill.borders import at_fork
 _SIZE = 4096
 _LENGTH = Struct(">I")
 _SINCE = Struct(">d")
+_FIXED = 0x10
+"""MAP_FIXED, on Linux and on macOS."""
+
 _TEXT = _LENGTH.size + _SINCE.size
 
 
@@ -35,7 +40,7 @@ class PositionFile:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.ftruncate(descriptor, _SIZE)
-            self._map = mmap.mmap(descriptor, _SIZE)
+            self._map = _mapped(descriptor)
         finally:
             os.close(descriptor)
         self.path = path
@@ -59,6 +64,25 @@ class PositionFile:
         if not self._map.closed:
             self._map.close()
             self._map = mmap.mmap(-1, _SIZE)
+
+
+def _mapped(descriptor: int) -> mmap.mmap:
+    """A mapping of the file that needs no descriptor, which a program could close or replace."""
+    if sys.version_info >= (3, 13):
+        return mmap.mmap(descriptor, _SIZE, trackfd=False)
+    if not hasattr(mmap, "MAP_SHARED"):  # Windows
+        return mmap.mmap(descriptor, _SIZE)
+    # Before 3.13 `mmap` keeps a duplicate. So memory of nobody's is mapped, and the file over it.
+    made = mmap.mmap(-1, _SIZE)
+    place = ctypes.addressof(ctypes.c_char.from_buffer(made))
+    over = ctypes.CDLL(None, use_errno=True).mmap
+    over.restype = ctypes.c_void_p
+    arguments = (place, _SIZE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED)
+    kinds = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int)
+    over.argtypes = (*kinds, ctypes.c_int, ctypes.c_long)
+    if over(*arguments, descriptor, 0) != place:
+        raise OSError(ctypes.get_errno(), "the file can't be mapped")
+    return made
 
 
 def read_position(path: str) -> Position | None:

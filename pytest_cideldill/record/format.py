@@ -35,7 +35,7 @@ REPORT: Final = "report.html"
 EVENTS: Final = "events.jsonl"
 OBJECTS: Final = "objects.sqlite"
 PART: Final = ".part.jsonl"
-PART_OBJECTS: Final = ".part.sqlite"
+PART_OBJECTS: Final = ".part.objects"
 RUN: Final = "run-"
 
 ROWS: Final = frozenset({"hit", "call", "log"})
@@ -143,3 +143,8 @@ def part(run: Path, worker: str, pid: int, ending: str = PART) -> Path:
     """The file of one process."""
     name = re.sub(r"[^\w.-]", "_", worker)
     return run / f"{name}-{pid}{ending}"
+
+
+def parts_of_objects(run: Path) -> list[Path]:
+    """The files of objects of processes, as far as they were not put together."""
+    return sorted(run.glob(f"*{PART_OBJECTS}"))

@@ -28,8 +28,8 @@ from pytest_cideldill.record.blocks import block_of
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART
-from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import RUN
+from pytest_cideldill.record.format import parts_of_objects
 
 _BLOCK: Final = 65_536
 _HEAD: Final = re.compile(rb'\{"n":\d+,"ts":([^,]+),"type":"(\w+)","worker":"([^"]*)"').match
@@ -85,7 +85,7 @@ def merge_run(folder: Path) -> bool:
         unfinished.replace(whole)
     for each in parts:  # if they were put together before, and left
         each.unlink()
-    if objects := sorted(folder.glob(f"*{PART_OBJECTS}")):
+    if objects := parts_of_objects(folder):
         from pytest_cideldill.record.objectmerging import merge_objects  # with sqlite3
 
         merge_objects(objects, folder / OBJECTS)

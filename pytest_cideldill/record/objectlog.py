@@ -16,6 +16,8 @@ from typing import Generic
 from typing import NamedTuple
 from typing import TypeVar
 
+from pytest_cideldill.values import dataclass
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -41,6 +43,30 @@ class StoredObject(NamedTuple):
     cid: str
     description: str
     data: bytes | None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the objects.
+
+    Attributes:
+        stored: New ones, and those whose pickle came later.
+        dropped: Beyond the limit of the file.
+        oversized: Stored without their pickle, which was too large.
+        lost: Disk full, file gone, and so on.
+    """
+
+    stored: int = 0
+    dropped: int = 0
+    oversized: int = 0
+    lost: int = 0
+
+    def add(self, more: Counts) -> None:
+        """Count what a batch did."""
+        self.stored += more.stored
+        self.dropped += more.dropped
+        self.oversized += more.oversized
+        self.lost += more.lost
 
 
 _SEAL: Final = b"cideldill copy\n"

@@ -29,7 +29,8 @@ def merge_objects(parts: Sequence[Path], path: Path) -> None:
     merged = [whole.merge(part) for part in parts]
     whole.close()
     try:
-        settle(path)
+        if path.exists():  # else no process has kept any
+            settle(path)
     except (sqlite3.Error, ValueError) as error:
         raise OSError(str(error)) from error
     for part, each in zip(parts, merged, strict=True):

@@ -10,8 +10,8 @@ from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART
-from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import RUN
+from pytest_cideldill.record.format import parts_of_objects
 
 
 class NoRecord(ValueError):
@@ -53,7 +53,7 @@ def refuse_newer(record: Path) -> None:
 
 def object_files(run: Path) -> list[Path]:
     """The stores of a run's objects, put together or not."""
-    return [*run.glob(OBJECTS), *sorted(run.glob(f"*{PART_OBJECTS}"))]
+    return [*run.glob(OBJECTS), *parts_of_objects(run)]
 
 
 def _has_events(folder: Path) -> bool:

@@ -1,8 +1,9 @@
-"""CIDs to snapshots and pickles, in one SQLite file per process.
+"""CIDs to snapshots and pickles: one SQLite file of a run that is over; reads all kinds of files.
 
-One thread at a time. A process under test only writes, on its I/O thread; the front end reads the
-file meanwhile, and puts the files of a run together when it is over. No method raises for what a
-disk, a file or a row does: what can't be stored is forgotten and counted. Nothing is unpickled.
+One thread at a time. While a process runs it writes another file (`objectfile`), for SQLite holds
+descriptors and locks that programs take away. Those of a run are put together when it is over. No
+method raises for what a disk, a file or a row does: what can't be stored is forgotten and counted.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha512
 from pathlib import Path
 from typing import Any
 from typing import Final
@@ -26,13 +26,17 @@ from pytest_cideldill.record.database import is_rolled_back
 from pytest_cideldill.record.database import never_close
 from pytest_cideldill.record.database import number
 from pytest_cideldill.record.database import sqlite3
+from pytest_cideldill.record.objectfile import MAX_STORE_BYTES
+from pytest_cideldill.record.objectfile import CorruptObject
+from pytest_cideldill.record.objectfile import Row
+from pytest_cideldill.record.objectfile import checked
+from pytest_cideldill.record.objectfile import find
+from pytest_cideldill.record.objectfile import is_object_file
+from pytest_cideldill.record.objectfile import rows
 from pytest_cideldill.record.objectlog import BATCH_BYTES
+from pytest_cideldill.record.objectlog import Counts
 from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.record.objectlog import unsealed
 from pytest_cideldill.values import dataclass
-
-MAX_STORE_BYTES: Final = 268_435_456
-"""Of all snapshots and pickles in one file."""
 
 _MOST_FAILURES: Final = 3
 """Batches in a row that fail before nothing more is tried."""
@@ -46,39 +50,9 @@ _SELECT: Final = "SELECT description, data FROM objects WHERE cid = ?"
 
 _ALL: Final = "SELECT cid, description, data FROM objects ORDER BY rowid"
 
-_Row = tuple[bytes, bytes, bytes | None]
-
 State = Literal["idle", "open", "unavailable", "failed", "closed"]
 
 _open_stores: WeakSet[CIDStore] = WeakSet()
-
-
-class CorruptObject(ValueError):
-    """A row is not what was stored."""
-
-
-@dataclass(slots=True)
-class Counts:
-    """What became of the objects.
-
-    Attributes:
-        stored: New ones, and those whose pickle came later.
-        dropped: Beyond the limit of the file.
-        oversized: Stored without their pickle, which was too large.
-        lost: Disk full, file gone, and so on.
-    """
-
-    stored: int = 0
-    dropped: int = 0
-    oversized: int = 0
-    lost: int = 0
-
-    def add(self, more: Counts) -> None:
-        """Count what a batch did."""
-        self.stored += more.stored
-        self.dropped += more.dropped
-        self.oversized += more.oversized
-        self.lost += more.lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +134,19 @@ class CIDStore:
             may_go_on: Asked after some megabytes; if not, that is a problem.
         """
         other = CIDStore(other_path, is_reader=True)
-        connection, before = other._opened(), replace(self.counts)
-        if connection is None:
-            return Merged(0, other.problem or f"{other.path} can't be read")
-        damaged = 0
+        before, damaged = replace(self.counts), 0
         try:
-            rows = connection.execute(_ALL)
-            while batch := _batch(rows):
+            held = other._rows()
+            if held is None:
+                return Merged(0, other.problem or f"{other.path} can't be read")
+            while batch := _batch(held):
                 if not may_go_on():
                     other.problem = f"{other.path}: not all of it was read"
                     break
                 intact = [row for row in batch if _is_intact(*row)]
                 damaged += len(batch) - len(intact)
                 self._store(intact)
-        except sqlite3.Error as error:
+        except (OSError, CorruptObject, sqlite3.Error) as error:
             other._fail(error)
         other.close()
         self.counts.lost += damaged
@@ -183,7 +156,7 @@ class CIDStore:
             self.counts.lost + self.counts.dropped - before.lost - before.dropped,
         )
 
-    def _store(self, rows: list[_Row]) -> None:
+    def _store(self, rows: list[Row]) -> None:
         connection = None if self._is_reader else self._opened()
         if connection is None:
             self.counts.lost += len(rows)
@@ -205,7 +178,7 @@ class CIDStore:
         self._bytes = size
         self.counts.add(counts)
 
-    def _insert(self, connection: sqlite3.Connection, row: _Row, size: int, counts: Counts) -> int:
+    def _insert(self, connection: sqlite3.Connection, row: Row, size: int, counts: Counts) -> int:
         """Returns how many bytes there are then."""
         cid, description, data = row
         if data is not None and len(data) > self._max_object_bytes:
@@ -266,25 +239,51 @@ class CIDStore:
         Raises:
             CorruptObject: The row can't be read, or its pickle is another one.
         """
-        connection = self._opened()
         try:
             digest = bytes.fromhex(cid)
         except ValueError:
             return None
-        if connection is None:
-            return None
-        try:
-            row = connection.execute(_SELECT, (digest,)).fetchone()
-        except sqlite3.OperationalError:  # locked, or gone
-            return None
-        except sqlite3.DatabaseError as error:
-            raise CorruptObject(str(error)) from error
+        row = self._found(digest)
         if row is None:
             return None
         description, data = row
         if not _is_intact(digest, b"", data):
             raise CorruptObject(cid)
-        return description, None if data is None else unsealed(digest, data)[1]
+        return description, None if data is None else checked(digest, data)
+
+    def _found(self, digest: bytes) -> tuple[Any, Any] | None:
+        """As it is in the file.
+
+        Raises:
+            CorruptObject: It can't be read.
+        """
+        if self._is_reader and is_object_file(self.path):
+            try:
+                found = find(self.path, digest)
+            except OSError:  # gone
+                return None
+            return None if found is None else found[1:]
+        connection = self._opened()
+        if connection is None:
+            return None
+        try:
+            row: tuple[Any, Any] | None = connection.execute(_SELECT, (digest,)).fetchone()
+        except sqlite3.OperationalError:  # locked, or gone
+            return None
+        except sqlite3.DatabaseError as error:
+            raise CorruptObject(str(error)) from error
+        return row
+
+    def _rows(self) -> Iterator[Row] | None:
+        """All of them; None: it can't be opened.
+
+        Raises:
+            sqlite3.Error: It can't be read.
+        """
+        if is_object_file(self.path):
+            return rows(self.path)
+        connection = self._opened()
+        return None if connection is None else iter(connection.execute(_ALL))
 
     # --- the file ---------------------------------------------------------------------------
 
@@ -328,9 +327,9 @@ class CIDStore:
             never_close(connection)
 
 
-def _batch(rows: Iterable[_Row]) -> list[_Row]:
+def _batch(rows: Iterable[Row]) -> list[Row]:
     """The next of them, about `BATCH_BYTES`."""
-    batch: list[_Row] = []
+    batch: list[Row] = []
     size = 0
     for row in rows:
         batch.append(row)
@@ -343,8 +342,11 @@ def _batch(rows: Iterable[_Row]) -> list[_Row]:
 def _is_intact(cid: bytes, description: object, data: object) -> bool:
     if type(description) is not bytes or type(data) is not bytes:
         return type(description) is bytes and data is None
-    digest, pickled = unsealed(cid, data)
-    return sha512(pickled).digest() == digest
+    try:
+        checked(cid, data)
+    except CorruptObject:
+        return False
+    return True
 
 
 def _placeholder(error: BaseException) -> dict[str, Any]:

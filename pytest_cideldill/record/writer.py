@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.descriptors import HeldFile
 from pytest_cideldill.encoding import repaired
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import Stretches
@@ -33,6 +34,9 @@ _TELL_S: Final = 1.0
 """How long a number of dropped rows may wait to be told: a process may be killed."""
 
 _TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
+
+_MOST_WAITING: Final = 4 * 1024 * 1024
+"""Bytes that are kept while the file, which the program has closed, can't be opened again."""
 
 _TORN: Final = b" \n"
 """Ends a line that the disk took a part of, so that it ends like no other."""
@@ -72,7 +76,8 @@ class PartWriter:
         self._is_torn = False
         self._pid = os.getpid()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._descriptor = os.open(path, flags, 0o600)
+        self._file = HeldFile(path, flags)
+        self._waiting = bytearray()
 
     @property
     def stretches(self) -> list[Stretch]:
@@ -98,30 +103,50 @@ class PartWriter:
         return text
 
     def write(self, text: bytes | memoryview) -> None:
-        """Hand lines to the system; what it does not take is counted, and later lines are tried."""
+        """Hand lines to the system; what it does not take is counted, and later lines are tried.
+
+        A file that the program has closed is opened again; while that fails they wait.
+        """
+        if self._waiting:
+            text = bytes(self._waiting) + text
+            self._waiting.clear()
+        try:
+            descriptor = self._file.number
+        except OSError as error:
+            if len(text) <= _MOST_WAITING:
+                self._waiting += text
+            else:
+                self._lose(text, 0, error)
+            return
         if self._is_torn and text:
             text = _TORN + bytes(text)
         written = 0
         try:
             while written < len(text):
-                written += os.write(self._descriptor, text[written:] if written else text)
+                written += os.write(descriptor, text[written:] if written else text)
         except OSError as error:
-            self.error = error.strerror or str(error)
-            lost = bytes(text)
-            begun = lost.rfind(b"\n", 0, written) + 1
-            self._dropped.update(each.decode() for each in _TYPE.findall(lost, begun))
+            self._lose(text, written, error)
         self._written += written
         if written:
             self._is_torn = text[written - 1] != b"\n"[0]
 
     def close(self) -> None:
         """Tell what was dropped and close the file; in a forked child, close it only."""
-        if self._descriptor < 0:
+        if self._file.is_closed:
             return
-        if os.getpid() == self._pid and self._dropped:
-            self.write(self._tell_dropped())
-        os.close(self._descriptor)
-        self._descriptor = -1
+        if os.getpid() == self._pid:
+            if self._dropped or self._waiting:
+                self.write(self._tell_dropped() if self._dropped else b"")
+            if self._waiting:
+                self._lose(self._waiting, 0, OSError(0, "the program has closed its file"))
+        self._file.close()
+
+    def _lose(self, text: bytes | bytearray | memoryview, written: int, error: OSError) -> None:
+        """Count what was not written, from the line on that has so many bytes of it before it."""
+        self.error = error.strerror or str(error)
+        lost = bytes(text)
+        begun = lost.rfind(b"\n", 0, written) + 1
+        self._dropped.update(each.decode() for each in _TYPE.findall(lost, begun))
 
     def _rows(self, batch: Batch) -> str:
         """The lines of rows that may be written; the others are counted."""

@@ -104,6 +104,8 @@ class Debugged:
         key = bytes.fromhex(configure.tag_key)
         kept = (objects_path(config, invitation, identity), redactor, key, guard, settings.limits)
         keeping = self._keeping = Keeping(*kept, self._flush)
+        if not passive:
+            keeping.open()
         pauses = Pauses(
             identity,
             self.position,

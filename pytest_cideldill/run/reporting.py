@@ -199,7 +199,7 @@ class Reporting:
         position.nodeid, position.when = nodeid, when
         if self._position is not None:
             self._position.write(when or "", nodeid or "")
-        self._stacks.yield_signal()
+        self._stacks.look()
 
     def _note_failure(self, report: pytest.TestReport) -> None:
         """Note what was raised, if that is why it failed; it is not kept any longer."""

@@ -14,6 +14,7 @@ import signal
 from pytest_cideldill.borders import at_fork
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
+from pytest_cideldill.descriptors import HeldFile
 
 _SIGNAL = getattr(signal, "SIGCONT", None)
 
@@ -32,23 +33,34 @@ class StackFile:
         if not is_free(getsignal(_SIGNAL)):
             return
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+            self._file = HeldFile(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         except OSError:
             return
-        self._descriptor = descriptor
         # Python's own table of handlers stays as it is: who looks there finds the default.
-        faulthandler.register(_SIGNAL, file=descriptor, all_threads=True, chain=False)
+        faulthandler.register(_SIGNAL, file=self._file.number, all_threads=True, chain=False)
         self.path = path
         at_fork(after_in_child=self._forget)
 
-    def yield_signal(self) -> None:
-        """Withdraw when the program has come to handle the signal itself; for every phase."""
-        if self.path is not None and _SIGNAL is not None and not is_free(getsignal(_SIGNAL)):
+    def look(self) -> None:
+        """For every phase: withdraw when the program has come to handle the signal itself, or has
+        taken the file away and it can't be opened again.
+        """
+        if self.path is None or _SIGNAL is None:
+            return
+        if not is_free(getsignal(_SIGNAL)):
             self._withdraw(self.path)
+        elif not self._file.is_ours:
+            try:
+                faulthandler.register(
+                    _SIGNAL, file=self._file.number, all_threads=True, chain=False
+                )
+            except OSError:
+                faulthandler.unregister(_SIGNAL)
+                self._withdraw(self.path)
 
     def close(self) -> None:
         """Nobody can ask any more."""
-        self.yield_signal()
+        self.look()
         if self.path is not None and _SIGNAL is not None:
             faulthandler.unregister(_SIGNAL)
             self._withdraw(self.path)
@@ -58,7 +70,7 @@ class StackFile:
         if self.path is not None and _SIGNAL is not None:
             self.path = None
             faulthandler.unregister(_SIGNAL)
-            os.close(self._descriptor)
+            self._file.close()
 
     def _withdraw(self, path: str) -> None:
         """The front end asks only while the file is there. Its descriptor stays open: a handler

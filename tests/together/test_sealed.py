@@ -91,6 +91,8 @@ LATE_IMPORTS = {
 PUBLIC_CALLS = {
     # Before the first conftest, or at the very end.
     "run.child._hello: platform.python_version",
+    "position._mapped: ctypes.addressof",
+    "position._mapped: ctypes.get_errno",
     "run.files._own_directory: tempfile.mkdtemp",
     "run.files._own_directory: shutil.rmtree",
     "run.guest._polite: functools.wraps",

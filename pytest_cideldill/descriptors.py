@@ -1,0 +1,245 @@
+"""Owns the descriptors that stay open while tests run: at high numbers, and used only while ours.
+
+Programs count descriptors, close all above 2, and put files of theirs at numbers of their choice.
+So each of ours is opened before the first test and moved to a number that programs seldom touch,
+beyond the limit of the process if the system allows that. Its device and inode are remembered: a
+number that the program closed, or gave to a file of its own, is neither written nor closed. Where
+there is no `fcntl` (Windows) descriptors stay as they are opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextlib import suppress
+from typing import Any
+from typing import Final
+
+try:
+    import fcntl
+    import resource
+except ImportError:  # Windows
+    fcntl = resource = None  # type: ignore[assignment]
+
+_HIGH: Final = 512
+"""The lowest number that is asked for. Much higher ones make forks slow, which copy the table."""
+
+_MOST: Final = 4096
+"""Up to such a limit of the process our descriptors lie beyond it."""
+
+_ROOM: Final = 64
+"""How many of ours there may be."""
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+class TakenAway(OSError):
+    """The program has closed a descriptor of ours, or given its number to another file."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EBADF, "the program has closed it")
+
+
+def moved(descriptor: int, *, beyond: bool = False) -> int:
+    """A duplicate at a high number, if there is one to be had; then the descriptor is closed.
+
+    Args:
+        descriptor: Ours.
+        beyond: It may lie beyond the limit of the process, which is raised for a moment: only where
+            no thread of the program runs, which could set another limit meanwhile.
+    """
+    if fcntl is None:
+        return descriptor
+    with _more_room() if beyond else suppress() as limit:
+        for least in _places(limit):
+            try:
+                high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+            except (OSError, ValueError):
+                continue
+            os.close(descriptor)
+            return high
+    return descriptor
+
+
+def _places(limit: int | None) -> Iterator[int]:
+    """Numbers to begin at, the best one first; `limit`: of the process, if it has been raised."""
+    if limit is not None:
+        yield limit
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY or most > _HIGH + _ROOM:
+        yield _HIGH
+    if most != resource.RLIM_INFINITY:
+        yield from range(most - 1, max(most - 1 - _ROOM, 2), -1)
+
+
+@contextmanager
+def _more_room() -> Iterator[int | None]:
+    """Raise the limit of the process; gives what it was, or None: it stays."""
+    before = most, hardest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raised = most + _ROOM
+    is_allowed = hardest == resource.RLIM_INFINITY or raised <= hardest
+    if most == resource.RLIM_INFINITY or most > _MOST or not is_allowed:
+        yield None
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hardest))
+    except (OSError, ValueError):
+        yield None
+        return
+    try:
+        yield most
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def _identity(descriptor: int) -> Identity | None:
+    """Of an open file or socket."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class HeldFile:
+    """A file that stays open; one thread at a time.
+
+    Args:
+        path: Where it is, also when it must be opened again.
+        flags: Of `os.open`; it is made for its owner alone.
+
+    Raises:
+        OSError: It can't be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], flags: int) -> None:
+        self._path = os.path.abspath(path)
+        self._flags = flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC)
+        self._number = moved(os.open(self._path, flags, 0o600), beyond=True)
+        self._identity = _identity(self._number)
+        self.is_closed = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the number still is that of the file."""
+        return not self.is_closed and _identity(self._number) == self._identity
+
+    @property
+    def number(self) -> int:
+        """Its descriptor, a new one if the program has taken the old one away.
+
+        Raises:
+            OSError: It can't be opened again.
+        """
+        if not self.is_ours:
+            self._open_again()
+        return self._number
+
+    def close(self) -> None:
+        """Close it, if it is ours."""
+        if self.is_ours:
+            os.close(self._number)
+        self.is_closed = True
+
+    def _open_again(self) -> None:
+        if self.is_closed:
+            raise TakenAway
+        number = os.open(self._path, self._flags)
+        if _identity(number) != self._identity:
+            os.close(number)
+            raise FileNotFoundError(errno.ENOENT, "the program has replaced the file")
+        self._number = moved(number)
+
+
+class HeldSocket:
+    """A connected socket that stays open.
+
+    Args:
+        connected: Taken over.
+        beyond: See `moved`.
+    """
+
+    def __init__(self, connected: socket.socket, *, beyond: bool = True) -> None:
+        connected.setblocking(False)
+        if fcntl is None:
+            self._socket, self._identity = connected, None
+            return
+        kind = connected.family, connected.type, connected.proto
+        number = moved(connected.detach(), beyond=beyond)
+        self._identity = _identity(number)
+        self._socket = socket.socket(*kind, fileno=number)
+        self._socket.setblocking(False)
+
+    def fileno(self) -> int:
+        """Its number, -1 once it is closed or taken away."""
+        return self._socket.fileno()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is open and the number still is that of the socket; if not, it is let go."""
+        number = self._socket.fileno()
+        if number < 0:
+            return False
+        if fcntl is not None and _identity(number) != self._identity:
+            self._socket.detach()
+            return False
+        return True
+
+    def send(self, data: bytes | bytearray) -> int:
+        """How many bytes were taken.
+
+        Raises:
+            OSError: As for any socket that does not block; `TakenAway`.
+        """
+        self._check()
+        return self._socket.send(data)
+
+    def receive(self, count: int) -> bytes:
+        """What has come; empty: the peer hung up.
+
+        Raises:
+            OSError: As for `send`.
+        """
+        self._check()
+        return self._socket.recv(count)
+
+    def close(self) -> None:
+        """Close it, if it is ours."""
+        if self.is_ours:
+            self._socket.close()
+
+    def _check(self) -> None:
+        if not self.is_ours:
+            raise TakenAway
+
+
+Ready = tuple[set[HeldSocket], set[HeldSocket]]
+"""Those that can be read from, and those that can be written to."""
+
+
+def wait_for(
+    readers: Iterable[HeldSocket], writers: Iterable[HeldSocket], seconds: float | None
+) -> Ready:
+    """Wait until something can be done, at most so long. What is taken away meanwhile is ready."""
+    reading, writing = set(readers), set(writers)
+    if not hasattr(select, "poll"):
+        readable, writable, _ = select.select([*reading], [*writing], (), seconds)
+        return set(readable), set(writable)
+    numbers = {each: each.fileno() for each in reading | writing}
+    poll: Any = select.poll()  # numbers may be too high for `select`
+    for each, number in numbers.items():
+        if number >= 0:
+            wanted = select.POLLIN * (each in reading) | select.POLLOUT * (each in writing)
+            poll.register(number, wanted)
+    found = dict(poll.poll(None if seconds is None else seconds * 1000))
+    # What else is told (hung up, closed) is learned by whoever reads or writes.
+    told = {each: found.get(number, 0) for each, number in numbers.items()}
+    readable = {each for each in reading if told[each] & ~select.POLLOUT}
+    writable = {each for each in writing if told[each] & ~select.POLLIN}
+    return readable, writable
