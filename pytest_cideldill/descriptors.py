@@ -16,7 +16,7 @@ import socket
 from collections.abc import Iterable
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextlib import suppress
+from contextlib import nullcontext
 from typing import Any
 from typing import Final
 
@@ -56,7 +56,7 @@ def moved(descriptor: int, *, beyond: bool = False) -> int:
     """
     if fcntl is None:
         return descriptor
-    with _more_room() if beyond else suppress() as limit:
+    with _more_room() if beyond else nullcontext() as limit:
         for least in _places(limit):
             try:
                 high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
@@ -167,14 +167,14 @@ class HeldSocket:
 
     def __init__(self, connected: socket.socket, *, beyond: bool = True) -> None:
         connected.setblocking(False)
-        if fcntl is None:
-            self._socket, self._identity = connected, None
-            return
-        kind = connected.family, connected.type, connected.proto
-        number = moved(connected.detach(), beyond=beyond)
-        self._identity = _identity(number)
-        self._socket = socket.socket(*kind, fileno=number)
-        self._socket.setblocking(False)
+        self._socket = connected
+        self._identity: Identity | None = None
+        if fcntl is not None:
+            kind = connected.family, connected.type, connected.proto
+            number = moved(connected.detach(), beyond=beyond)
+            self._identity = _identity(number)
+            self._socket = socket.socket(*kind, fileno=number)
+            self._socket.setblocking(False)
 
     def fileno(self) -> int:
         """Its number, -1 once it is closed or taken away."""
@@ -229,17 +229,17 @@ def wait_for(
     """Wait until something can be done, at most so long. What is taken away meanwhile is ready."""
     reading, writing = set(readers), set(writers)
     if not hasattr(select, "poll"):
-        readable, writable, _ = select.select([*reading], [*writing], (), seconds)
-        return set(readable), set(writable)
+        found = select.select([*reading], [*writing], (), seconds)
+        return set(found[0]), set(found[1])
     numbers = {each: each.fileno() for each in reading | writing}
     poll: Any = select.poll()  # numbers may be too high for `select`
     for each, number in numbers.items():
         if number >= 0:
             wanted = select.POLLIN * (each in reading) | select.POLLOUT * (each in writing)
             poll.register(number, wanted)
-    found = dict(poll.poll(None if seconds is None else seconds * 1000))
+    ready = dict(poll.poll(None if seconds is None else seconds * 1000))
     # What else is told (hung up, closed) is learned by whoever reads or writes.
-    told = {each: found.get(number, 0) for each, number in numbers.items()}
+    told = {each: ready.get(number, 0) for each, number in numbers.items()}
     readable = {each for each in reading if told[each] & ~select.POLLOUT}
     writable = {each for each in writing if told[each] & ~select.POLLIN}
     return readable, writable

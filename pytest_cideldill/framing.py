@@ -67,11 +67,15 @@ class FrameDecoder:
     Args:
         max_frame: Bytes that the text of one may have.
         decode: From the text of a message to its value; raises ValueError.
+
+    Attributes:
+        received: How many bytes it was given.
     """
 
     def __init__(
         self, max_frame: int = MAX_FRAME, decode: Callable[[bytes], Any] = decode_text
     ) -> None:
+        self.received = 0
         self._buffer = bytearray()
         self._max_frame = max_frame
         self._decode = decode
@@ -82,6 +86,7 @@ class FrameDecoder:
         Raises:
             FrameError: A length above the cap, or text that is not a JSON object.
         """
+        self.received += len(data)
         self._buffer += data
         messages = []
         while (text := self._next_text()) is not None:

@@ -7,14 +7,11 @@ run. It runs no user code and logs nothing.
 from __future__ import annotations
 
 import os
-import socket
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
-from contextlib import suppress
-from select import select
 
 from pytest_cideldill import clock
 from pytest_cideldill.borders import at_fork
@@ -22,6 +19,9 @@ from pytest_cideldill.framing import FrameError
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.rawthread import RawThread
 from pytest_cideldill.rows import Batch
+from pytest_cideldill.waking import Bell
+from pytest_cideldill.waking import LockBell
+from pytest_cideldill.waking import SocketBell
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import MalformedMessage
@@ -48,6 +48,9 @@ HIGH_WATER = 1024 * 1024
 PATIENCE_S = 10.0
 """How long an event may wait for rows before it; then all but a few are dropped and counted. A stop
 must not come late, and xdist kills workers that don't end in time."""
+
+AGAIN_S = 0.1
+"""How often another connection is tried while the program has used up all descriptors."""
 
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
@@ -96,11 +99,10 @@ class ThreadedLink:
         self._collect = collect
         self._collects_every_s = collects_every_s
         self._on_unsent = on_unsent
-        self._wake_read, self._wake_write = socket.socketpair()
-        self._wake_write.setblocking(False)
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Stamped] = deque()
         self._has_peer = any(each.socket is not None for each in outlets)
+        self._bell: Bell = SocketBell() if self._has_peer else LockBell()
         self._settles_after = 0.0  # epoch seconds
         self._has_more = False  # rows, perhaps, that were left where they are
         self._left_some = False
@@ -110,7 +112,7 @@ class ThreadedLink:
         self._signalled = False
         self._dead = False
         self._pid = os.getpid()
-        self._thread = RawThread(self._run, lambda: self._ring(b"u"))
+        self._thread = RawThread(self._run, lambda: self._bell.ring(urgent=True))
         at_fork(
             lambda message: self.send(Warned(message)),
             before=self._before_fork,
@@ -176,11 +178,7 @@ class ThreadedLink:
             self.start()
         if urgent or not self._signalled:
             self._signalled = True
-            self._ring(b"u" if urgent else b"n")
-
-    def _ring(self, told: bytes) -> None:
-        with suppress(OSError):  # full: a wake-up is pending anyway; closed: nobody to wake
-            self._wake_write.send(told)
+            self._bell.ring(urgent=urgent)
 
     # --- the I/O thread ---------------------------------------------------------------------
 
@@ -194,32 +192,38 @@ class ThreadedLink:
 
     def _turn(self) -> None:
         """Wait for something to do and do it."""
+        self._lose([each for each in self._outlets if not each.restore()])
         talking = {each.socket: each for each in self._outlets if each.socket is not None}
         every_s = self._collects_every_s()
         if not talking and (self._has_more or every_s is None):
             self._turn_alone()
             return
-        full = [each for each, outlet in talking.items() if outlet.unsent]
+        open = [each for each in talking if each.is_ours]
+        full = [each for each in open if talking[each].unsent]
         wait_s = 0.0 if self._has_more and not full else every_s
-        readable, writable, _ = select((*talking, self._wake_read), full, (), wait_s)
-        if self._wake_read in readable:
-            if b"u" not in self._wake_read.recv(4096):
-                batch_s = BATCH_S if talking else FILE_BATCH_S
-                select((self._wake_read, *talking), (), (), batch_s)
+        if len(open) < len(talking):
+            wait_s = AGAIN_S
+        is_rung, readable, writable = self._bell.wait(wait_s, open, full)
+        if is_rung:
+            if not self._bell.take_urgent():
+                self._bell.wait(BATCH_S if talking else FILE_BATCH_S, open)
             # Before the queue is read: an event that comes later signals again.
             self._signalled = False
         free = (None, *writable)
         self._push([each for each in self._outlets if not each.unsent or each.socket in free])
         for each in readable:
-            if each is not self._wake_read and talking[each] in self._outlets:
+            if talking[each] in self._outlets:
                 self._receive(talking[each])
 
     def _turn_alone(self) -> None:
         """The same while nobody could say anything; as long as events come they need not signal."""
         if not self._has_more:
-            is_urgent = not self._is_busy and b"u" in self._wake_read.recv(4096)
-            if not is_urgent and select((self._wake_read,), (), (), FILE_BATCH_S)[0]:
-                self._wake_read.recv(4096)
+            is_urgent = False
+            if not self._is_busy:
+                self._bell.wait(None)
+                is_urgent = self._bell.take_urgent()
+            if not is_urgent and self._bell.wait(FILE_BATCH_S)[0]:
+                self._bell.take_urgent()
         self._is_busy = self._push(self._outlets)
         if not self._is_busy:
             self._signalled = False
@@ -350,5 +354,4 @@ class ThreadedLink:
     def _close_sockets(self) -> None:
         for outlet in self._outlets:
             outlet.close()
-        self._wake_read.close()
-        self._wake_write.close()
+        self._bell.close()

@@ -5,6 +5,7 @@ Called on the link's I/O thread only if it has one, else by one thread at a time
 
 from __future__ import annotations
 
+import errno
 import itertools
 import socket
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from typing import Protocol
 from pytest_cideldill import clock
 from pytest_cideldill.borders import INCOMPLETE
 from pytest_cideldill.borders import text_of
+from pytest_cideldill.descriptors import HeldSocket
+from pytest_cideldill.descriptors import TakenAway
 from pytest_cideldill.encoding import repaired
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.framing import FrameDecoder
@@ -46,8 +49,14 @@ class Outlet(Protocol):
         taken: How many bytes it has taken.
     """
 
-    socket: socket.socket | None
+    socket: HeldSocket | None
     taken: int
+
+    def restore(self) -> bool:
+        """Connect again if the program has taken the socket away. False: that is not possible.
+
+        Where it is not possible now (there are too many descriptors), `socket` is not ours.
+        """
 
     @property
     def unsent(self) -> Sized:
@@ -82,16 +91,41 @@ class SocketOutlet:
     Args:
         connected: This outlet closes it.
         decoder: Holds what was received after the handshake already.
+        rejoin: Makes another connection, told how many bytes were sent and received; raises what
+            `run.invitation.rejoin` does. None: there can't be another one.
+        sent: How many bytes were sent before.
     """
 
-    def __init__(self, connected: socket.socket, decoder: FrameDecoder | None = None) -> None:
-        connected.setblocking(False)
-        self.socket: socket.socket | None = connected
+    def __init__(
+        self,
+        connected: socket.socket,
+        decoder: FrameDecoder | None = None,
+        rejoin: Callable[[int, int], HeldSocket] | None = None,
+        sent: int = 0,
+    ) -> None:
+        self.socket: HeldSocket | None = HeldSocket(connected)
         self.unsent = bytearray()
         self.taken = 0
-        self._connected = connected
+        self._connected = self.socket
         self._decoder = decoder or FrameDecoder()
+        self._rejoin = rejoin
+        self._sent_before = sent
         self._next_number = itertools.count(1).__next__
+
+    def restore(self) -> bool:
+        """See `Outlet`."""
+        if self._connected.is_ours:
+            return True
+        if self._rejoin is None:
+            return False
+        try:
+            again = self._rejoin(self._sent_before + self.taken, self._decoder.received)
+        except OSError as error:
+            return error.errno in (errno.EMFILE, errno.ENFILE)
+        except Exception:  # noqa: BLE001 - a border: refused, or nonsense
+            return False
+        self.socket = self._connected = again
+        return True
 
     def encode(self, ts: float, event: Event | Batch) -> bool:
         """See `Outlet`; of one that can't be encoded (a bug of ours) all that can be is sent."""
@@ -115,7 +149,7 @@ class SocketOutlet:
                 sent = self._connected.send(self.unsent)
                 del self.unsent[:sent]
                 self.taken += sent
-        except (BlockingIOError, InterruptedError):
+        except (BlockingIOError, InterruptedError, TakenAway):
             return True
         except OSError:
             return False
@@ -124,8 +158,8 @@ class SocketOutlet:
     def receive(self) -> list[dict[str, Any]] | None:
         """See `Outlet`."""
         try:
-            data = self._connected.recv(65536)
-        except (BlockingIOError, InterruptedError):
+            data = self._connected.receive(65536)
+        except (BlockingIOError, InterruptedError, TakenAway):
             return []
         return self._decoder.feed(data) if data else None
 
@@ -162,12 +196,16 @@ def _in_its_place(
 class FileOutlet:
     """A file of a recorded run, which takes everything at once."""
 
-    socket: socket.socket | None = None
+    socket: HeldSocket | None = None
 
     def __init__(self, writer: PartWriter) -> None:
         self.unsent = _Buffer()
         self.taken = 0
         self._writer = writer
+
+    def restore(self) -> bool:
+        """See `Outlet`; whoever writes the file opens it again."""
+        return True
 
     @property
     def error(self) -> str | None:

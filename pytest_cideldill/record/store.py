@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -23,6 +23,7 @@ from pytest_cideldill.borders import text_of
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
+from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.options import NOT_IN_RUNS
 from pytest_cideldill.options import conflict
 from pytest_cideldill.outlets import Outlet
@@ -38,6 +39,7 @@ from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.host import Unwatched
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.invitation import connect
+from pytest_cideldill.run.invitation import rejoin
 from pytest_cideldill.run.invitation import shake_hands
 from pytest_cideldill.run.recorder import finish
 from pytest_cideldill.run.recorder import part_of_record
@@ -60,6 +62,7 @@ from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import MalformedMessage
+from pytest_cideldill.wire import to_plain
 
 GOODBYE_S = 20.0
 """How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
@@ -184,7 +187,8 @@ def _join(
         return [], [_configure(settings, invitation.token), *_declared(config, settings)]
     connected, decoder = connect(invitation), FrameDecoder()
     commands = shake_hands(connected, hello, decoder)
-    return [SocketOutlet(connected, decoder)], commands
+    again = partial(rejoin, invitation, hello)
+    return [SocketOutlet(connected, decoder, again, len(encode_frame(to_plain(hello))))], commands
 
 
 def _configure(settings: Settings, key: str) -> Configure:

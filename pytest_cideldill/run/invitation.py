@@ -11,6 +11,9 @@ import socket
 from dataclasses import replace
 from typing import Any
 
+from pytest_cideldill import clock
+from pytest_cideldill.descriptors import HeldSocket
+from pytest_cideldill.descriptors import wait_for
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
@@ -115,3 +118,44 @@ def shake_hands(
             commands.append(message)
             if isinstance(message, Refused):
                 return commands
+
+
+def rejoin(invitation: Invitation, hello: Hello, sent: int, received: int) -> HeldSocket:
+    """Another connection, after the program has closed the first: nothing is lost or said twice.
+
+    Args:
+        invitation: Where to.
+        hello: What was said at first.
+        sent: Bytes that were sent since, with the hello.
+        received: Bytes that have come since.
+
+    Raises:
+        OSError, EOFError, FrameError, MalformedMessage: As for the first.
+    """
+    connected = HeldSocket(connect(invitation), beyond=False)
+    try:
+        said = encode_frame(to_plain(replace(hello, rejoins=[sent, received])))
+        while said:  # so little always fits
+            said = said[connected.send(said) :]
+        deadline = clock.monotonic() + HANDSHAKE_S
+        head = _exactly(connected, 4, deadline)
+        # What follows is the rest of the first connection.
+        frame = head + _exactly(connected, int.from_bytes(head, "big"), deadline)
+        (answer,) = FrameDecoder().feed(frame)
+        if not isinstance(from_plain(answer), Begin):
+            raise EOFError("the front end does not know this process any more")
+    except BaseException:
+        connected.close()
+        raise
+    return connected
+
+
+def _exactly(connected: HeldSocket, count: int, deadline: float) -> bytes:
+    data = b""
+    while len(data) < count:
+        if not wait_for([connected], (), deadline - clock.monotonic())[0]:
+            raise TimeoutError("the front end does not answer")
+        if not (more := connected.receive(count - len(data))):
+            raise EOFError("the front end hung up")
+        data += more
+    return data

@@ -9,7 +9,11 @@ from pytest_cideldill.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A process under test has connected; always its first message."""
+    """A process under test has connected; always its first message.
+
+    `rejoins`: it goes on with a connection that the program has closed, of which it has sent and
+    received so many bytes.
+    """
 
     protocol: int
     run_id: str
@@ -24,6 +28,7 @@ class Hello:
     engine: dict[str, Any]
     position_file: str | None = None
     stacks_file: str | None = None
+    rejoins: list[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,144 @@
+"""Wakes the I/O thread: one that waits for a socket as well, or one that waits for nothing else."""
+
+from __future__ import annotations
+
+import socket
+from _thread import allocate_lock
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Protocol
+
+from pytest_cideldill.descriptors import HeldSocket
+from pytest_cideldill.descriptors import wait_for
+
+_LOOK_S = 0.05
+"""How often one looks around that can't be woken, for want of descriptors."""
+
+_NOBODY: Collection[HeldSocket] = ()
+
+Woken = tuple[bool, set[HeldSocket], set[HeldSocket]]
+"""Whether the bell was rung, and what can be read from and written to."""
+
+
+class Bell(Protocol):
+    """See the module. Any thread rings; one waits."""
+
+    def ring(self, *, urgent: bool) -> None:
+        """Wake it, or have its next wait end at once; never blocks."""
+
+    def take_urgent(self) -> bool:
+        """Whether somebody rang urgently since this was asked last."""
+
+    def wait(
+        self,
+        seconds: float | None,
+        readers: Collection[HeldSocket] = _NOBODY,
+        writers: Collection[HeldSocket] = _NOBODY,
+    ) -> Woken:
+        """Wait until somebody rings or a socket is ready, at most so long."""
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+
+
+class _Urgency:
+    """Of those who ring. Taken one by one: what is added meanwhile stays."""
+
+    def __init__(self) -> None:
+        self._urgent: deque[None] = deque()
+
+    def take_urgent(self) -> bool:
+        """See `Bell`."""
+        is_any = False
+        while self._urgent:
+            self._urgent.popleft()
+            is_any = True
+        return is_any
+
+
+class LockBell(_Urgency):
+    """A bell without descriptors; there are no sockets to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._silent = allocate_lock()
+        self._silent.acquire()
+
+    def ring(self, *, urgent: bool) -> None:
+        """See `Bell`."""
+        if urgent:
+            self._urgent.append(None)
+        with suppress(RuntimeError):  # it was rung already
+            self._silent.release()
+
+    def wait(
+        self,
+        seconds: float | None,
+        readers: Collection[HeldSocket] = _NOBODY,  # noqa: ARG002
+        writers: Collection[HeldSocket] = _NOBODY,  # noqa: ARG002
+    ) -> Woken:
+        """See `Bell`."""
+        return self._silent.acquire(True, -1 if seconds is None else seconds), set(), set()
+
+    def close(self) -> None:
+        """See `Bell`."""
+
+
+class SocketBell(_Urgency):
+    """A pair of sockets, made anew when the program has taken one of them away.
+
+    Whoever waits learns of that: its end is told that the other one is closed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pair: tuple[HeldSocket, HeldSocket] | None = _pair(beyond=True)
+
+    def ring(self, *, urgent: bool) -> None:
+        """See `Bell`."""
+        if urgent:
+            self._urgent.append(None)
+        pair = self._pair
+        if pair is not None:
+            with suppress(OSError):  # full: it has been rung; taken away: that wakes, too
+                pair[1].send(b"r")
+
+    def wait(
+        self,
+        seconds: float | None,
+        readers: Collection[HeldSocket] = _NOBODY,
+        writers: Collection[HeldSocket] = _NOBODY,
+    ) -> Woken:
+        """See `Bell`."""
+        pair = self._pair
+        if pair is None or not all(each.is_ours for each in pair):
+            self._renew()  # somebody may have rung the old one
+            late = 0.0 if self._pair else _LOOK_S if seconds is None else min(seconds, _LOOK_S)
+            return True, *wait_for(readers, writers, late)
+        rung = pair[0]
+        readable, writable = wait_for({rung, *readers}, writers, seconds)
+        is_rung = rung in readable
+        if is_rung:
+            readable.discard(rung)
+            with suppress(OSError):
+                if not rung.receive(4096):
+                    self._renew()
+        return is_rung, readable, writable
+
+    def close(self) -> None:
+        """See `Bell`."""
+        for each in self._pair or ():
+            each.close()
+        self._pair = None
+
+    def _renew(self) -> None:
+        self.close()
+        with suppress(OSError):
+            self._pair = _pair(beyond=False)
+
+
+def _pair(*, beyond: bool) -> tuple[HeldSocket, HeldSocket]:
+    """One to wait with, and one to ring."""
+    one, other = socket.socketpair()
+    return HeldSocket(one, beyond=beyond), HeldSocket(other, beyond=beyond)
