@@ -1,4 +1,4 @@
-"""Whether a process uses the processor or waits, and whether it may be sent a signal; from /proc.
+"""Whether a process runs, uses the processor or waits, and may be sent a signal; from /proc.
 
 Only Linux tells; elsewhere nothing is known.
 """
@@ -6,6 +6,7 @@ Only Linux tells; elsewhere nothing is known.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,21 @@ def usage(pid: int) -> Usage | None:
         return None
 
 
+def runs(pid: int) -> bool:
+    """Whether a process of this machine runs, so that it could still say something."""
+    if (found := usage(pid)) is not None:
+        return found.state not in ("Z", "X", "x")
+    if os.path.exists("/proc/self/stat") or os.name != "posix":
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def verdict(before: Usage | None, after: Usage | None, elapsed_s: float) -> str | None:
     """`busy`, `waiting`, or None when it is not known.
 
@@ -52,3 +68,18 @@ def handles(pid: int, number: int) -> bool:
     # A stopped process would go on: somebody wants it to stand still.
     is_stopped = told.get("State", "").strip()[:1] in ("T", "t")
     return not is_stopped and bool(caught >> (number - 1) & 1)
+
+
+def has_open(pid: int, path: str) -> bool:
+    """Whether a process has a file open; where nobody tells, it has."""
+    folder = Path(f"/proc/{pid}/fd")
+    try:
+        file = os.stat(path)
+        numbers = list(folder.iterdir())
+    except OSError:
+        return not Path("/proc/self/fd").exists()
+    for each in numbers:
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(each.stat(), file):
+                return True
+    return False

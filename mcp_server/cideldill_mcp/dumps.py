@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from cideldill_mcp.cpu import handles
+from cideldill_mcp.cpu import has_open
 from cideldill_mcp.targets import Target
 from pytest_cideldill.project import Project
 
@@ -40,6 +41,8 @@ async def dumped_threads(target: Target) -> list[dict[str, Any]] | None:
 async def _dump(target: Target) -> str | None:
     path, pid = target.hello.stacks_file, target.hello.pid
     if path is None or _SIGNAL is None or not target.is_alive or not handles(pid, _SIGNAL):
+        return None
+    if not has_open(pid, path):  # the program closed it: its number may be another file's now
         return None
     try:
         before = os.path.getsize(path)

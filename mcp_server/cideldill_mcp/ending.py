@@ -31,6 +31,7 @@ class Evidence:
         errors: The end of its stderr.
         output: The end of its stdout.
         stopped: A client had it ended.
+        cut_off: Its connection ended before it did.
     """
 
     connected: bool
@@ -43,6 +44,7 @@ class Evidence:
     errors: str = ""
     output: str = ""
     stopped: bool = False
+    cut_off: bool = False
 
 
 def classify(evidence: Evidence) -> dict[str, Any]:
@@ -81,6 +83,11 @@ def _crashed(evidence: Evidence) -> dict[str, Any]:
         end["message"] = f"the test process was ended by {end['signal']}"
     elif code is None:
         end["message"] = "the record has no end: the test process was killed, or it still runs"
+    elif evidence.cut_off:
+        end["message"] = (
+            "the test process lost its connection to the server, so that nothing is known of what "
+            f"came later (did a test close all descriptors?); it ended with exit code {code}"
+        )
     else:
         end["message"] = f"the test process ended without finishing, exit code {code} (os._exit?)"
     end |= _last(evidence)

@@ -24,6 +24,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from cideldill_mcp.cpu import runs
 from cideldill_mcp.targets import Target
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import TOKEN_BYTES
@@ -34,7 +35,9 @@ from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.framing import new_token
 from pytest_cideldill.framing import token_matches
 from pytest_cideldill.wire import PROTOCOL
+from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
+from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import MalformedMessage
@@ -50,6 +53,19 @@ GREETING_S = 10.0
 BACKLOG = 4096
 """Processes that may dial in at once; the system may allow fewer. One too many on a Unix socket is
 sent away, and runs undebugged."""
+
+REJOIN_S = 30.0
+"""How long a process that lives may take to connect again, when its connection ended before it said
+goodbye: its program may close all descriptors. While C code keeps the interpreter it can't."""
+
+CUT_OFF_S = 0.5
+"""A process that lives so long without a connection has not ended by its own."""
+
+_LOOK_S = 0.02
+"""How often it is looked whether it lives."""
+
+KEPT = 64 * 1024
+"""Bytes that were sent last, of each connection: they are sent again if they were not read."""
 
 CHUNK = 32 * 1024
 """Bytes of one connection that are taken in before the event loop comes round; milliseconds."""
@@ -91,6 +107,7 @@ class Hub:
         self._server: asyncio.Server | None = None
         self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._joined: dict[tuple[str, str, int], Connection] = {}
         # One connection at a time, and a little of it: a thousand that all have much to tell would
         # keep the loop for a minute.
         self._turn = asyncio.Lock()
@@ -166,19 +183,67 @@ class Hub:
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
-        target = self._admit(connection, hello, is_remote=is_remote)
+        if isinstance(hello, Hello) and hello.rejoins is not None:
+            target = await self._rejoin(connection, hello)
+        else:
+            target = self._admit(connection, hello, is_remote=is_remote)
         if target is None:
             await writer.drain()
             return
+        await self._talk(target, connection)
+
+    async def _talk(self, target: Target, connection: Connection) -> None:
+        """Until its end; if the process connects again meanwhile, that is not the last word."""
+        self._joined[_key(target.hello)] = connection
+        connection.target = target
         try:
             while True:
                 async with self._turn:
                     self._handle(target, connection)
                     await asyncio.sleep(0)  # who else waits for the loop comes first
-                await connection.read()
+                try:
+                    await connection.read()
+                except (ConnectionError, EOFError):
+                    connection.has_ended.set()
+                    if not await self._rejoins(target, connection):
+                        raise
+                if connection.is_replaced.is_set():
+                    return
         finally:
-            target.lost()
-            self._owner.lost(target)
+            if not connection.is_replaced.is_set():
+                self._joined.pop(_key(target.hello), None)
+                target.lost()
+                self._owner.lost(target)
+
+    async def _rejoins(self, target: Target, connection: Connection) -> bool:
+        """Whether a process whose connection has ended connects again."""
+        began = time.monotonic()
+        while not (target.has_departed or target.is_remote or connection.is_refused):
+            waited_s = time.monotonic() - began
+            if waited_s > REJOIN_S or not runs(target.hello.pid):
+                break
+            target.is_cut_off = waited_s > CUT_OFF_S
+            with suppress(TimeoutError):
+                await asyncio.wait_for(connection.is_replaced.wait(), _LOOK_S)
+                target.is_cut_off = False
+                break
+        return connection.is_replaced.is_set()
+
+    async def _rejoin(self, connection: Connection, hello: Hello) -> Target | None:
+        """The process that goes on with this connection; None: it was sent away."""
+        before = self._joined.get(_key(hello))
+        sent, received = hello.rejoins or (0, 0)
+        if before is not None:
+            with suppress(TimeoutError):  # somebody else may have the old one open
+                await asyncio.wait_for(before.has_all(sent), GREETING_S)
+            is_whole = before.received == sent and self._joined.get(_key(hello)) is before
+            if is_whole and connection.goes_on_from(before, received):
+                target = before.target
+                target.tell = connection.write
+                return target
+            before.refuse()
+        connection.write(Refused("hello", "this process is not known any more"))
+        return None
 
     def _handle(self, target: Target, connection: Connection) -> None:
         """All that was read."""
@@ -186,6 +251,7 @@ class Hub:
             if isinstance(message, Refused):
                 continue  # ours was unknown there: an older plugin; requests time out by name
             if isinstance(message, Event):
+                target.has_departed |= isinstance(message, Departed)
                 self._owner.handle(target, message, connection.ts)
             else:
                 connection.write(Refused(kind_of(message), "a command, and not for the server"))
@@ -228,20 +294,79 @@ def _address_of(server: asyncio.Server) -> str | list[Any]:
     return address if isinstance(address, str) else list(address[:2])
 
 
+def _key(hello: Hello) -> tuple[str, str, int]:
+    return hello.run_id, hello.worker, hello.pid
+
+
 class Connection:
-    """One socket: messages in, messages out. `ts`: when the last one received was made."""
+    """One socket: messages in, messages out.
+
+    Attributes:
+        ts: When the last message received was made.
+        target: Who talks here, once it was admitted.
+        has_ended: All that was sent here is read.
+        is_replaced: The process goes on with another connection.
+        is_refused: It could not.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._decoder = FrameDecoder(decode=decode_fast)
         self._received: deque[dict[str, Any]] = deque()
+        self._read = asyncio.Event()
+        self._sent = 0
+        self._kept = bytearray()
         self.ts = time.time()
+        self.target: Target
+        self.is_refused = False
+        self.has_ended = asyncio.Event()
+        self.is_replaced = asyncio.Event()
+
+    @property
+    def received(self) -> int:
+        """How many bytes were read, also from the connections before."""
+        return self._decoder.received
 
     def write(self, command: Command) -> None:
-        """Queue a command; never blocks."""
+        """Queue a command; never blocks. One that is not read is sent again after a rejoin."""
+        frame = encode_frame(to_plain(command))
+        self._sent += len(frame)
+        self._kept += frame
+        if len(self._kept) > KEPT:
+            del self._kept[:-KEPT]
+        self._put(frame)
+
+    def _put(self, data: bytes) -> None:
         if not self._writer.is_closing():
-            self._writer.write(encode_frame(to_plain(command)))
+            self._writer.write(data)
+
+    async def has_all(self, count: int) -> None:
+        """Wait until so many bytes are read, or there are no more."""
+        while self.received < count and not self.has_ended.is_set():
+            self._read.clear()
+            await self._read.wait()
+
+    def goes_on_from(self, before: Connection, received: int) -> bool:
+        """Take over from another connection of which so many bytes were received there.
+
+        False: they are not kept any more.
+        """
+        missing = before._sent - received
+        if not 0 <= missing <= len(before._kept):
+            return False
+        self._decoder, self._received = before._decoder, before._received
+        self._sent, self._kept = before._sent, before._kept
+        # The answer to the hello is no part of what goes on.
+        self._put(encode_frame(to_plain(Begin())) + self._kept[len(self._kept) - missing :])
+        before.is_replaced.set()
+        before._reader.feed_eof()
+        return True
+
+    def refuse(self) -> None:
+        """The process can't go on: something is lost."""
+        self.is_refused = self.target.is_cut_off = True
+        self._reader.feed_eof()
 
     async def receive(self) -> Message:
         """The next message.
@@ -271,7 +396,10 @@ class Connection:
             EOFError: The peer hung up.
             FrameError: It sends no frames.
         """
-        data = await self._reader.read(CHUNK)
-        if not data:
-            raise EOFError
-        self._received.extend(self._decoder.feed(data))
+        try:
+            data = await self._reader.read(CHUNK)
+            if not data:
+                raise EOFError
+            self._received.extend(self._decoder.feed(data))
+        finally:
+            self._read.set()

@@ -297,6 +297,7 @@ class Run:
             errors=self.redactor.redact_text(child.err.text()) if child else "",
             output=self.redactor.redact_text(child.out.text()) if child else "",
             stopped=self.is_stopping,
+            cut_off=self._main is not None and self._main.is_cut_off,
         )
         self.end = classify(self._evidence)
         if (why := self._contradiction()) is not None:

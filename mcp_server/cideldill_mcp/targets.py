@@ -52,6 +52,8 @@ class Target:
         is_remote: It is on another machine: its process and its files are not to be found here.
 
     Attributes:
+        has_departed: It said goodbye.
+        is_cut_off: Its connection ended while it lived on.
         heard_at: When it told something of its tests, on the monotonic clock.
         attached_at: When it connected, in epoch seconds.
         last_look: The newest of its threads.
@@ -65,6 +67,8 @@ class Target:
         self.is_remote = is_remote
         self.tell = write
         self.is_alive = True
+        self.has_departed = False
+        self.is_cut_off = False
         self.heard_at = time.monotonic()
         self.attached_at = round(time.time(), 3)
         self.last_look: Look | None = None
