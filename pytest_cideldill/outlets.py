@@ -40,6 +40,16 @@ from pytest_cideldill.wire import to_plain
 _MOST_KEPT: Final = 2 * 1024 * 1024
 """Bytes of memory that are kept for what will wait."""
 
+_MOST_SENT_AGAIN: Final = 1024 * 1024
+"""Bytes that may be on their way when the program closes the socket."""
+
+_FOR_NOW: Final = (
+    *(errno.EMFILE, errno.ENFILE),
+    # The program has closed or replaced this connection, too.
+    *(errno.EBADF, errno.ENOTSOCK, errno.ENOTCONN),
+)
+"""Why there is no other connection yet."""
+
 
 class Outlet(Protocol):
     """See the module.
@@ -91,8 +101,8 @@ class SocketOutlet:
     Args:
         connected: This outlet closes it.
         decoder: Holds what was received after the handshake already.
-        rejoin: Makes another connection, told how many bytes were sent and received; raises what
-            `run.invitation.rejoin` does. None: there can't be another one.
+        rejoin: Makes another connection, told how many bytes were sent and received, and tells how
+            many have arrived; raises what `run.invitation.rejoin` does. None: there can't be one.
         sent: How many bytes were sent before.
     """
 
@@ -100,7 +110,7 @@ class SocketOutlet:
         self,
         connected: socket.socket,
         decoder: FrameDecoder | None = None,
-        rejoin: Callable[[int, int], HeldSocket] | None = None,
+        rejoin: Callable[[int, int], tuple[HeldSocket, int]] | None = None,
         sent: int = 0,
     ) -> None:
         self.socket: HeldSocket | None = HeldSocket(connected)
@@ -110,6 +120,7 @@ class SocketOutlet:
         self._decoder = decoder or FrameDecoder()
         self._rejoin = rejoin
         self._sent_before = sent
+        self._kept = bytearray()
         self._next_number = itertools.count(1).__next__
 
     def restore(self) -> bool:
@@ -118,13 +129,21 @@ class SocketOutlet:
             return True
         if self._rejoin is None:
             return False
+        sent = self._sent_before + self.taken
         try:
-            again = self._rejoin(self._sent_before + self.taken, self._decoder.received)
+            again, arrived = self._rejoin(sent, self._decoder.received)
         except OSError as error:
-            return error.errno in (errno.EMFILE, errno.ENFILE)
+            return error.errno in _FOR_NOW
         except Exception:  # noqa: BLE001 - a border: refused, or nonsense
             return False
         self.socket = self._connected = again
+        missing = sent - arrived
+        if not 0 <= missing <= len(self._kept):
+            return False
+        if missing:
+            self.unsent[:0] = self._kept[-missing:]
+            del self._kept[-missing:]
+            self.taken -= missing
         return True
 
     def encode(self, ts: float, event: Event | Batch) -> bool:
@@ -147,7 +166,8 @@ class SocketOutlet:
         try:
             while self.unsent:
                 sent = self._connected.send(self.unsent)
-                del self.unsent[:sent]
+                self._kept += self.unsent[max(sent - _MOST_SENT_AGAIN, 0) : sent]
+                del self._kept[:-_MOST_SENT_AGAIN], self.unsent[:sent]
                 self.taken += sent
         except (BlockingIOError, InterruptedError, TakenAway):
             return True

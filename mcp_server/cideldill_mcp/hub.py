@@ -184,7 +184,7 @@ class Hub:
             connection = Connection(reader, writer)
             hello = await connection.receive()
         if isinstance(hello, Hello) and hello.rejoins is not None:
-            target = await self._rejoin(connection, hello)
+            target = self._rejoin(connection, hello)
         else:
             target = self._admit(connection, hello, is_remote=is_remote)
         if target is None:
@@ -204,7 +204,6 @@ class Hub:
                 try:
                     await connection.read()
                 except (ConnectionError, EOFError):
-                    connection.has_ended.set()
                     if not await self._rejoins(target, connection):
                         raise
                 if connection.is_replaced.is_set():
@@ -229,15 +228,12 @@ class Hub:
                 break
         return connection.is_replaced.is_set()
 
-    async def _rejoin(self, connection: Connection, hello: Hello) -> Target | None:
+    def _rejoin(self, connection: Connection, hello: Hello) -> Target | None:
         """The process that goes on with this connection; None: it was sent away."""
         before = self._joined.get(_key(hello))
         sent, received = hello.rejoins or (0, 0)
         if before is not None:
-            with suppress(TimeoutError):  # somebody else may have the old one open
-                await asyncio.wait_for(before.has_all(sent), GREETING_S)
-            is_whole = before.received == sent and self._joined.get(_key(hello)) is before
-            if is_whole and connection.goes_on_from(before, received):
+            if before.received <= sent and connection.goes_on_from(before, received):
                 target = before.target
                 target.tell = connection.write
                 return target
@@ -304,7 +300,6 @@ class Connection:
     Attributes:
         ts: When the last message received was made.
         target: Who talks here, once it was admitted.
-        has_ended: All that was sent here is read.
         is_replaced: The process goes on with another connection.
         is_refused: It could not.
     """
@@ -314,13 +309,11 @@ class Connection:
         self._writer = writer
         self._decoder = FrameDecoder(decode=decode_fast)
         self._received: deque[dict[str, Any]] = deque()
-        self._read = asyncio.Event()
         self._sent = 0
         self._kept = bytearray()
         self.ts = time.time()
         self.target: Target
         self.is_refused = False
-        self.has_ended = asyncio.Event()
         self.is_replaced = asyncio.Event()
 
     @property
@@ -341,12 +334,6 @@ class Connection:
         if not self._writer.is_closing():
             self._writer.write(data)
 
-    async def has_all(self, count: int) -> None:
-        """Wait until so many bytes are read, or there are no more."""
-        while self.received < count and not self.has_ended.is_set():
-            self._read.clear()
-            await self._read.wait()
-
     def goes_on_from(self, before: Connection, received: int) -> bool:
         """Take over from another connection of which so many bytes were received there.
 
@@ -358,7 +345,8 @@ class Connection:
         self._decoder, self._received = before._decoder, before._received
         self._sent, self._kept = before._sent, before._kept
         # The answer to the hello is no part of what goes on.
-        self._put(encode_frame(to_plain(Begin())) + self._kept[len(self._kept) - missing :])
+        answer = encode_frame(to_plain(Begin(self.received)))
+        self._put(answer + self._kept[len(self._kept) - missing :])
         before.is_replaced.set()
         before._reader.feed_eof()
         return True
@@ -396,10 +384,7 @@ class Connection:
             EOFError: The peer hung up.
             FrameError: It sends no frames.
         """
-        try:
-            data = await self._reader.read(CHUNK)
-            if not data:
-                raise EOFError
-            self._received.extend(self._decoder.feed(data))
-        finally:
-            self._read.set()
+        data = await self._reader.read(CHUNK)
+        if not data or self.is_replaced.is_set():  # what is left here is sent again
+            raise EOFError
+        self._received.extend(self._decoder.feed(data))

@@ -6,6 +6,7 @@ out of its own: one for this machine, and one for others, which have none of its
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from dataclasses import replace
@@ -91,7 +92,9 @@ def connect(invitation: Invitation) -> socket.socket:
         if address is not None:
             connected.connect(address)
         connected.sendall(bytes.fromhex(invitation.token))
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EBADF, errno.ENOTSOCK):  # the program has taken it away
+            connected.detach()
         connected.close()
         raise
     return connected
@@ -120,8 +123,12 @@ def shake_hands(
                 return commands
 
 
-def rejoin(invitation: Invitation, hello: Hello, sent: int, received: int) -> HeldSocket:
-    """Another connection, after the program has closed the first: nothing is lost or said twice.
+def rejoin(
+    invitation: Invitation, hello: Hello, sent: int, received: int
+) -> tuple[HeldSocket, int]:
+    """Another connection, after the program has closed the first; how many bytes have arrived.
+
+    What has not is to be sent again: nothing is lost or said twice.
 
     Args:
         invitation: Where to.
@@ -141,13 +148,14 @@ def rejoin(invitation: Invitation, hello: Hello, sent: int, received: int) -> He
         head = _exactly(connected, 4, deadline)
         # What follows is the rest of the first connection.
         frame = head + _exactly(connected, int.from_bytes(head, "big"), deadline)
-        (answer,) = FrameDecoder().feed(frame)
-        if not isinstance(from_plain(answer), Begin):
+        (plain,) = FrameDecoder().feed(frame)
+        answer = from_plain(plain)
+        if not isinstance(answer, Begin) or answer.received is None:
             raise EOFError("the front end does not know this process any more")
     except BaseException:
         connected.close()
         raise
-    return connected
+    return connected, answer.received
 
 
 def _exactly(connected: HeldSocket, count: int, deadline: float) -> bytes:

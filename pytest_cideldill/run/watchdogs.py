@@ -232,8 +232,10 @@ class Watchdogs:
 
     def _note_dump(self) -> None:
         self._dump_left = self._dump_due = None
+        if not self._config.pluginmanager.hasplugin("faulthandler"):
+            return
         seconds = float(self._config.getini("faulthandler_timeout") or 0.0)
-        if seconds > 0 and self._config.pluginmanager.hasplugin("faulthandler"):
+        if seconds > 0:
             self._dump_due = clock.monotonic() + seconds
             if self._parked:
                 self._put_off_dump()

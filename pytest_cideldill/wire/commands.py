@@ -37,7 +37,12 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Ends the handshake: every breakpoint is there, the process may load conftests and collect."""
+    """Ends the handshake: every breakpoint is there, the process may load conftests and collect.
+
+    `received`: of a process that joins again, how many bytes of its former connections were read.
+    """
+
+    received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
