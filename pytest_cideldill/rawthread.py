@@ -1,18 +1,18 @@
 """A background thread that programs under test can't notice: raw, and gone while they fork.
 
-`threading` does not know it, all signals are blocked in it. At most one runs at a time.
+`threading` does not know it, all signals are blocked in it, its stack has a size of its own. At
+most one runs at a time.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 from _thread import allocate_lock
 from _thread import get_native_id
-from _thread import start_new_thread
 from collections.abc import Callable
 
 from pytest_cideldill import clock
+from pytest_cideldill import roomy
 
 
 class RawThread:
@@ -44,7 +44,7 @@ class RawThread:
             return
         self.is_stopping = False
         try:
-            start_new_thread(self._run, ())
+            roomy.start(self._run)
         except RuntimeError:  # no more threads, or the interpreter is ending: the next try may do
             self._running.release()
 
@@ -70,8 +70,7 @@ class RawThread:
     def _run(self) -> None:
         try:
             self._native_id = get_native_id()
-            if hasattr(signal, "pthread_sigmask"):
-                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            roomy.without_signals()
             self._work()
         finally:
             self._running.release()  # at last: there is one thread, and `stop` waits for it

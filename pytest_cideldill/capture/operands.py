@@ -25,6 +25,7 @@ from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
+from pytest_cideldill.roomy import is_small
 from pytest_cideldill.syntax.quiet import parse
 from pytest_cideldill.values import dataclass
 
@@ -72,8 +73,11 @@ class Compared:
 def statement_at(code: CodeType, line: int) -> ast.stmt | None:
     """The innermost statement in the source of `code` that begins at or before a line and spans it.
 
-    Files may be long: a function is looked for in its own lines first.
+    Files may be long: a function is looked for in its own lines first. A thread without room on its
+    stack gets none: even to let go of a tree takes much.
     """
+    if is_small():
+        return None
     lines = source_lines(code.co_filename)
     if not 0 < line <= len(lines) <= _MOST_LINES:
         return None

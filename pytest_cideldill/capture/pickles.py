@@ -10,6 +10,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from functools import partial
 from hashlib import sha512
 from types import CodeType
 from typing import Any
@@ -22,6 +23,8 @@ from pytest_cideldill.capture.instances import Reduction
 from pytest_cideldill.capture.instances import Unfit
 from pytest_cideldill.capture.instances import is_of_pytest
 from pytest_cideldill.capture.instances import reduction
+from pytest_cideldill.roomy import is_small
+from pytest_cideldill.roomy import with_room
 
 PROTOCOL: Final = 4
 
@@ -122,6 +125,12 @@ def fast(value: object, max_bytes: int, milliseconds: float = FAST_MS) -> tuple[
         Unfit: It can't be had that way, or takes too long or too much.
         Exception: Of any other kind, for values that can't be pickled at all.
     """
+    if is_small():
+        return with_room(partial(_fast, value, max_bytes, milliseconds))
+    return _fast(value, max_bytes, milliseconds)
+
+
+def _fast(value: object, max_bytes: int, milliseconds: float) -> tuple[bytes, bool]:
     if id(type(value)) in _ATOMS:
         if type(value) in (str, bytes) and len(value) > max_bytes:  # type: ignore[arg-type]
             raise Unfit
@@ -155,7 +164,7 @@ def fast_digest(value: object, max_bytes: int, milliseconds: float) -> Pickled:
         Exception: As for `fast`.
     """
     file = _Digest(max_bytes, clock.monotonic() + milliseconds / 1000)
-    _Fast(file).dump(value)
+    with_room(lambda: _Fast(file).dump(value))
     return Pickled(file.hash.hexdigest(), file.data(), frozenset())
 
 

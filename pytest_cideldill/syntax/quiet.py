@@ -16,12 +16,15 @@ import warnings
 from collections.abc import Iterable
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from itertools import cycle
 from itertools import product
 from types import CodeType
 from typing import Any
 from typing import Final
+
+from pytest_cideldill.roomy import with_room
 
 _Filter = tuple[str, None, type[Warning], str, int]
 _KINDS: Final = (SyntaxWarning, DeprecationWarning)
@@ -63,7 +66,16 @@ def tokens(lines: Iterable[str]) -> Iterator[tokenize.TokenInfo]:
 
 
 def _made(source: Any, filename: str, mode: str, flags: int) -> Any:
-    """What `compile` gives.
+    """What `compile` gives, which recurses in C.
+
+    Raises:
+        RecursionError: There is no room on the stack, besides what that raises.
+    """
+    return with_room(partial(_made_here, source, filename, mode, flags))
+
+
+def _made_here(source: Any, filename: str, mode: str, flags: int) -> Any:
+    """The same on the calling thread.
 
     `warnings.catch_warnings` won't do: it exchanges the filters that all threads use, and makes
     them forget which warnings were shown. Filters for the names of what is compiled here mean
