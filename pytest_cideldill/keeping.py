@@ -46,6 +46,7 @@ class Keeping:
         guard: Marks threads that run user code for us.
         limits: Sizes and times.
         flush: Has the I/O thread write what waits.
+        warn: Takes a sentence, once.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Keeping:
         guard: EvaluationGuard,
         limits: Limits,
         flush: Callable[[], object],
+        warn: Callable[[str], object] = lambda _message: None,
     ) -> None:
         self._log = ObjectLog()
         self._file = ObjectFile(path, max_object_bytes=limits.max_object_bytes)
@@ -63,6 +65,7 @@ class Keeping:
         self._guard = guard
         self._limits = limits
         self._flush = flush
+        self._warn = warn
         self.objects = Objects(self._log, redactor, key, guard, limits, original_code, path)
         at_fork(after_in_child=self.forget)
 
@@ -73,6 +76,8 @@ class Keeping:
     def write(self) -> None:
         """Write what waits; on the I/O thread, before the events that name it."""
         self._log.write(self._file.put_many)
+        if self._file.counts.lost and self._file.problem is not None:
+            self._warn(f"objects could not be kept: {self._file.problem}")
 
     def close(self) -> None:
         """Close the file; the front end goes on reading it."""

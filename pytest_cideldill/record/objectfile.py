@@ -34,6 +34,9 @@ _HEAD: Final = Struct(">4sII64s")
 _NONE: Final = 2**32 - 1
 """Length of a pickle that is not there."""
 
+_MOST_WAITING: Final = 4 * 1024 * 1024
+"""Bytes that are kept while the file, which the program has closed, can't be opened again."""
+
 _BLOCK: Final = 65_536
 _REMEMBERED: Final = 200_000
 """Objects of which at least so many are written once."""
@@ -83,6 +86,7 @@ class ObjectFile:
         self._max_object_bytes = max_object_bytes
         self._file: HeldFile | None = None
         self._size = 0
+        self._waiting = b""
         # Part of an id → whether its pickle was written.
         self._written: Recent[bytes, bool] = Recent(_REMEMBERED)
 
@@ -102,7 +106,7 @@ class ObjectFile:
         self.open()
         rows: list[bytes] = []
         new: list[tuple[bytes, bool]] = []
-        left = self._max_bytes - self._size
+        left = self._max_bytes - self._size - len(self._waiting)
         counts = Counts()
         for cid, description, pickled in objects:
             digest, data = bytes.fromhex(cid), pickled
@@ -122,9 +126,9 @@ class ObjectFile:
             counts.stored += 1
             rows.append(row)
             new.append((key, data is not None))
-        if rows and not self._write(b"".join(rows)):
-            counts = Counts(lost=len(rows))
-            new = []
+        lost = self._write(b"".join(rows), len(rows)) if rows else 0
+        if lost:
+            counts, new = Counts(lost=lost), []
         self.counts.add(counts)
         for key, is_copied in new:
             self._written.put(key, is_copied)
@@ -148,11 +152,13 @@ class ObjectFile:
 
     def close(self) -> None:
         """Close the file; one without objects goes."""
+        if self._waiting:
+            self._write(b"", 0)
         file, self._file = self._file, None
         self.problem = self.problem or f"{self._path}: it is closed"
         if file is None:
             return
-        if file.is_ours and self._size == len(_MAGIC):
+        if self._size == len(_MAGIC):
             with suppress(OSError):
                 self._path.unlink()
         file.close()
@@ -164,14 +170,21 @@ class ObjectFile:
         if file is not None:
             file.close()
 
-    def _write(self, text: bytes) -> bool:
-        """Whether all of it was taken; else nothing of it stays."""
+    def _write(self, text: bytes, rows: int) -> int:
+        """How many rows were lost: of what is not taken as a whole nothing stays."""
         file = self._file
         if file is None:
-            return False
-        written = 0
+            return rows
         try:
             number = file.number
+        except OSError as error:
+            if len(self._waiting) + len(text) > _MOST_WAITING:
+                return self._lose(rows, error)
+            self._waiting += text
+            return 0
+        text, self._waiting = self._waiting + text, b""
+        written = 0
+        try:
             try:
                 while written < len(text):
                     written += os.write(number, text[written:])
@@ -179,10 +192,13 @@ class ObjectFile:
                 os.ftruncate(number, self._size)
                 raise
         except OSError as error:
-            self.problem = self.problem or f"{self._path}: {error.strerror}"
-            return False
+            return self._lose(rows, error)
         self._size += written
-        return True
+        return 0
+
+    def _lose(self, rows: int, error: OSError) -> int:
+        self.problem = self.problem or f"{self._path}: {error.strerror}"
+        return rows
 
 
 def is_object_file(path: Path) -> bool:

@@ -103,7 +103,7 @@ class Debugged:
         identity = Identity(invitation.run_id, worker)
         key = bytes.fromhex(configure.tag_key)
         kept = (objects_path(config, invitation, identity), redactor, key, guard, settings.limits)
-        keeping = self._keeping = Keeping(*kept, self._flush)
+        keeping = self._keeping = Keeping(*kept, self._flush, self.warn)
         if not passive:
             keeping.open()
         pauses = Pauses(

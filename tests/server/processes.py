@@ -38,6 +38,9 @@ from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
 from tests.contract_table import checked
 
+NO_PID = 4_194_305
+"""Of no process: systems count less far."""
+
 DEADLINE_S = 10.0
 """No wait of a test takes longer."""
 
@@ -140,7 +143,7 @@ def hello_of(run_id: str, worker: str, protocol: int = PROTOCOL) -> Hello:
     """What a process says first."""
     engine = {"name": "none"}
     return Hello(
-        protocol, run_id, 123, worker, "3.12.1", "python", "9.0", "rootdir", "cwd", [], engine
+        protocol, run_id, NO_PID, worker, "3.12.1", "python", "9.0", "rootdir", "cwd", [], engine
     )
 
 
@@ -170,7 +173,7 @@ def pause_of(worker: str, number: int, **changes: Any) -> dict[str, Any]:
             "signature": "(n)",
             "call_site": {"file": "shop.py", "line": 9},
             "call_id": f"c{number}",
-            "process_pid": 123,
+            "process_pid": NO_PID,
         },
     } | changes
 

@@ -24,6 +24,7 @@ from pytest_cideldill.wire import Finished
 from pytest_cideldill.wire import ReadThreads
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Stopped
+from tests.server.processes import NO_PID
 from tests.server.processes import Front
 from tests.server.processes import Process
 from tests.server.processes import hello_of
@@ -164,8 +165,8 @@ async def test_the_session_is_that_of_the_main_process_and_tells_of_each() -> No
         await front.start()
         argv = ["-m", "pytest", "--api-key", "a1b2c3d4", "--x=/api_key=a1b2c3d4", "-q"]
         told: dict[str, Any] = {"executable": "/bin/python3.12", "cwd": "/tmp", "argv": argv}
-        main = await begin(front, **told, pid=11)
-        worker = await begin(front, "gw0", **told, pid=12)
+        main = await begin(front, **told, pid=NO_PID + 1)
+        worker = await begin(front, "gw0", **told, pid=NO_PID + 2)
         thread = {"id": 5, "name": "MainThread"}
         for process, number in ((main, 1), (worker, 2)):
             await process.send(Stopped(pause_of(process.worker, number, thread=thread)))
@@ -178,7 +179,7 @@ async def test_the_session_is_that_of_the_main_process_and_tells_of_each() -> No
         argv[3:5] = [secret, f"--x=/api_key={secret}"]
         assert body == {
             "worker": "main",
-            "processId": 11,
+            "processId": NO_PID + 1,
             "processName": "python3.12",
             "executablePath": "/bin/python3.12",
             "runtimeVersion": "3.12.1",
@@ -195,7 +196,7 @@ async def test_the_session_is_that_of_the_main_process_and_tells_of_each() -> No
             "stale": False,
         }
         assert [each["worker"] for each in processes] == ["main", "gw0"]
-        assert [each["processId"] for each in processes] == [11, 12]
+        assert [each["processId"] for each in processes] == [NO_PID + 1, NO_PID + 2]
         assert [each["pauseId"] for each in processes] == ["r1.main.1", "r1.gw0.2"]
         assert all(each.keys() < body.keys() | {"attachedAt"} for each in processes)
         await worker.close()
@@ -218,7 +219,11 @@ async def test_the_last_state_is_told_when_the_run_is_over() -> None:
         assert seen["stale"] is False
         await end_run(front, process)
         session = await read(client, "debugger://session")
-        assert (session["stale"], session["state"], session["processId"]) == (True, "finished", 123)
+        assert (session["stale"], session["state"], session["processId"]) == (
+            True,
+            "finished",
+            NO_PID,
+        )
         assert [each["state"] for each in session["processes"]] == ["ended"]
         threads = await read(client, "debugger://threads")
         assert "finished" in threads.pop("message")

@@ -33,6 +33,7 @@ from pytest_cideldill.wire import Resumed
 from pytest_cideldill.wire import SetDefaultBehavior
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import to_plain
+from tests.server.processes import NO_PID
 from tests.server.processes import in_loop
 from tests.server.processes import serving
 
@@ -191,7 +192,7 @@ async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
         await front.until(lambda: len(run.pauses) == 1)
         busy = await front.call("breakpoint_continue", pause_id=id)
         assert (busy["error"], busy["worker"]) == ("process_busy", "gw0")
-        assert "pid 123" in busy["message"]
+        assert f"pid {NO_PID}" in busy["message"]
         late = await process.next(Resume)
         monkeypatch.setattr(functions, "RESUME_S", 10.0)
         again = front.call("breakpoint_continue", pause_id=id, action="skip")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.record.store import CIDStore
 from tests.together.driver import DEADLINE_S
 from tests.together.driver import only_stop
 from tests.together.records import QUIET
@@ -134,9 +135,9 @@ WAYS = {
             return number
 
         def work():
-            for number in range(30):
+            for number in range(20):
                 assert total([Item(number)]) == number
-                time.sleep(0.002)
+                time.sleep(0.001)
 
         def high():
             return sorted(number for number in numbers() if 2 < number < SOFT)
@@ -323,7 +324,12 @@ def test_a_record_is_whole_whatever_a_program_does_to_descriptors(
     if arguments:
         works = 3 * (5 + 8 + 1) + 8 + 2 * 2 + 1
         calls = found.of("call")
-        assert (len(found.of("hit")), len(calls)) == (30 * works + 1,) * 2
+        assert (len(found.of("hit")), len(calls)) == (20 * works + 1,) * 2
+        store = CIDStore(found.run / "objects.sqlite", is_reader=True)
+        cids = set(re.findall(r"\b[0-9a-f]{128}\b", json.dumps(calls)))
+        assert len(cids) > 20
+        assert all(store.description(each) for each in cids)
+        store.close()
         numbers = [each["n"] for each in found.events]
         assert numbers == list(range(1, len(numbers) + 1))
 
@@ -335,7 +341,7 @@ def test_a_record_is_whole_when_all_descriptors_are_closed(tmp_path: Path) -> No
     found = recorded(root, *TRICKY, *HITS, *chosen)
     assert "1 failed, 1 passed" in found.out, found.out
     assert "not complete" not in found.out
-    assert len(found.of("hit")) == 30 * 4 + 1
+    assert len(found.of("hit")) == 20 * 4 + 1
 
 
 def test_nothing_of_ours_arrives_at_a_socket_at_3(tmp_path: Path) -> None:
@@ -364,25 +370,27 @@ def test_nothing_of_ours_arrives_at_a_socket_at_3(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mode", ["idle", "go", "record"])
+@pytest.mark.parametrize("mode", ["idle", "hits", "record"])
 def test_a_served_run_is_whole_whatever_a_program_does_to_descriptors(
     tmp_path: Path, mode: str
 ) -> None:
-    more = ("--cideldill-record=rec",) if mode == "record" else ()
-    with workbench(tmp_path / "project", *TRICKY, *more) as bench:
+    calls = ("--cideldill-record=rec", "--cideldill-record-calls=till.total")
+    with workbench(tmp_path / "project", *TRICKY, *(calls if mode == "record" else ())) as bench:
         bench.write(**WAYS)
-        known = bench.breakpoint("till.total", behavior="go") if mode != "idle" else {}
+        asked = {"file": "till.py", "line": 9, "log_message": "{len(items)}"}
+        known = bench.agent.call("breakpoint_set", **asked) if mode == "hits" else {}
         reply = bench.run(pause_on="never")
         assert reply["state"] == "finished", reply
         assert reply["outcomes"] == {"passed": 24, "failed": 1}, reply
         assert reply["exit_code"] == 1
         assert len(bench.results()) == 25
+        assert "warnings" not in reply
         if known:
-            assert bench.listed(known["id"])["hits"] == 30 * 55 + 1
+            assert bench.listed(known["id"])["hit_count"] == 20 * 55 + 1
     if mode == "record":
         (events,) = (tmp_path / "project" / "rec").glob("run-*/events.jsonl")
         lines = [json.loads(each) for each in events.read_text().splitlines()]
-        assert sum(each["type"] == "call" for each in lines) == 30 * 55 + 1
+        assert sum(each["type"] == "call" for each in lines) == 20 * 55 + 1
 
 
 @pytest.mark.parametrize(
