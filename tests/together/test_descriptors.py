@@ -265,7 +265,9 @@ def outcomes(found: Recorded) -> dict[str, int]:
 # --- counted ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [(), HITS], ids=["bare", "hits and calls"])
+@pytest.mark.parametrize(
+    "arguments", [pytest.param((), marks=pytest.mark.full), HITS], ids=["bare", "hits and calls"]
+)
 def test_a_recorded_test_finds_the_descriptors_that_it_found_before(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -275,6 +277,7 @@ def test_a_recorded_test_finds_the_descriptors_that_it_found_before(
     assert len(found.of("hit")) == (6 if arguments else 0)
 
 
+@pytest.mark.full
 def test_a_served_test_finds_the_descriptors_that_it_found_before(tmp_path: Path) -> None:
     """At calls that go on, at pauses, when objects are looked into and expressions evaluated."""
     with workbench(tmp_path / "project") as bench:
@@ -302,17 +305,27 @@ def test_a_served_test_finds_the_descriptors_that_it_found_before(tmp_path: Path
 # --- closed, replaced, used up ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "limit", [None, soft(1024), hard(64)], ids=["any limit", "1024", "64 at most"]
-)
-@pytest.mark.parametrize("arguments", [(), HITS], ids=["bare", "hits and calls"])
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The run that meets all of them, without us."""
+    done = plain(project(tmp_path_factory.mktemp("plain") / "project", WAYS), *TRICKY)
+    assert "1 failed, 24 passed" in done.stdout, done.stdout
+    return done
+
+
 @pytest.mark.full
+@pytest.mark.parametrize(
+    ("arguments", "limit"),
+    [(HITS, None), (HITS, soft(1024)), (HITS, hard(64)), ((), hard(64))],
+    ids=["any limit", "1024", "64 at most", "bare, 64 at most"],
+)
 def test_a_record_is_whole_whatever_a_program_does_to_descriptors(
-    tmp_path: Path, arguments: tuple[str, ...], limit: Callable[[], None] | None
+    tmp_path: Path,
+    without: subprocess.CompletedProcess[str],
+    arguments: tuple[str, ...],
+    limit: Callable[[], None] | None,
 ) -> None:
     root = project(tmp_path / "project", WAYS)
-    without = plain(root, *TRICKY, preexec_fn=limit)
-    assert "1 failed, 24 passed" in without.stdout, without.stdout
     found = recorded_within(limit, root, *TRICKY, *arguments)
     assert found.exit_code == without.returncode == 1
     assert printed(found.out) == printed(without.stdout)
@@ -344,6 +357,7 @@ def test_a_record_is_whole_when_all_descriptors_are_closed(tmp_path: Path) -> No
     assert len(found.of("hit")) == 20 * 4 + 1
 
 
+@pytest.mark.full
 def test_nothing_of_ours_arrives_at_a_socket_at_3(tmp_path: Path) -> None:
     """As services are started that get their sockets from others; pytest captures."""
     text = """
@@ -449,6 +463,7 @@ def test_a_stop_arrives_after_all_descriptors_were_closed(tmp_path: Path, way: s
 # --- limits -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_program_has_as_many_descriptors_as_without_us(tmp_path: Path) -> None:
     """Ours lie beyond its limit, which is as it was."""
     text = """

@@ -128,9 +128,8 @@ def looked_into(bench: Bench, stop: dict[str, Any]) -> None:
     assert looked["type"] in ("shop.Item", "list")
 
 
-@pytest.mark.parametrize(
-    "kilobytes", [32, *(pytest.param(each, marks=pytest.mark.full) for each in (64, 96, 128))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("kilobytes", [32, 64, 96, 128])
 def test_calls_lines_and_raises_pause(tmp_path: Path, kilobytes: int) -> None:
     chosen = f"""
         from test_all import listed, nested, both, within
