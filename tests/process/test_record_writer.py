@@ -348,3 +348,35 @@ def test_secrets_in_names_of_tests_are_hidden_everywhere_alike(tmp_path: Path) -
     assert name.startswith("test_it.py::test_x[<redacted:env:DEPLOY_TOKEN#")
     told = {"siblings": [{"nodeid": name, "of": [1, None, True]}], name: 2.5}
     assert lines[3]["autopsy"] == told
+
+
+def test_what_can_not_be_written_for_now_is_written_later(part: Part) -> None:
+    """The program has closed the file, and there is no descriptor left to open it again."""
+    part.say(FAILED)
+    away = part.path.with_suffix(".away")
+    os.close(part.writer._file.number)
+    part.path.rename(away)
+    part.say(FINISHED)
+    part.say(WARNED)
+    away.rename(part.path)
+    part.say(Departed())
+    part.writer.close()
+    assert part.writer.error is None
+    told = ["test_phase", "test_outcome", "warning", "worker_down"]
+    assert [each["type"] for each in part.lines] == told
+
+
+def test_what_can_never_be_written_is_told(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    part.say(FAILED)
+    os.close(part.writer._file.number)
+    part.path.unlink()
+    part.say(FINISHED)
+    part.writer.close()
+    assert part.writer.error == "the program has closed its file"
+    monkeypatch.setattr(writer_module, "_MOST_WAITING", 10)
+    other = Part(part.path.parent)
+    os.close(other.writer._file.number)
+    other.path.unlink()
+    other.say(FINISHED)
+    assert other.writer.error == "No such file or directory"
+    other.writer.close()

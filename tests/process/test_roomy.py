@@ -1,0 +1,87 @@
+"""Room on the stack: found for what recurses, and for our own thread."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from pytest_cideldill import roomy
+from tests.together.driver import DEADLINE_S
+
+
+def run(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_main_thread_has_room() -> None:
+    assert not roomy.is_small()
+    assert roomy.with_room(threading.get_ident) == threading.get_ident()
+
+
+def test_a_small_thread_gets_room_elsewhere() -> None:
+    run("""
+        import threading
+        from pytest_cideldill import roomy
+        from pytest_cideldill.syntax.quiet import parse
+
+        def inside():
+            found.append((roomy.is_small(), roomy.with_room(roomy._size)))
+            parse("[" * 90 + "]" * 90)
+            try:
+                roomy.with_room(lambda: 1 / 0)
+            except ZeroDivisionError as error:
+                found.append(str(error))
+
+        for size, is_small in ((32, True), (128, True), (256, False), (2048, False)):
+            found = []
+            threading.stack_size(size * 1024)
+            thread = threading.Thread(target=inside)
+            thread.start()
+            thread.join()
+            assert threading.stack_size(0) == size * 1024
+            (told, room), raised = found  # one may get a larger stack that another one had
+            assert told is is_small or room == roomy.STACK
+            assert room >= 256 * 1024
+            assert raised == "division by zero"
+    """)
+
+
+@pytest.mark.parametrize("size", [0, 32 * 1024, 16 * 1024 * 1024])
+def test_a_thread_of_ours_has_its_own_size_and_the_program_keeps_its_own(size: int) -> None:
+    run(f"""
+        import threading
+        from pytest_cideldill import roomy
+        threading.stack_size({size})
+        found, done = [], threading.Event()
+        roomy.start(lambda: (found.append(roomy._size()), done.set()))
+        assert done.wait(10)
+        assert found == [roomy.STACK]
+        assert threading.stack_size() == {size}
+    """)
+
+
+def test_a_thread_that_can_not_be_started_leaves_the_size_alone() -> None:
+    run("""
+        import threading
+        from pytest_cideldill import roomy
+        threading.stack_size(64 * 1024)
+        roomy.STACK = 1 << 46
+        try:
+            roomy.start(print)
+        except RuntimeError:
+            pass
+        else:
+            raise AssertionError
+        assert threading.stack_size() == 64 * 1024
+    """)
