@@ -15,9 +15,11 @@ from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from contextlib import suppress
 from dataclasses import field
 from types import FrameType
 from typing import Any
+from typing import Final
 
 from pytest_cideldill import clock
 from pytest_cideldill.capture.objects import Held
@@ -43,6 +45,9 @@ class Resolution:
     value: Any = None
     told: str | None = None
 
+
+_ENDS: Final = frozenset({"stop", "disconnect"})
+"""Who releases because the run is ended."""
 
 Seen = dict[str, tuple[int, str]]
 """The locals of a frame: name → id of the value, and how it was shown."""
@@ -142,6 +147,7 @@ class Gate:
         around: Entered on the thread for as long as it is parked (timers, durations).
         on_stopped: Called on the thread when commands can reach it.
         on_resumed: Called on the thread when it goes on.
+        lingers_s: How long the calling thread, which is released, waits for Ctrl-C, if at all.
     """
 
     def __init__(
@@ -150,11 +156,13 @@ class Gate:
         around: Callable[[], AbstractContextManager[None]],
         on_stopped: Callable[[Pause], None],
         on_resumed: Callable[[Pause, Resolution], None],
+        lingers_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._lease_s = lease_s
         self._around = around
         self._on_stopped = on_stopped
         self._on_resumed = on_resumed
+        self._lingers_s = lingers_s
         # Pause id → queue. Single dict operations are atomic; iteration copies first.
         self._parked: dict[str, _Parked] = {}
         # Pause id → thread, the same way.
@@ -192,13 +200,23 @@ class Gate:
             with self._around():
                 self._on_stopped(pause)
                 resolution = self._serve(pause, parked)
+                if resolution.by in _ENDS and (wait_s := self._lingers_s()):
+                    self._close(pause, parked, resolution)
+                    # If it went on, the interrupt would hit in the middle of a teardown.
+                    with suppress(Empty):
+                        SimpleQueue[None]().get(timeout=wait_s)
             return resolution
         finally:
-            self._parked.pop(pause.id, None)
-            self._threads.pop(pause.id, None)
-            for job in parked.close():
-                job.reject()
-            self._on_resumed(pause, resolution)
+            self._close(pause, parked, resolution)
+
+    def _close(self, pause: Pause, parked: _Parked, resolution: Resolution) -> None:
+        """Take nothing more for this pause, and tell that it is over; once."""
+        if self._parked.pop(pause.id, None) is None:
+            return
+        self._threads.pop(pause.id, None)
+        for job in parked.close():
+            job.reject()
+        self._on_resumed(pause, resolution)
 
     def submit(self, pause_id: str, job: Job) -> None:
         """Hand work to a parked thread and renew its lease.

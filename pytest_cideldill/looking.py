@@ -17,6 +17,7 @@ from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.loaded import is_loaded
 from pytest_cideldill.capture.objects import Identified
+from pytest_cideldill.capture.tasks import are_cancelled
 from pytest_cideldill.capture.tasks import describe_tasks
 from pytest_cideldill.capture.tasks import names_of_tasks
 from pytest_cideldill.capture.threads import describe_threads
@@ -29,6 +30,7 @@ from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.running import is_interrupted
 from pytest_cideldill.wire import FindCode
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import ReadContext
@@ -101,6 +103,7 @@ class Looking:
         return {
             "threads": describe_threads(self._lens, self._pauses.parked, stacks=stacks),
             "tasks": describe_tasks(self._lens),
+            "interrupted": is_interrupted() or are_cancelled(),
         }
 
     def _running_stack(self, command: ReadStack) -> dict[str, Any]:

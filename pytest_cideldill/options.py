@@ -43,6 +43,8 @@ STARTS = ("manual", "run")
 MAX_LEASE_S = 604_800
 """A week; also keeps waits below what the platform's clocks can hold."""
 
+MAX_GRACE_S = 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -156,6 +158,15 @@ OPTIONS = (
         parsing.seconds(MAX_LEASE_S),
         "SECONDS",
         "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
+        "float",
+    ),
+    Option(
+        "grace",
+        "grace_s",
+        parsing.seconds(MAX_GRACE_S, or_none=True),
+        "SECONDS",
+        "With --cideldill-mcp: how long fixtures may take to be torn down when a run is ended, or "
+        "the client goes (default: 30; 0: they are not waited for)",
         "float",
     ),
     Option(

@@ -42,15 +42,15 @@ def text(text: str) -> str:
     return text
 
 
-def seconds(largest: float) -> Callable[[str], float]:
-    """A positive number of seconds."""
+def seconds(largest: float, *, or_none: bool = False) -> Callable[[str], float]:
+    """A positive number of seconds; `or_none`: 0 as well."""
 
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             raise ValueError(f"{text!r} is not a number of seconds") from None
-        if not 0 < value <= largest:
+        if not (0 < value <= largest or (or_none and value == 0)):
             raise ValueError(f"{text!r} is not between 0 and {largest} seconds")
         return value
 

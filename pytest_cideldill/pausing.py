@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from pytest_cideldill.borders import add_to
 from pytest_cideldill.borders import contained
 from pytest_cideldill.borders import every
 from pytest_cideldill.capture.evaluate import Interruptor
+from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.objects import Held
@@ -52,6 +54,9 @@ from pytest_cideldill.wire import Step
 from pytest_cideldill.wire import StepEnded
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
+
+LINGER_S = 0.5
+"""How long a thread that is released as the run ends waits for Ctrl-C, which follows at once."""
 
 
 class Stepping(Protocol):
@@ -108,7 +113,9 @@ class Pauses:
         self._flush = flush
         self._console = Console(lens, guard, keeping)
         self._numbers = itertools.count(1)
-        self._gate = Gate(lease_s, around_pause, self._on_stopped, self._on_resumed)
+        self._gate = Gate(
+            lease_s, around_pause, self._on_stopped, self._on_resumed, self._lingers_s
+        )
         self.steps: Stepping | None = None
         # Thread → the pause that its step began at; it is the next pause, too.
         self._stepped: dict[int, Pause] = {}
@@ -203,6 +210,12 @@ class Pauses:
                     forget_locals(frame)
             if self.steps is not None and ident not in self._stepped:
                 self.steps.leave()
+
+    def _lingers_s(self) -> float:
+        """Ctrl-C comes next when the run is ended, to the thread of the tests alone."""
+        if get_ident() != self._tests or os.getpid() != self._pid or not self._gate.is_open:
+            return 0.0
+        return 0.0 if getsignal(signal.SIGINT) == signal.SIG_IGN else LINGER_S
 
     def _on_stopped(self, pause: Pause) -> None:
         self._send(Stopped(pause.report), urgent=True)

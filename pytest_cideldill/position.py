@@ -22,7 +22,13 @@ _SINCE = Struct(">d")
 _FIXED = 0x10
 """MAP_FIXED, on Linux and on macOS."""
 
-_TEXT = _LENGTH.size + _SINCE.size
+TEXT = _LENGTH.size + _SINCE.size
+"""Where the text begins."""
+
+ENDING = b"ending"
+"""The end of the file while its process is on its way to its end; a shell reads it as well."""
+
+_END = _SIZE - len(ENDING)
 
 
 class Position(NamedTuple):
@@ -48,12 +54,16 @@ class PositionFile:
 
     def write(self, phase: str, nodeid: str) -> None:
         """Note that `phase` of `nodeid` is under way; both empty between tests."""
-        text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _SIZE - _TEXT]
+        text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _END - TEXT]
         # The length goes to 0 first: a reader never takes half of a new text for a whole one.
         self._map[: _LENGTH.size] = _LENGTH.pack(0)
-        self._map[_LENGTH.size : _TEXT] = _SINCE.pack(clock.monotonic())
-        self._map[_TEXT : _TEXT + len(text)] = text
+        self._map[_LENGTH.size : TEXT] = _SINCE.pack(clock.monotonic())
+        self._map[TEXT : TEXT + len(text)] = text
         self._map[: _LENGTH.size] = _LENGTH.pack(len(text))
+
+    def mark(self, *, ending: bool) -> None:
+        """Note whether pytest was interrupted, or is done, and only has to clean up."""
+        self._map[_END:] = ENDING if ending else bytes(len(ENDING))
 
     def close(self) -> None:
         """Unmap the file; it stays on disk for the reader."""
@@ -87,14 +97,24 @@ def _mapped(descriptor: int) -> mmap.mmap:
 
 def read_position(path: str) -> Position | None:
     """As last written, or None when there was none or no file."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_SIZE)
-    except OSError:
-        return None
-    if len(data) < _TEXT:
+    data = _read(path)
+    if len(data) < TEXT:
         return None
     (length,), (since,) = _LENGTH.unpack_from(data), _SINCE.unpack_from(data, _LENGTH.size)
-    text = data[_TEXT : _TEXT + length].decode("utf-8", "replace")
+    text = data[TEXT : TEXT + length].decode("utf-8", "replace")
     phase, _, nodeid = text.partition("\n")
     return Position(phase, nodeid, since) if nodeid else None
+
+
+def is_ending(path: str) -> bool:
+    """Whether a process tears down: its test, or all that is left behind an interrupt."""
+    position = read_position(path)
+    return _read(path)[_END:] == ENDING or (position is not None and position.phase == "teardown")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_SIZE)
+    except OSError:
+        return b""

@@ -9,6 +9,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
+from typing import Final
+
+_MOST_CONTEXTS: Final = 100
 
 
 def current_frames() -> dict[int, FrameType]:
@@ -29,6 +33,31 @@ def main_ident() -> int | None:
     """The thread that signal handlers run on."""
     ident: int | None = vars(vars(threading)["_main_thread"]).get("_ident")
     return ident
+
+
+def holds_threads() -> bool:
+    """Whether the interpreter has to wait for threads before it can end."""
+    known: dict[int, threading.Thread] = vars(threading)["_active"]
+    main = main_ident()
+    return any(
+        ident != main and vars(each).get("_daemonic") is False
+        for ident, each in list(known.items())
+    )
+
+
+def is_interrupted() -> bool:
+    """Whether the main thread handles Ctrl-C: it is in a `finally`, or leaves a `with`."""
+    # A triple on Python 3.11.
+    handled: Any = sys._current_exceptions().get(main_ident() or 0)
+    error = handled[1] if type(handled) is tuple else handled
+    context: Any = vars(BaseException)["__context__"]
+    for _ in range(_MOST_CONTEXTS):
+        if not issubclass(type(error), BaseException):
+            return False
+        if issubclass(type(error), KeyboardInterrupt):
+            return True
+        error = context.__get__(error)
+    return False
 
 
 def running_frames() -> Iterator[FrameType]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ADDRESS = "127.0.0.1:0"
 DEFAULT_LEASE_S = 1800.0
+DEFAULT_GRACE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Settings:
         stdio: A client is served on stdin and stdout.
         http: Clients are served over HTTP.
         http_address: Where, as `parsing.loopback` gives it.
+        grace_s: Seconds that a run which is ended has to tear its fixtures down.
         bind: Where processes of other machines dial in, as `parsing.address` gives it; None: they
             can't.
     """
@@ -70,6 +72,7 @@ class Settings:
     http: bool = False
     http_address: str = DEFAULT_ADDRESS
     bind: str | None = None
+    grace_s: float = DEFAULT_GRACE_S
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""

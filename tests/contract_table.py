@@ -31,7 +31,9 @@ PAUSE_ID = like(r"r\d+\.\w+\.\d+")
 BEHAVIOR = one_of("stop", "go", "yield")
 AFTER_BEHAVIOR = one_of("stop", "go", "exception", "stop_exception", "yield")
 DEFAULT_BEHAVIOR = one_of("stop", "go", "exception", "stop_exception")
-STATE = one_of("idle", "starting", "collecting", "running", "paused", "finished", "crashed")
+STATE = one_of(
+    "idle", "starting", "collecting", "running", "paused", "stopping", "finished", "crashed"
+)
 PHASE = one_of("before", "after", "exception", "raise", "line", "post_mortem")
 REASON = one_of("breakpoint", "exception", "test_failure", "step", "interrupt", "condition_error")
 WHEN = one_of("setup", "call", "teardown")
@@ -156,6 +158,7 @@ END = {
     "signal?": str,
     "lastTest?": str,
     "stacks?": str,
+    "teardown?": one_of("cut"),
 }
 
 OUTCOMES = {"passed": int, "failed": int}

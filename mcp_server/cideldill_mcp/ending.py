@@ -17,6 +17,21 @@ _BY_CODE = {3: "internal_error", 4: "startup_error", 5: "no_tests"}
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """A client's order did not wait any longer.
+
+    Attributes:
+        signal: The last one that was sent.
+        seconds: Since Ctrl-C when the first one was sent; None: there was no Ctrl-C.
+        tore_down: Its fixtures were being torn down.
+    """
+
+    signal: str
+    seconds: float | None
+    tore_down: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What is known when the main process of a run is gone.
 
@@ -32,6 +47,7 @@ class Evidence:
         output: The end of its stdout.
         stopped: A client had it ended.
         cut_off: Its connection ended before it did.
+        cut: How, if not by Ctrl-C alone.
     """
 
     connected: bool
@@ -45,14 +61,15 @@ class Evidence:
     output: str = ""
     stopped: bool = False
     cut_off: bool = False
+    cut: Cut | None = None
 
 
 def classify(evidence: Evidence) -> dict[str, Any]:
     """The `end` of the contract: `kind` and what else is known."""
     if evidence.exit_code is not None:
-        return _finished(evidence, evidence.exit_code)
+        return _finished(evidence, evidence.exit_code) | _cut_at_exit(evidence)
     if evidence.stopped:
-        return {"kind": "interrupted", "message": "ended by a client", **_last(evidence)}
+        return {"kind": "interrupted", **_stopped(evidence)}
     by_signal = evidence.returncode is not None and evidence.returncode < 0
     if evidence.departed or (not evidence.connected and not by_signal):
         return {"kind": "startup_error", "message": _message(evidence)}
@@ -73,6 +90,37 @@ def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
     elif kind == "startup_error":
         end["message"] = _message(evidence)
     return end
+
+
+def _stopped(evidence: Evidence) -> dict[str, Any]:
+    cut, last = evidence.cut, _last(evidence)
+    if cut is None:
+        return {"message": "ended by a client", **last}
+    where = last.get("lastTest", "the run")
+    if cut.tore_down:
+        last = last and last | {"lastPhase": "teardown"}
+        how = f"teardown of {where} was cut after {cut.seconds:.3g} s"
+    elif cut.seconds is None:
+        how = "its fixtures were not torn down"
+    else:
+        how = f"{where} did not end, so its fixtures were not torn down"
+    message = f"ended by a client; {how} ({_last_signal(evidence, cut)})"
+    return {"message": message, "teardown": "cut", **last}
+
+
+def _cut_at_exit(evidence: Evidence) -> dict[str, Any]:
+    """Of a run that was over but for what Python does at its exit."""
+    if evidence.cut is None or evidence.returncode is None or evidence.returncode >= 0:
+        return {}
+    signal = _last_signal(evidence, evidence.cut)
+    how = f"its threads, or what it does at its exit, were cut ({signal})"
+    told = f"{evidence.interrupted}; {how}" if evidence.interrupted else how
+    return {"message": told, "teardown": "cut"}
+
+
+def _last_signal(evidence: Evidence, cut: Cut) -> str:
+    code = evidence.returncode
+    return cut.signal if code is None or code >= 0 else _signal_name(-code)
 
 
 def _crashed(evidence: Evidence) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
 from typing import Any
 
 from cideldill_mcp.reaper import Reaper
@@ -88,14 +88,53 @@ class Tail:
             return self._bytes.decode("utf-8", "replace")
 
 
+class Stream:
+    """A pipe for what a child prints.
+
+    It has a name where that can be, and the child holds both of its ends: when this process is
+    gone the child prints on, into what the reaper reads then.
+
+    Attributes:
+        inner: The child's end. To be closed when the child has it.
+        outer: Ours.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path: str | None = None
+        try:
+            os.mkfifo(path, 0o600)
+            self._path = path
+            # Not blocking: who opens one end waits for the other.
+            self.outer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self.inner = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            os.set_blocking(self.outer, True)
+        except (AttributeError, OSError):
+            self.outer, self.inner = os.pipe()
+
+    def remove(self) -> None:
+        """Nobody will open it any more."""
+        if self._path is not None:
+            with suppress(OSError):
+                os.unlink(self._path)
+
+
 class Child:
     """A started process: `out` and `err` hold the end of its streams, `ended` its return code.
 
     Attributes:
+        run: The id of its run.
         started_at: Epoch seconds, not later than its start.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], reaper: Reaper, started_at: float) -> None:
+    def __init__(
+        self,
+        run: str,
+        process: subprocess.Popen[bytes],
+        streams: Sequence[Stream],
+        reaper: Reaper,
+        started_at: float,
+    ) -> None:
+        self.run = run
         self.pid = process.pid
         self.started_at = started_at
         self.out = Tail()
@@ -104,9 +143,10 @@ class Child:
         self._process = process
         self._reaper = reaper
         self._group_is_ours = True
+        self._streams = streams
         self._readers = [
-            self._thread(self._read, stream, tail)
-            for stream, tail in ((process.stdout, self.out), (process.stderr, self.err))
+            self._thread(self._read, stream.outer, tail)
+            for stream, tail in zip(streams, (self.out, self.err), strict=True)
         ]
 
     def watch(self, on_ended: Callable[[], None]) -> None:
@@ -125,6 +165,11 @@ class Child:
     def interrupt(self) -> None:
         """Ctrl-C for the whole group: pytest ends in order."""
         self.signal(signal.SIGINT if os.name == "posix" else signal.CTRL_BREAK_EVENT)  # type: ignore[attr-defined,unused-ignore]
+        self._reaper.interrupted(self.pid, self.run)
+
+    def leave_to_tear_down(self) -> None:
+        """This process ends first; the reaper waits for that one."""
+        self._reaper.interrupted(self.pid, self.run, ending=True)
 
     def terminate(self) -> None:
         """The second step of the ladder."""
@@ -159,6 +204,8 @@ class Child:
         returncode = self._process.wait()
         for reader in self._readers:
             reader.join(1.0)  # a daemon that left the group may hold the pipe open
+        for stream in self._streams:
+            stream.remove()
         return returncode
 
     def _ended(self, returncode: int, on_ended: Callable[[], None]) -> None:
@@ -171,10 +218,12 @@ class Child:
         return thread
 
     @staticmethod
-    def _read(stream: IO[bytes], tail: Tail) -> None:
-        with stream:
-            while data := os.read(stream.fileno(), 65536):
+    def _read(stream: int, tail: Tail) -> None:
+        try:
+            while data := os.read(stream, 65536):
                 tail.add(data)
+        finally:
+            os.close(stream)
 
 
 def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -> Child:
@@ -191,15 +240,26 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
     group: dict[str, Any] = {"process_group": 0}
     if os.name != "posix":
         group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
+    run, directory = invitation["run_id"], invitation["directory"]
+    streams = [Stream(os.path.join(directory, f"{run}.{name}")) for name in ("out", "err")]
     started_at = time.time()
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, VARIABLE: json.dumps(invitation)},
-        bufsize=0,
-        **group,
-    )
-    reaper.watch(process.pid)
-    return Child(process, reaper, started_at)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=streams[0].inner,
+            stderr=streams[1].inner,
+            env={**os.environ, VARIABLE: json.dumps(invitation)},
+            bufsize=0,
+            **group,
+        )
+    except OSError:
+        for each in streams:
+            os.close(each.outer)
+            each.remove()
+        raise
+    finally:
+        for each in streams:
+            os.close(each.inner)
+    reaper.watch(process.pid, run)
+    return Child(run, process, streams, reaper, started_at)

@@ -1,8 +1,8 @@
 """A tiny shell process that outlives the front end and cleans up after it, however it died.
 
-It reads process groups from its stdin; at end of file it interrupts those that are left, kills them
-a second later and removes the private directory. POSIX only: elsewhere runs end with their closed
-link.
+It reads process groups from its stdin. At end of file it interrupts those that are left, gives
+their fixtures the time to be torn down, kills what is left then, and removes the private directory.
+POSIX only: elsewhere runs end with their closed link.
 """
 
 from __future__ import annotations
@@ -11,39 +11,95 @@ import os
 import shutil
 import subprocess
 
-GRACE_S = 1
-"""Seconds between the interrupt and the kill."""
+from pytest_cideldill.position import ENDING
+from pytest_cideldill.position import TEXT
+
+TICK_S = 0.2
+"""How often it looks."""
+
+_A_SECOND = round(1 / TICK_S)
+"""In ticks: some know whole seconds only."""
+
+CLEAN_UP_S = 2.0
+"""How long it may take when no run is left."""
 
 # "kill -9 -- -PGID" is an error in dash; "kill -9 -PGID" works in every POSIX shell.
 _SCRIPT = f"""
-groups=
-while read -r sign group; do
-  case $sign in
-    +) groups="$groups $group" ;;
-    -) left=
-       for each in $groups; do [ "$each" = "$group" ] || left="$left $each"; done
-       groups=$left ;;
-  esac
+directory=$1 grace=$2 patience=$3 runs=
+
+nap() {{
+  sleep {TICK_S} || {{ sleep 1; waited=$((waited + {_A_SECOND - 1})); }}
+  waited=$((waited + 1))
+}}
+
+lives() {{  # GROUP: its leader, which may be dead and not yet reaped
+  kill -0 "$1" || return 1
+  [ -r /proc/self/stat ] || return 0
+  read -r stat < "/proc/$1/stat" || return 1
+  case ${{stat##*) }} in [ZX]*) return 1 ;; esac
+}}
+
+ends() {{  # RUN: whether each of its processes tears down
+  for file in "$directory/$1"-*.position; do
+    [ -e "$file" ] || return 1
+    [ "$(tail -c {len(ENDING)} "$file")" = {ENDING.decode()} ] && continue
+    [ "$(tail -c +{TEXT + 1} "$file" | head -n 1)" = teardown ] || return 1
+  done
+}}
+
+climb() {{  # GROUP RUN SIGN
+  drains=
+  for stream in out err; do  # nobody else reads what it prints
+    [ -p "$directory/$2.$stream" ] || continue
+    cat < "$directory/$2.$stream" > /dev/null &
+    drains="$drains $!"
+  done
+  [ "$3" = + ] && kill -2 -"$1"
+  waited=0
+  while [ $waited -lt "$grace" ] && lives "$1"; do
+    [ $waited -lt "$patience" ] || [ "$3" = '=' ] || ends "$2" || break
+    nap
+  done
+  if lives "$1"; then
+    kill -15 -"$1"
+    waited=0
+    while [ $waited -lt "$patience" ] && lives "$1"; do nap; done
+  fi
+  kill -9 -"$1"
+  [ -z "$drains" ] || kill $drains
+}}
+
+while read -r sign group run; do
+  others=
+  for each in $runs; do [ "${{each%%:*}}" = "$group" ] || others="$others $each"; done
+  runs=$others
+  [ "$sign" = - ] || runs="$runs $group:$run:$sign"
 done
-if [ -n "$groups" ]; then
-  for each in $groups; do kill -2 -$each; done
-  sleep {GRACE_S}
-  for each in $groups; do kill -9 -$each; done
-fi
-rm -rf -- "$1"
+for each in $runs; do
+  (IFS=:; set -- $each; unset IFS; climb "$@") &
+done
+wait
+rm -rf -- "$directory"
 """
 
 
 class Reaper:
-    """The writing side. Ends, and cleans up, when it is closed or this process is gone."""
+    """The writing side. Ends, and cleans up, when it is closed or this process is gone.
 
-    def __init__(self, directory: str) -> None:
+    Args:
+        directory: Private; it removes it.
+        grace_s: How long fixtures may take to be torn down.
+        patience_s: How long a process may take that does not tear down.
+    """
+
+    def __init__(self, directory: str, grace_s: float = 0.0, patience_s: float = 2.0) -> None:
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         if os.name != "posix":
             return
+        ticks = [str(round(each / TICK_S)) for each in (max(grace_s, patience_s), patience_s)]
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "cideldill-reaper", directory],
+            ["/bin/sh", "-c", _SCRIPT, "cideldill-reaper", directory, *ticks],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -51,25 +107,42 @@ class Reaper:
             bufsize=0,
         )
 
-    def watch(self, group: int) -> None:
-        """Kill this process group when this process dies."""
-        self._write(b"+ %d\n" % group)
+    @property
+    def is_alive(self) -> bool:
+        """Whether it will end what this process leaves behind."""
+        return self._process is not None and self._process.poll() is None
+
+    def watch(self, group: int, run: str) -> None:
+        """End this process group when this process dies."""
+        self._write(b"+", group, run)
+
+    def interrupted(self, group: int, run: str, *, ending: bool = False) -> None:
+        """The group got its Ctrl-C: another one would hit in its teardown.
+
+        `ending`: it is certain that it tears down.
+        """
+        self._write(b"=" if ending else b"!", group, run)
 
     def forget(self, group: int) -> None:
         """The group is gone; its number may be used again."""
-        self._write(b"- %d\n" % group)
+        self._write(b"-", group, "")
 
-    def close(self) -> None:
-        """Let it clean up and wait for its end; do it here where it can't."""
+    def close(self, *, leaves: bool = False) -> None:
+        """Let it clean up and wait for its end; do it here where it can't.
+
+        `leaves`: there are groups that it has to wait for itself.
+        """
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._process.wait(GRACE_S + 1)
+            if leaves:
+                return
+            self._process.wait(CLEAN_UP_S)
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, sign: bytes, group: int, run: str) -> None:
         if self._process is None or self._process.stdin is None:
             return
         try:
-            self._process.stdin.write(line)
-        except OSError:
-            return  # somebody killed it: an orderly end cleans up all the same
+            self._process.stdin.write(b"%s %d %s\n" % (sign, group, run.encode()))
+        except (OSError, ValueError):
+            return  # somebody killed it: an orderly end cleans up all the same; or it was closed

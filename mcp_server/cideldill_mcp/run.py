@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cideldill_mcp.ending import Cut
 from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
 from cideldill_mcp.hiding import learn
@@ -86,6 +87,8 @@ class Run:
         watched: What became of the breakpoints, by worker; none of those that crashed.
         unwatched: The processes that ended their watch before their tests: a client stopped them.
         stopped_at: Ids of the breakpoints that paused something.
+        is_stopping: A client has it ended.
+        cut: How, when Ctrl-C alone did not.
         held: Worker → its tests that xdist's controller told; they wait for its end.
     """
 
@@ -115,6 +118,7 @@ class Run:
         self.held: dict[str, list[NodeRelayed]] = {}
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
+        self.cut: Cut | None = None
         self.has_departed = False
         self._main: Target | None = None
         self._tag_key = secrets.token_bytes(32)
@@ -142,9 +146,11 @@ class Run:
 
     @property
     def state(self) -> str:
-        """`starting | collecting | running | paused | finished | crashed`."""
+        """`starting | collecting | running | paused | stopping | finished | crashed`."""
         if self.end is not None:
             return "crashed" if self.end["kind"] == "crashed" else "finished"
+        if self.is_stopping:
+            return "stopping"
         if self.pauses:
             return "paused"
         if self._main is None:
@@ -274,6 +280,8 @@ class Run:
         """The main process has ended; its connection may still hold unread events."""
         assert self.child is not None
         self._evidence = replace(self._evidence, returncode=self.child.returncode)
+        if self.is_over:
+            self._forget_position()
 
     def took(self, seconds: float) -> None:
         """It was recorded, and took so long."""
@@ -288,7 +296,8 @@ class Run:
             return False
         if self._main is not None and self._main.hello.position_file is not None:
             last = read_position(self._main.hello.position_file)
-            Path(self._main.hello.position_file).unlink(missing_ok=True)
+            if self._evidence.returncode is not None:
+                self._forget_position()
         child = self.child
         self._evidence = replace(
             self._evidence,
@@ -298,6 +307,7 @@ class Run:
             output=self.redactor.redact_text(child.out.text()) if child else "",
             stopped=self.is_stopping,
             cut_off=self._main is not None and self._main.is_cut_off,
+            cut=self.cut,
         )
         self.end = classify(self._evidence)
         if (why := self._contradiction()) is not None:
@@ -308,6 +318,10 @@ class Run:
         for id in list(self.stepping):
             self._end_step(id)
         return True
+
+    def _forget_position(self) -> None:
+        if self._main is not None and self._main.hello.position_file is not None:
+            Path(self._main.hello.position_file).unlink(missing_ok=True)
 
     def _contradiction(self) -> str | None:
         """Why the exit code says that a test failed, when no report does."""

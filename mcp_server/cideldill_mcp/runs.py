@@ -7,8 +7,10 @@ Lives on the event loop. The tools ask here; the hub reports here.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.hub import Hub
 from cideldill_mcp.hub import Owner
-from cideldill_mcp.launch import Child
+from cideldill_mcp.ladder import INTERRUPT_S
+from cideldill_mcp.ladder import Ladder
+from cideldill_mcp.ladder import tears_down
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.launch import launch
 from cideldill_mcp.objectfiles import ObjectFiles
@@ -40,7 +44,6 @@ from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import LinesPassed
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import SetDefaultBehavior
 
@@ -52,9 +55,6 @@ LINGER_S = 10.0
 
 EXIT_S = 0.5
 """How long the verdict waits for a process that said it was done to be gone as well."""
-
-INTERRUPT_S = 2.0
-"""How long a run may take to end after Ctrl-C before the next step of the ladder."""
 
 _GONE: dict[str, Any] = {"by": "disconnect", "reason": "process_gone"}
 
@@ -85,7 +85,9 @@ class Runs(RunList):
         log.keep_in(self.directory)
         self.records = Records(self.directory)
         self.objects = ObjectFiles(self.directory)
-        self._reaper = Reaper(self._hub.directory)
+        grace_s = self.settings.grace_s
+        self._reaper = Reaper(self._hub.directory, grace_s, INTERRUPT_S)
+        self._ladder = Ladder(log, grace_s)
         super().__init__()
         self._listings: dict[str, Run] = {}
 
@@ -100,6 +102,11 @@ class Runs(RunList):
         return run
 
     # --- starting and stopping --------------------------------------------------------------
+
+    @property
+    def ladder(self) -> Ladder:
+        """How its runs are ended."""
+        return self._ladder
 
     async def start(self, order: Order) -> Run:
         """Start a run.
@@ -145,55 +152,28 @@ class Runs(RunList):
         self.objects.open(run.id, folder)
         return invitation | {"record": str(folder)}
 
-    async def stop(self, run: Run, *, kill: bool = False) -> list[str]:
-        """End a run: release its pauses, then Ctrl-C, SIGTERM, SIGKILL as far as needed.
-
-        Returns:
-            The ids of the pauses that were released.
-        """
-        released = list(run.pauses)
-        child = run.child
-        if child is None or run.is_over:
-            return released
-        run.is_stopping = True
-        for target in run.targets.values():
-            target.tell(ReleaseAll("stop"))
-        if not kill:
-            await self.log.until(lambda: not run.pauses, 0.5)
-            for step in (child.interrupt, child.terminate):
-                step()
-                if await self.log.until(lambda: run.is_over, INTERRUPT_S):
-                    # It may have told its verdict and hang; its ports are wanted by the next run.
-                    asyncio.get_running_loop().call_later(INTERRUPT_S, child.kill)
-                    return released
-        child.kill()
-        await self.log.until(lambda: run.is_over, INTERRUPT_S)
-        return released
-
-    async def close(self, by: str, grace_s: float) -> None:
-        """End everything: pauses released (`by`), runs interrupted, and killed after `grace_s`."""
+    async def close(self, by: str, within_s: float) -> None:
+        """End everything within a time; what tears down then is left to the reaper, and told."""
         everyone = [*self._runs.values(), *self._listings.values()]
-        living = [run for run in everyone if run.child and run.child.returncode is None]
-        for run in living:
-            for target in run.targets.values():
-                target.tell(ReleaseAll(by))
-        await self.log.until(lambda: not any(run.pauses for run in living), 0.2)
-        children = [run.child for run in living if run.child is not None]
-
-        def are_gone() -> bool:
-            return all(child.returncode is not None for child in children)
-
-        for child in children:
-            child.interrupt()
-        if not await self.log.until(are_gone, grace_s):
-            for child in children:
-                child.kill()
-            await self.log.until(are_gone, 0.5)
+        leaves = self.settings.grace_s > within_s and self._reaper.is_alive
+        left = await self._ladder.end_all(everyone, by, within_s, leaves=leaves)
+        if left:
+            self._tell_left(left)
         await self._hub.close()
         self.log.close()
         self.records.close()
         self.objects.close()
-        self._reaper.close()
+        self._reaper.close(leaves=bool(left))
+
+    def _tell_left(self, left: list[Run]) -> None:
+        """In the log of the client, as long as there is one."""
+        runs = ", ".join(run.id for run in left)
+        with suppress(OSError, ValueError):
+            sys.stderr.write(
+                f"pytest-cideldill: {runs} was interrupted and left to tear down its fixtures; "
+                f"what is left of it after {self.settings.grace_s:g} s is killed\n"
+            )
+            sys.stderr.flush()
 
     def _ended(self, run: Run) -> None:
         """The main process is gone; what it sent before may still be on its way."""
@@ -275,8 +255,8 @@ class Runs(RunList):
             type, values = logged
             seq = self.log.append(type, ts=ts, run_id=run.id, worker=target.worker, **values)
             run.logged(type, values, seq)
-        if run.has_departed and run.child is not None:
-            self._bury_later(run.child)
+        if run.has_departed and run.child is not None and not run.is_stopping:
+            self._bury_later(run)
 
     def _take_held(self, run: Run, workers: Iterable[str], *, at_once: bool = False) -> None:
         """What xdist's controller told for workers, as soon as it is their turn."""
@@ -296,14 +276,24 @@ class Runs(RunList):
             return
         if run.child.returncode is not None:
             self.settle(run)
-        elif run.has_verdict:
+        elif run.has_verdict and not run.is_stopping:
             # It may hang in threads that never end: the verdict stands all the same.
             asyncio.get_running_loop().call_later(EXIT_S, self.settle, run)
 
-    def _bury_later(self, child: Child) -> None:
-        """A process that left pytest but hangs (threads that never end) is killed after a while."""
-        loop = asyncio.get_running_loop()
-        loop.call_later(LINGER_S, child.kill)  # signals nobody when it has ended
+    def _bury_later(self, run: Run) -> None:
+        """A process that left pytest but hangs is killed after a while."""
+        asyncio.get_running_loop().call_later(LINGER_S, self._bury, run)
+
+    def _bury(self, run: Run) -> None:
+        """Threads may never end; what it does at its exit has its time."""
+        child = run.child
+        if child is None or run.is_stopping:
+            return  # the ladder ends it
+        if not tears_down(run):
+            child.kill()  # signals nobody when it has ended
+        elif self.settings.grace_s > LINGER_S:
+            left = self.settings.grace_s - LINGER_S
+            asyncio.get_running_loop().call_later(left, child.kill)
 
 
 def run_active(active: Run) -> Refusal:

@@ -22,6 +22,7 @@ from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.position import Position
+from pytest_cideldill.position import is_ending
 from pytest_cideldill.position import read_position
 from pytest_cideldill.wire import ReadThreads
 
@@ -93,6 +94,8 @@ def under_way(run: Run) -> list[dict[str, Any]]:
         seconds = _seconds_of(test) if test and is_told else time.monotonic() - position.since
         phase = position.phase or None
         times = {"worker": worker, "seconds": round(seconds, 3)}
+        if run.is_stopping and is_ending(run.targets[worker].hello.position_file or ""):
+            phase = "teardown"
         shown.append({"nodeid": position.nodeid, "phase": phase, **times})
     return shown
 

@@ -53,6 +53,11 @@ def running() -> list[Any]:
     return [each for each in _copy(current.values()) if _is(each, _tasks())]
 
 
+def are_cancelled() -> bool:
+    """Whether a task is being cancelled: so asyncio hands Ctrl-C on."""
+    return any(_ask(task, "cancelling") for task in find())
+
+
 def is_in_loop() -> bool:
     """Whether the calling thread runs a loop."""
     get = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)

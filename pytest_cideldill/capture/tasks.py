@@ -74,6 +74,11 @@ def is_in_loop() -> bool:
     )
 
 
+def are_cancelled() -> bool:
+    """Whether a task is being cancelled, as asyncio's is by Ctrl-C."""
+    return asynciotasks.is_loaded() and asynciotasks.are_cancelled()
+
+
 _Read = Callable[[Any], Task]
 
 

@@ -17,6 +17,7 @@ from functools import partial
 import _pytest
 import pytest
 
+from pytest_cideldill.borders import at_exit
 from pytest_cideldill.borders import every
 from pytest_cideldill.borders import passes
 from pytest_cideldill.borders import text_of
@@ -52,6 +53,7 @@ from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.run.workers import Worker
+from pytest_cideldill.running import holds_threads
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.engine import engine
@@ -140,7 +142,7 @@ def switch_on(
 
         shared = (configure, settings, redactor, lens, outlets)
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
-    plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host)]
+    plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host, position)]
     if controls:
         plugins.append(Controller(config, host, variable, invitation, configure.wanted))
     else:
@@ -216,7 +218,9 @@ def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[]
     close = partial(host.link.close, GOODBYE_S)
     steps: list[Callable[[], object]] = [host.release, *undo, depart, close, host.close]
     if position is not None:
-        steps.append(position.close)
+        # Threads may never end; when they have, handlers of the exit begin with this one.
+        at_exit("the position", partial(position.mark, ending=True))
+        steps.insert(0, lambda: position.mark(ending=not holds_threads()))
     every("the end of the run", steps, host.warn)
     for message in host.untold:
         say(message)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.wire import Finished
@@ -14,15 +15,22 @@ from pytest_cideldill.wire import Interrupted
 
 
 class Verdict:
-    """Hooks at the end of a run; in every process of it."""
+    """Hooks at the end of a run; in every process of it.
 
-    def __init__(self, host: Host) -> None:
+    Args:
+        host: Its link tells the end.
+        position: The file that tells the same to whoever waits for it.
+    """
+
+    def __init__(self, host: Host, position: PositionFile | None) -> None:
         self.host = host
+        self._position = position
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     @guest
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
         """After every other plugin: some change the exit status here."""
+        self._mark_ending()
         yield
         status = getattr(session, "exitstatus", exitstatus)
         failed = getattr(session, "testsfailed", None)
@@ -30,10 +38,15 @@ class Verdict:
 
     @guest
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Ctrl-C or `pytest.exit`."""
+        """Ctrl-C or `pytest.exit`: fixtures are torn down next."""
+        self._mark_ending()
         self.host.link.send(Interrupted(self.host.lens.text(excinfo.exconly(), 2_000)))
 
     @guest
     def pytest_internalerror(self, excrepr: object) -> None:
         """A hook of some plugin failed."""
         self.host.link.send(InternalErrorRaised(self.host.lens.end_of(str(excrepr), 5_000)))
+
+    def _mark_ending(self) -> None:
+        if self._position is not None:
+            self._position.mark(ending=True)

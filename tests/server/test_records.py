@@ -664,7 +664,7 @@ async def test_records_are_complete_over_runs_and_workers() -> None:
         one, two = await front.live("gw0", "gw1")
         await told(front, one, row(1, call_id="r1.gw0.c1"), running(4, call_id="r1.gw0.c2"))
         await told(front, two, row(2, call_id="r1.gw1.c1"))
-        await front.runs.stop(run, kill=True)
+        await front.runs.ladder.stop(run, kill=True)
         await front.start()
         again = await front.greeted("main", "r2")
         await again.until_begin()

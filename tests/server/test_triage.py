@@ -70,7 +70,7 @@ async def ran(
     nodeid = last if isinstance(last, str) else last.nodeid
     await front.until(lambda: has_come(run, nodeid, over=over))
     if over:
-        await asyncio.gather(front.runs.stop(run, kill=True), process.close())
+        await asyncio.gather(front.runs.ladder.stop(run, kill=True), process.close())
     return process
 
 
@@ -290,7 +290,7 @@ async def test_a_test_in_which_its_process_crashed_is_told() -> None:
     async with connected() as (front, client):
         await ran(front, TEST, over=False)
         run = front.runs.get("r1")
-        await front.runs.stop(run, kill=True)
+        await front.runs.ladder.stop(run, kill=True)
         run.end = {"kind": "crashed", "message": "ended by SIGSEGV", "lastTest": TEST}
         text = await triage(client, nodeid=TEST)
     assert "- Outcome: crashed in r1: ended by SIGSEGV" in text.splitlines()

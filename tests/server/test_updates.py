@@ -234,7 +234,7 @@ async def test_a_run_that_takes_the_place_of_another(monkeypatch: pytest.MonkeyP
     async with watched(monkeypatch) as see:
         run = await see.front.start()
         assert run.child is not None
-        await see.by(see.front.runs.stop(run, kill=True))
+        await see.by(see.front.runs.ladder.stop(run, kill=True))
         await see.by(see.front.start())
         assert see.told.count(LIST) == 1
         assert await see.by(list_tests(see.front)) == set()

@@ -46,6 +46,8 @@ async def state(request: Request) -> Reply:
     }
     if run is not None:
         body |= {"run_id": run.id}
+    if run is not None and (told := request.runs.ladder.told(run)) is not None:
+        body |= {"message": told}
     if run is not None and run.warnings:
         body |= {"warnings": run.warnings}
     return Reply(body, lists=["running", "paused"])

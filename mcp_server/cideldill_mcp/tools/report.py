@@ -172,6 +172,11 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
     """What can be done now, the most useful first."""
     if run.pauses:
         return _at_a_pause(next(reversed(run.pauses.values())))
+    if run.state == "stopping":
+        return [
+            "debug_state: see whether it has ended",
+            f'test_stop {{"run_id": "{run.id}"}}: wait no longer for its fixtures',
+        ]
     if not run.is_over:
         return [
             "breakpoint_wait {}: its next stop, or its end",

@@ -9,6 +9,7 @@ from typing import Any
 
 from cideldill_mcp.anchoring import reanchor
 from cideldill_mcp.cases import failed_nodeids
+from cideldill_mcp.ladder import Tell
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.results import Results
 from cideldill_mcp.run import Order
@@ -42,7 +43,7 @@ async def run(request: Request) -> Reply:
     order, message = await _order(request)
     tracepoints = await wishes(request, traced)
     if (active := runs.active) is not None and request["replace"]:
-        await runs.stop(active)
+        await runs.ladder.stop(active, tell=_counting(request))
     moved = await reanchor(runs.recipe, request.desired.lines)
     started = await runs.start(order)
     # No await in between: its processes have not connected yet.
@@ -158,7 +159,7 @@ async def list_tests(request: Request) -> Reply:
         return _listed(request, list(nodeids), [e for each in ran for e in _errors(each)])
     listing = await request.runs.start(Order(listing=True, pause_on="never"))
     if not await report.settled(request, listing, LIST_S):
-        await request.runs.stop(listing, kill=True)
+        await request.runs.ladder.stop(listing, kill=True)
         raise Refusal(
             ErrorCode.PROCESS_BUSY, f"collecting took longer than {LIST_S:.0f} s and was ended"
         )
@@ -225,12 +226,25 @@ async def results(request: Request) -> Reply:
 
 
 async def stop(request: Request) -> Reply:
-    """`test_stop`: release the pauses, then end the run."""
+    """`test_stop`: release the pauses, then end the run, whose fixtures are torn down."""
     asked: Run = request.runs.get(request["run_id"])
     was_over = asked.is_over
-    released = await request.runs.stop(asked, kill=request["mode"] == "kill")
+    ladder, kill = request.runs.ladder, request["mode"] == "kill"
+    released = await ladder.stop(asked, kill=kill, cuts=True, tell=request.progress)
     status = "already_ended" if was_over else "stopped" if asked.is_over else "stopping"
-    return Reply({"status": status, "run_id": asked.id, "released": released, "end": asked.end})
+    body = {"status": status, "run_id": asked.id, "released": released, "end": asked.end}
+    if (told := ladder.told(asked)) is not None:
+        body["message"] = told
+    return Reply(body)
+
+
+def _counting(request: Request) -> Tell:
+    """Tells how far the end of a run is, in less than one test: those of the next one count on."""
+
+    async def tell(seconds: float, total: float, text: str) -> None:
+        await request.progress(seconds / (seconds + total + 1), None, text)
+
+    return tell
 
 
 TOOLS = (
@@ -308,11 +322,18 @@ TOOLS = (
     Tool(
         "test_stop",
         "Stop a run",
-        "Release paused tests and end the run.",
+        "Release paused tests and end the run; its fixtures are torn down, which may take a while. "
+        "Call it again to wait no longer.",
         stop,
         (
             Param("run_id", "string", "Default: the newest"),
-            Param("mode", "string", default="interrupt", choices=("interrupt", "kill")),
+            Param(
+                "mode",
+                "string",
+                "kill: tear nothing down",
+                default="interrupt",
+                choices=("interrupt", "kill"),
+            ),
         ),
         destroys=True,
         idempotent=True,

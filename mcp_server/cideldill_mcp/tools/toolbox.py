@@ -96,7 +96,7 @@ class Toolbox:
             self._runs,
             self._desired,
             max_chars,
-            progress,
+            _rising(progress),
             lambda pause: self._deliveries.is_new(client, pause),
             self._deliveries.hits_told(client),
         )
@@ -138,6 +138,18 @@ def _not_live(name: str) -> Refusal:
         "exception_get_context and timeline_get tell what happened; to run tests, have your client "
         "start pytest --cideldill-mcp in the project",
     )
+
+
+def _rising(progress: Progress) -> Progress:
+    """The same, but what is told never goes back: the protocol does not allow that."""
+    told = 0.0
+
+    async def report(done: float, total: float | None, text: str) -> None:
+        nonlocal told
+        told = max(told, done)
+        await progress(told, total, text)
+
+    return report
 
 
 async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:
