@@ -240,9 +240,9 @@ class Ladder:
         if leaves:
             left = [(run, child) for run, child in living if child.returncode is None]
             asked = asyncio.gather(*(are_interrupted(run, within_s / 4) for run, _ in left))
-            for (run, child), is_interrupted in zip(left, await asked, strict=True):
-                if is_interrupted or tears_down(run):
-                    child.leave_to_tear_down()
+            for (_, child), is_interrupted in zip(left, await asked, strict=True):
+                if is_interrupted:
+                    child.handles_interrupt()
         if await self._log.until(are_gone, within_s / 4):
             return []
         if leaves:

@@ -167,9 +167,9 @@ class Child:
         self.signal(signal.SIGINT if os.name == "posix" else signal.CTRL_BREAK_EVENT)  # type: ignore[attr-defined,unused-ignore]
         self._reaper.interrupted(self.pid, self.run)
 
-    def leave_to_tear_down(self) -> None:
-        """This process ends first; the reaper waits for that one."""
-        self._reaper.interrupted(self.pid, self.run, ending=True)
+    def handles_interrupt(self) -> None:
+        """Told to the reaper, which can't ask."""
+        self._reaper.interrupted(self.pid, self.run, handles=True)
 
     def terminate(self) -> None:
         """The second step of the ladder."""

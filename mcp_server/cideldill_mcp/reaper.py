@@ -54,10 +54,11 @@ climb() {{  # GROUP RUN SIGN
     cat < "$directory/$2.$stream" > /dev/null &
     drains="$drains $!"
   done
-  [ "$3" = + ] && kill -2 -"$1"
-  waited=0
+  sign=$3 waited=0 moved=0
+  [ $sign = + ] && kill -2 -"$1"
   while [ $waited -lt "$grace" ] && lives "$1"; do
-    [ $waited -lt "$patience" ] || [ "$3" = '=' ] || ends "$2" || break
+    if ends "$2"; then sign=i moved=$waited; fi
+    [ $sign = h ] || [ $((waited - moved)) -lt "$patience" ] || break
     nap
   done
   if lives "$1"; then
@@ -116,12 +117,12 @@ class Reaper:
         """End this process group when this process dies."""
         self._write(b"+", group, run)
 
-    def interrupted(self, group: int, run: str, *, ending: bool = False) -> None:
+    def interrupted(self, group: int, run: str, *, handles: bool = False) -> None:
         """The group got its Ctrl-C: another one would hit in its teardown.
 
-        `ending`: it is certain that it tears down.
+        `handles`: the test that it hit is on its way out; fixtures come next.
         """
-        self._write(b"=" if ending else b"!", group, run)
+        self._write(b"h" if handles else b"i", group, run)
 
     def forget(self, group: int) -> None:
         """The group is gone; its number may be used again."""

@@ -251,8 +251,8 @@ TOOLS = (
     Tool(
         "test_list",
         "List tests",
-        "Node ids to choose from, and collection errors. test_run takes files and keywords as "
-        "well. Works during a run too.",
+        "Node ids to choose from, and collection errors. test_run takes files and keywords too. "
+        "Works during a run.",
         list_tests,
         (
             Param("pattern", "string", "Substring or glob"),
@@ -307,7 +307,7 @@ TOOLS = (
     Tool(
         "test_results",
         "Results of a run",
-        "After a run or during it: outcome, report and captured output per test, failures first.",
+        "After or during a run: outcome, report and output per test, failures first.",
         results,
         (
             Param("run_id", "string", "Default: the newest"),
@@ -322,18 +322,11 @@ TOOLS = (
     Tool(
         "test_stop",
         "Stop a run",
-        "Release paused tests and end the run; its fixtures are torn down, which may take a while. "
-        "Call it again to wait no longer.",
+        "End the run: fixtures are torn down. Again: at once.",
         stop,
         (
             Param("run_id", "string", "Default: the newest"),
-            Param(
-                "mode",
-                "string",
-                "kill: tear nothing down",
-                default="interrupt",
-                choices=("interrupt", "kill"),
-            ),
+            Param("mode", "string", default="interrupt", choices=("interrupt", "kill")),
         ),
         destroys=True,
         idempotent=True,
