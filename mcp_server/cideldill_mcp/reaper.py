@@ -55,7 +55,8 @@ climb() {{  # GROUP RUN SIGN
     drains="$drains $!"
   done
   sign=$3 waited=0 moved=0
-  [ $sign = + ] && kill -2 -"$1"
+  # With its link a process has lost its pauses, and evaluations there, which could take Ctrl-C.
+  [ $sign = + ] && {{ sleep {TICK_S}; kill -2 -"$1"; }}
   while [ $waited -lt "$grace" ] && lives "$1"; do
     if ends "$2"; then sign=i moved=$waited; fi
     [ $sign = h ] || [ $((waited - moved)) -lt "$patience" ] || break
