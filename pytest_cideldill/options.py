@@ -166,7 +166,7 @@ OPTIONS = (
         parsing.seconds(MAX_GRACE_S, or_none=True),
         "SECONDS",
         "With --cideldill-mcp: how long fixtures may take to be torn down when a run is ended, or "
-        "the client goes (default: 30; 0: they are not waited for)",
+        "the client goes (default: 30; at least a second, also with 0)",
         "float",
     ),
     Option(

@@ -26,7 +26,7 @@ from pytest_cideldill.wire import ReleaseAll
 INTERRUPT_S = 2.0
 """How long a process may take after Ctrl-C or SIGTERM that does not tear down."""
 
-LEAST_S = 0.5
+LEAST_S = 1.0
 """The least that teardown has, when it is not to be waited for: most of it takes no time."""
 
 RELEASE_S = 0.5

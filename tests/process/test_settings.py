@@ -43,6 +43,16 @@ def test_a_lease_is_a_positive_number_of_seconds(pytester: pytest.Pytester, leas
         settings.read(pytester.parseconfig(f"--cideldill-lease={lease}"))
 
 
+def test_the_time_of_fixtures_may_be_none_but_not_less() -> None:
+    """Half a minute, if nothing is said."""
+    assert Settings().grace_s == 30
+    assert settings.split(["--cideldill-grace=0"])[0].grace_s == 0
+    assert settings.split(["-o", "cideldill_grace=2.5"])[0].grace_s == 2.5
+    for given in ("-1", "nan", "inf", "1m", ""):
+        with pytest.raises(ValueError, match=r"^--cideldill-grace: "):
+            settings.split([f"--cideldill-grace={given}"])
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
