@@ -119,6 +119,7 @@ OBSERVER = """
             "loggers": sorted(logging.root.manager.loggerDict),
             "loop": asyncio._get_running_loop(),
             "policy": repr(asyncio.events._event_loop_policy),
+            "descriptors": descriptors(),
             "children": len(os.listdir("/proc/self/task")) if os.path.isdir("/proc") else 0,
             "umask": oct(umask()),
             "arguments": list(sys.argv),
