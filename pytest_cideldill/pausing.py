@@ -203,19 +203,23 @@ class Pauses:
             park = partial(self._gate.park, pause)
             return contained("a stop", park, self._warn, Resolution(by="stop"))
         finally:
-            del self._held[number]
-            with self._guard.evaluating():  # some may end with that
-                pause.held.clear()
-                for frame in frames:
-                    forget_locals(frame)
-            if self.steps is not None and ident not in self._stepped:
-                self.steps.leave()
+            self._leave(pause, frames)
 
     def _lingers_s(self) -> float:
         """Ctrl-C comes next when the run is ended, to the thread of the tests alone."""
         if get_ident() != self._tests or os.getpid() != self._pid or not self._gate.is_open:
             return 0.0
         return 0.0 if getsignal(signal.SIGINT) == signal.SIG_IGN else LINGER_S
+
+    def _leave(self, pause: Pause, frames: Sequence[FrameType]) -> None:
+        """Let go of what the thread held for its pause, before it goes on."""
+        del self._held[pause.id]
+        with self._guard.evaluating():  # some objects may end with that
+            pause.held.clear()
+            for frame in frames:
+                forget_locals(frame)
+        if self.steps is not None and get_ident() not in self._stepped:
+            self.steps.leave()
 
     def _on_stopped(self, pause: Pause) -> None:
         self._send(Stopped(pause.report), urgent=True)
