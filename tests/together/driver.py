@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,16 +128,16 @@ class Agent:
 
 
 def server(
-    project: Path, *arguments: str, env: dict[str, str] | None = None
+    project: Path, *arguments: str, env: dict[str, str] | None = None, flags: Sequence[str] = ()
 ) -> StdioServerParameters:
-    """How to start the front end on a project, with this interpreter.
+    """How to start the front end on a project, with this interpreter and flags of it.
 
     The client hands over few variables; those that change what pytest prints go along.
     """
     alike = {name: os.environ[name] for name in ("CI", "BUILD_NUMBER") if name in os.environ}
     return StdioServerParameters(
         command=sys.executable,
-        args=["-m", "pytest", "-p", "no:cacheprovider", "--cideldill-mcp", *arguments],
+        args=[*flags, "-m", "pytest", "-p", "no:cacheprovider", "--cideldill-mcp", *arguments],
         cwd=project,
         env=alike | FEW_GUESTS | (env or {}),
     )

@@ -10,15 +10,21 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
+from collections.abc import Hashable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import TypeVar
 
 import pytest
 
 from tests.together.driver import Agent
 from tests.together.frontend import FEW_GUESTS
+
+_K = TypeVar("_K", bound=Hashable)
 
 INSIDE = Path(__file__).parent / "inside"
 """Modules for the process under test."""
@@ -105,12 +111,14 @@ class Record:
         counts: The numbers of pytest's last line.
         reports: Node id → the reports that did not pass, in order.
         passed: Node id → how many reports passed, by phase.
+        warnings: When, node id and category → how many.
     """
 
     exit_code: int
     counts: dict[str, int]
     reports: dict[str, list[Report]]
     passed: dict[str, dict[str, int]]
+    warnings: dict[str, int]
 
     @classmethod
     def read(cls, path: Path) -> Record:
@@ -122,7 +130,17 @@ class Record:
             plain["counts"],
             {nodeid: [Report(*each) for each in test["reports"]] for nodeid, test in tests.items()},
             {nodeid: test["passed"] for nodeid, test in tests.items()},
+            plain["warnings"],
         )
+
+    def outcomes(self) -> Counter[tuple[str, str, str]]:
+        """How often each (node id, phase, outcome) was reported."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        for nodeid, phases in self.passed.items():
+            found.update({(nodeid, phase, "passed"): times for phase, times in phases.items()})
+        for nodeid, reports in self.reports.items():
+            found.update((nodeid, each.phase, each.outcome) for each in reports)
+        return found
 
     def verdicts(self) -> dict[str, tuple[str, str]]:
         """Node id → outcome and the phase that decided it, as `test_results` tells them."""
@@ -169,7 +187,12 @@ def _downloaded(release: Release, folder: Path) -> Path:
         f"{release.name}=={release.version} --hash=sha256:{release.sha256}\n", encoding="utf-8"
     )
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
-    command += ["--disable-pip-version-check", "--retries=1", "--no-deps", "--no-binary=:all:"]
+    command += [
+        "--disable-pip-version-check",
+        "--retries=1",
+        "--no-deps",
+        f"--no-binary={release.name}",
+    ]
     command += ["--require-hashes", f"--requirement={wanted}", f"--dest={folder}"]
     try:
         done = subprocess.run(
@@ -244,7 +267,7 @@ def all_results(agent: Agent) -> list[dict[str, Any]]:
     return tests
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def differences(one: Mapping[_K, Any], other: Mapping[_K, Any]) -> dict[_K, tuple[Any, Any]]:
     """Key → both values, where they differ; so that a failing test shows these alone."""
     keys = dict.fromkeys([*one, *other])
     return {key: (one.get(key), other.get(key)) for key in keys if one.get(key) != other.get(key)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,20 @@ def pytest_configure(config: pytest.Config) -> None:
 class Recorder:
     """Node id → reports in order, each `[phase, outcome, text, first line of the error]`.
 
-    Passing reports are counted: unittest's subtests make thousands of them.
+    Passing reports are counted: unittest's subtests make thousands of them. Warnings are counted by
+    where they arose and by their category.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._tests: dict[str, dict[str, Any]] = {}
+        self._warnings: dict[str, int] = {}
+
+    def pytest_warning_recorded(
+        self, warning_message: warnings.WarningMessage, when: str, nodeid: str
+    ) -> None:
+        key = f"{when} {nodeid} {warning_message.category.__name__}"
+        self._warnings[key] = self._warnings.get(key, 0) + 1
 
     @pytest.hookimpl(trylast=True)  # pytest's subtests change a report while the terminal looks
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -54,6 +63,7 @@ class Recorder:
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
         counts = {name: len(found) for name, found in terminal.stats.items() if name in COUNTED}
         record = {"exit_code": int(exitstatus), "counts": counts, "tests": self._tests}
+        record["warnings"] = self._warnings
         path: Path = self._config.option.record_outcomes
         path.write_text(json.dumps(record), encoding="utf-8")
 
