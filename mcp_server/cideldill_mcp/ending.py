@@ -99,7 +99,8 @@ def _stopped(evidence: Evidence) -> dict[str, Any]:
     where = last.get("lastTest", "the run")
     if cut.tore_down:
         last = last and last | {"lastPhase": "teardown"}
-        how = f"teardown of {where} was cut after {cut.seconds:.3g} s"
+        after = "" if cut.seconds is None else f" after {cut.seconds:.3g} s"
+        how = f"teardown of {where} was cut{after}"
     elif cut.seconds is None:
         how = "its fixtures were not torn down"
     else:

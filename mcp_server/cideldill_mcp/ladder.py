@@ -7,7 +7,9 @@ here; `docs/hangs.md` tells users what comes when.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+import traceback
 from collections.abc import Awaitable
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -84,6 +86,8 @@ class Climb:
         """Wait no longer."""
         self.is_cut, self._kills = True, self._kills or kill
         self._log.wake()
+        if kill and self._task is not None and self._task.done():
+            self._child.kill()  # it has outlived the ladder
 
     async def wait(self, tell: Tell) -> None:
         """Until the run is over, or as long as a caller can wait."""
@@ -108,6 +112,13 @@ class Climb:
     # --- the rungs --------------------------------------------------------------------------
 
     async def _climb(self) -> None:
+        try:
+            await self._rungs()
+        except Exception:  # noqa: BLE001 - a border: a bug of ours must not keep the run alive
+            traceback.print_exc(file=sys.stderr)
+            self._child.kill()
+
+    async def _rungs(self) -> None:
         run, child = self._run, self._child
         for target in run.targets.values():
             target.tell(ReleaseAll("stop"))

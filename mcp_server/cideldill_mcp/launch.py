@@ -100,22 +100,34 @@ class Stream:
     """
 
     def __init__(self, path: str) -> None:
-        self._path: str | None = None
+        self._path = path
         try:
-            os.mkfifo(path, 0o600)
-            self._path = path
-            # Not blocking: who opens one end waits for the other.
-            self.outer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            self.inner = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            os.set_blocking(self.outer, True)
+            self.outer, self.inner = _named_pipe(path)
         except (AttributeError, OSError):
             self.outer, self.inner = os.pipe()
 
     def remove(self) -> None:
         """Nobody will open it any more."""
-        if self._path is not None:
-            with suppress(OSError):
-                os.unlink(self._path)
+        with suppress(OSError):
+            os.unlink(self._path)
+
+
+def _named_pipe(path: str) -> tuple[int, int]:
+    """An end to read from, and one that reads and writes.
+
+    Raises:
+        AttributeError, OSError: There can't be any here.
+    """
+    os.mkfifo(path, 0o600)
+    # Not blocking: who opens one end waits for the other.
+    outer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        inner = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        os.close(outer)
+        raise
+    os.set_blocking(outer, True)
+    return outer, inner
 
 
 class Child:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 
 from pytest_cideldill.position import ENDING
 from pytest_cideldill.position import TEXT
@@ -137,6 +138,9 @@ class Reaper:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             if leaves:
+                # Whoever lives on here takes its exit status, when there is one.
+                name = "cideldill-reaper"
+                threading.Thread(target=self._process.wait, daemon=True, name=name).start()
                 return
             self._process.wait(CLEAN_UP_S)
         shutil.rmtree(self._directory, ignore_errors=True)

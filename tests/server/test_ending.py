@@ -13,6 +13,7 @@ import pytest
 
 from cideldill_mcp.ending import MAX_MESSAGE
 from cideldill_mcp.ending import MAX_STACKS
+from cideldill_mcp.ending import Cut
 from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
 from pytest_cideldill.position import Position
@@ -141,3 +142,46 @@ def test_an_interrupted_run_says_what_struck() -> None:
     """Ctrl-C, or the reason given to `pytest.exit`, also with a code of its own."""
     assert classify(evidence(2, 2, True, interrupted="Exit: enough"))["message"] == "Exit: enough"
     assert classify(evidence(9, 9, True, interrupted="Exit: nine"))["message"] == "Exit: nine"
+
+
+@pytest.mark.parametrize("code", [-15, -9, 1, None])
+@pytest.mark.parametrize("seconds", [None, 0.0, 30.04])
+@pytest.mark.parametrize("last", [None, LAST])
+@pytest.mark.parametrize("tore_down", [True, False])
+@pytest.mark.parametrize("exit_code", [None, 2])
+def test_whatever_was_cut_has_an_end_that_says_so(
+    code: int | None,
+    seconds: float | None,
+    last: Position | None,
+    tore_down: bool,
+    exit_code: int | None,
+) -> None:
+    """Without an end the run would go on for ever."""
+    cut = Cut("SIGTERM", seconds, tore_down)
+    ended = classify(evidence(code, exit_code, False, stopped=True, cut=cut, last=last))
+    was_cut = exit_code is None or (code or 0) < 0
+    assert (ended["kind"], "teardown" in ended) == (
+        "finished" if exit_code else "interrupted",
+        was_cut,
+    )
+    if was_cut:
+        assert ended["message"].endswith("(SIGKILL)" if code == -9 else "(SIGTERM)")
+    if exit_code is None and last is not None:
+        assert ended["lastPhase"] == ("teardown" if tore_down else "call")
+
+
+@pytest.mark.parametrize(
+    ("cut", "message"),
+    [
+        (Cut("SIGTERM", 30.04, True), "teardown of test_a.py::test_b was cut after 30 s (SIGTERM)"),
+        (Cut("SIGKILL", None, True), "teardown of test_a.py::test_b was cut (SIGKILL)"),
+        (Cut("SIGKILL", None, False), "its fixtures were not torn down (SIGKILL)"),
+        (
+            Cut("SIGTERM", 2.0, False),
+            "test_a.py::test_b did not end, so its fixtures were not torn down (SIGTERM)",
+        ),
+    ],
+)
+def test_what_was_cut_is_a_sentence(cut: Cut, message: str) -> None:
+    ended = classify(evidence(None, None, False, stopped=True, cut=cut, last=LAST))
+    assert ended["message"] == f"ended by a client; {message}"
