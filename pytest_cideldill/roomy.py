@@ -123,12 +123,11 @@ def _size() -> int:
             ask = library.pthread_get_stacksize_np
             ask.argtypes, ask.restype = (ctypes.c_void_p,), ctypes.c_size_t
             return int(ask(get_ident()))
-        attributes, size = ctypes.create_string_buffer(_ATTRIBUTES), ctypes.c_size_t()
-        thread = ctypes.c_void_p(get_ident())
-        if library.pthread_getattr_np(thread, attributes) != 0:
+        attributes, sizes = (ctypes.c_char * _ATTRIBUTES)(), (ctypes.c_size_t * 1)()
+        if library.pthread_getattr_np(ctypes.c_void_p(get_ident()), attributes) != 0:
             return 0
-        library.pthread_attr_getstacksize(attributes, ctypes.byref(size))
+        library.pthread_attr_getstacksize(attributes, sizes)
         library.pthread_attr_destroy(attributes)
-        return size.value
+        return int(sizes[0])
     except (AttributeError, OSError, TypeError):  # Windows, say
         return 0

@@ -43,6 +43,7 @@ from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
@@ -183,7 +184,7 @@ class Hub:
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
-        if isinstance(hello, Hello) and hello.rejoins is not None:
+        if isinstance(hello, Rejoined):
             target = self._rejoin(connection, hello)
         else:
             target = self._admit(connection, hello, is_remote=is_remote)
@@ -228,12 +229,11 @@ class Hub:
                 break
         return connection.is_replaced.is_set()
 
-    def _rejoin(self, connection: Connection, hello: Hello) -> Target | None:
+    def _rejoin(self, connection: Connection, hello: Rejoined) -> Target | None:
         """The process that goes on with this connection; None: it was sent away."""
         before = self._joined.get(_key(hello))
-        sent, received = hello.rejoins or (0, 0)
         if before is not None:
-            if before.received <= sent and connection.goes_on_from(before, received):
+            if before.received <= hello.sent and connection.goes_on_from(before, hello.received):
                 target = before.target
                 target.tell = connection.write
                 return target
@@ -290,7 +290,7 @@ def _address_of(server: asyncio.Server) -> str | list[Any]:
     return address if isinstance(address, str) else list(address[:2])
 
 
-def _key(hello: Hello) -> tuple[str, str, int]:
+def _key(hello: Hello | Rejoined) -> tuple[str, str, int]:
     return hello.run_id, hello.worker, hello.pid
 
 

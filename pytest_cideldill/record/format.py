@@ -23,6 +23,7 @@ from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
@@ -47,8 +48,8 @@ DROPPED: Final = "dropped"
 NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
 """Commands that are written when a process obeys them."""
 
-UNWRITTEN: Final = (Replied, Refused)
-"""Events that are for who asked."""
+UNWRITTEN: Final = (Replied, Refused, Rejoined)
+"""Events that are for who asked, or who listens."""
 
 _NAMES: Final = {
     "hello": "worker_up",

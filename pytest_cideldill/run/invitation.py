@@ -24,6 +24,7 @@ from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
 
@@ -141,7 +142,8 @@ def rejoin(
     """
     connected = HeldSocket(connect(invitation), beyond=False)
     try:
-        said = encode_frame(to_plain(replace(hello, rejoins=[sent, received])))
+        again = Rejoined(hello.run_id, hello.worker, hello.pid, sent, received)
+        said = encode_frame(to_plain(again))
         while said:  # so little always fits
             said = said[connected.send(said) :]
         deadline = clock.monotonic() + HANDSHAKE_S

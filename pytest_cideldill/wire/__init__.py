@@ -54,6 +54,7 @@ from pytest_cideldill.wire.events import PhaseReported
 from pytest_cideldill.wire.events import Recorded
 from pytest_cideldill.wire.events import RedactionChosen
 from pytest_cideldill.wire.events import Refused
+from pytest_cideldill.wire.events import Rejoined
 from pytest_cideldill.wire.events import Replied
 from pytest_cideldill.wire.events import Resumed
 from pytest_cideldill.wire.events import StepEnded
@@ -106,6 +107,7 @@ __all__ = [
     "Recorded",
     "RedactionChosen",
     "Refused",
+    "Rejoined",
     "Relay",
     "ReleaseAll",
     "RemoveBreakpoint",

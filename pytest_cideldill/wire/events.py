@@ -9,11 +9,7 @@ from pytest_cideldill.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A process under test has connected; always its first message.
-
-    `rejoins`: it goes on with a connection that the program has closed, of which it has sent and
-    received so many bytes.
-    """
+    """A process under test has connected; always its first message."""
 
     protocol: int
     run_id: str
@@ -28,7 +24,21 @@ class Hello:
     engine: dict[str, Any]
     position_file: str | None = None
     stacks_file: str | None = None
-    rejoins: list[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoined:
+    """A process goes on with another connection, as its program has closed the one before.
+
+    Its first message there, instead of `Hello`, and no part of what goes on.
+    `sent`, `received`: bytes of all its connections, with the hello.
+    """
+
+    run_id: str
+    worker: str
+    pid: int
+    sent: int
+    received: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,4 +321,5 @@ Event = (
     | Departed
     | Replied
     | Refused
+    | Rejoined
 )

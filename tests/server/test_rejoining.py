@@ -13,6 +13,7 @@ from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import Refused
+from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import to_plain
@@ -39,7 +40,7 @@ async def joined(front: Front) -> tuple[Process, int]:
 
 async def again(front: Front, hello: Hello, sent: int, received: int) -> Process:
     process = await front.connect()
-    await process.send(replace(hello, rejoins=[sent, received]))
+    await process.send(Rejoined(hello.run_id, hello.worker, hello.pid, sent, received))
     return process
 
 
