@@ -41,6 +41,9 @@ from pytest_cideldill.syntax.tracespec import parse_spec
 SHUTDOWN_S = 1.0
 """How long runs may take to end by themselves; clients kill servers 2 s after they hung up."""
 
+HTTP_SHUTDOWN_S = 4.0
+"""The same where only a signal ends the front end: who sends it waits longer."""
+
 
 def run_server(recipe: Recipe, settings: Settings) -> int:
     """Serve until end of file on stdin, or until a signal.
@@ -75,7 +78,8 @@ async def _serve(
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         # Beside the ends of the transports: each may take its second.
-        group.start_soon(_close_at_end, runs)
+        within_s = HTTP_SHUTDOWN_S if pipes is None else SHUTDOWN_S
+        group.start_soon(_close_at_end, runs, within_s)
         notifier = Notifier(runs.log, partial(_pause, runs))
         Updates(runs, notifier.changed)
 
@@ -99,13 +103,13 @@ async def _serve(
                 group.cancel_scope.cancel()
 
 
-async def _close_at_end(runs: Runs) -> None:
+async def _close_at_end(runs: Runs, within_s: float) -> None:
     """When cancelled, release every pause and end every process."""
     try:
         await anyio.sleep_forever()
     finally:
         with anyio.CancelScope(shield=True):
-            await runs.close("disconnect", SHUTDOWN_S)
+            await runs.close("disconnect", within_s)
 
 
 async def _open(runs: Runs, records: Sequence[str]) -> None:

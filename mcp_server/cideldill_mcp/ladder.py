@@ -246,7 +246,8 @@ class Ladder:
         def are_gone() -> bool:
             return all(child.returncode is not None for _, child in living)
 
-        if await self._log.until(are_gone, within_s / 2):
+        deadline = time.monotonic() + within_s
+        if await self._log.until(are_gone, 0.6 * within_s):
             return []
         if leaves:
             left = [(run, child) for run, child in living if child.returncode is None]
@@ -254,7 +255,7 @@ class Ladder:
             for (_, child), is_interrupted in zip(left, await asked, strict=True):
                 if is_interrupted:
                     child.handles_interrupt()
-        if await self._log.until(are_gone, within_s / 4):
+        if await self._log.until(are_gone, deadline - time.monotonic()):
             return []
         if leaves:
             return [run for run, child in living if child.returncode is None]
