@@ -21,9 +21,9 @@ from benchmarks.spine import versions
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.redact import Redactor
 
 ROUNDS = 9
@@ -99,7 +99,7 @@ def call_of_three() -> None:
 def stored() -> None:
     """Rows of small objects, per row, in batches as the I/O thread writes them."""
     with tempfile.TemporaryDirectory(prefix="cideldill-objects-") as folder:
-        store = CIDStore(Path(folder, "objects.db"))
+        store = ObjectFile(Path(folder, "objects"))
         numbers = count()
 
         def write() -> None:

@@ -110,7 +110,7 @@ def test_kinds_are_named_after_their_classes() -> None:
         "node_finished", "bound", "recorded", "lines_passed", "watched", "stopped",
         "resumed", "step_ended", "worker_lost", "worker_ready", "node_relayed",
         "redaction_chosen", "engine_chosen", "warned", "interrupted",
-        "internal_error_raised", "finished", "departed", "replied", "refused", "configure", "begin",
+        "internal_error_raised", "finished", "departed", "replied", "refused", "rejoined", "configure", "begin",
         "add_breakpoint", "set_default_behavior", "add_line", "add_trace", "add_exception",
         "remove_breakpoint",
         "resume", "step", "pause_now", "cancel_pause", "pause_on", "evaluate", "inspect",
