@@ -27,7 +27,9 @@ STACK: Final = 8 * 1024 * 1024
 _LEAST: Final = 256 * 1024
 """A thread with fewer has no room."""
 
-_MAIN: Final = get_ident()  # these modules are loaded by pytest, on its thread
+MAIN: Final = get_ident()
+"""The thread that has loaded this: that of pytest, which has room."""
+
 _ATTRIBUTES: Final = 256
 """Bytes that hold a `pthread_attr_t` everywhere."""
 
@@ -43,7 +45,7 @@ _known: Final = _OfThread()
 
 def is_small() -> bool:
     """Whether the calling thread has little room on its stack."""
-    if get_ident() == _MAIN:
+    if get_ident() == MAIN:
         return False
     found = _known.is_small
     if found is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from _thread import get_ident
 from collections.abc import Callable
 from functools import lru_cache
 from functools import partial
@@ -23,6 +24,7 @@ from pytest_cideldill.capture.instances import Reduction
 from pytest_cideldill.capture.instances import Unfit
 from pytest_cideldill.capture.instances import is_of_pytest
 from pytest_cideldill.capture.instances import reduction
+from pytest_cideldill.roomy import MAIN
 from pytest_cideldill.roomy import is_small
 from pytest_cideldill.roomy import with_room
 
@@ -125,12 +127,8 @@ def fast(value: object, max_bytes: int, milliseconds: float = FAST_MS) -> tuple[
         Unfit: It can't be had that way, or takes too long or too much.
         Exception: Of any other kind, for values that can't be pickled at all.
     """
-    if is_small():
-        return with_room(partial(_fast, value, max_bytes, milliseconds))
-    return _fast(value, max_bytes, milliseconds)
-
-
-def _fast(value: object, max_bytes: int, milliseconds: float) -> tuple[bytes, bool]:
+    if get_ident() != MAIN and is_small():
+        return with_room(partial(fast, value, max_bytes, milliseconds))
     if id(type(value)) in _ATOMS:
         if type(value) in (str, bytes) and len(value) > max_bytes:  # type: ignore[arg-type]
             raise Unfit
