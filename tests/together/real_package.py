@@ -163,6 +163,28 @@ def _verdict(reports: Sequence[Report]) -> tuple[str, str]:
     return ("xfailed" if outcome == "skipped" and reports[0].error else outcome), phase
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not as without the debugger.
+
+    Attributes:
+        nodeid: A glob over the tests.
+        reason: Why it can't be as without us.
+        versions: The first Python version that has it, and the first one that has it no more.
+        is_sure: False: it depends on who is faster.
+    """
+
+    nodeid: str
+    reason: str
+    versions: tuple[tuple[int, int], tuple[int, int]] = ((3, 11), (4, 0))
+    is_sure: bool = True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this Python has it."""
+        return self.versions[0] <= sys.version_info[:2] < self.versions[1]
+
+
 def archive(release: Release) -> Path:
     """The source distribution, from the user's cache or downloaded into it.
 

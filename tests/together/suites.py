@@ -16,6 +16,7 @@ from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.frontend import FEW_GUESTS
 from tests.together.installed import installed
+from tests.together.real_package import Difference
 from tests.together.real_package import Record
 from tests.together.real_package import Release
 from tests.together.real_package import environment
@@ -41,6 +42,7 @@ class Suite:
         arguments: Further ones of pytest.
         busy: Dotted names of ten functions that a plain run calls much.
         tests: How many reports of calls there are at least.
+        different: What is not as without us when its busy functions are swapped.
         guests: Which of our own plugins are loaded.
     """
 
@@ -49,6 +51,7 @@ class Suite:
     arguments: tuple[str, ...]
     busy: tuple[str, ...]
     tests: int
+    different: tuple[Difference, ...] = ()
     guests: dict[str, str] = field(default_factory=lambda: FEW_GUESTS)
 
 

@@ -26,6 +26,7 @@ from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.real_package import CLICK
 from tests.together.real_package import MORE_ITERTOOLS
+from tests.together.real_package import Difference
 from tests.together.real_package import Record
 from tests.together.real_package import Release
 from tests.together.real_package import all_results
@@ -44,28 +45,6 @@ EVERYTHING = "*"
 
 WAIT_S = 280
 """Of one call; there may be several."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What is not as without the debugger.
-
-    Attributes:
-        nodeid: A glob over the tests.
-        reason: Why it can't be as without us.
-        versions: The first Python version that has it, and the first one that has it no more.
-        is_sure: False: it depends on who is faster.
-    """
-
-    nodeid: str
-    reason: str
-    versions: tuple[tuple[int, int], tuple[int, int]] = ((3, 11), (4, 0))
-    is_sure: bool = True
-
-    @property
-    def is_due(self) -> bool:
-        """Whether this Python has it."""
-        return self.versions[0] <= sys.version_info[:2] < self.versions[1]
 
 
 @dataclass(frozen=True, slots=True)
