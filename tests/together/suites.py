@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dis
+import random
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -16,11 +18,13 @@ from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.frontend import FEW_GUESTS
 from tests.together.installed import installed
+from tests.together.real_package import Breakage
 from tests.together.real_package import Difference
 from tests.together.real_package import Record
 from tests.together.real_package import Release
 from tests.together.real_package import environment
 from tests.together.real_package import recording
+from tests.together.real_package import unpacked
 from tests.together.workbench import OVER
 
 SUITE_S = 600.0
@@ -42,6 +46,7 @@ class Suite:
         arguments: Further ones of pytest.
         busy: Dotted names of ten functions that a plain run calls much.
         tests: How many reports of calls there are at least.
+        edits: What else of it is not as released, each with its reason.
         different: What is not as without us when its busy functions are swapped.
         guests: Which of our own plugins are loaded.
     """
@@ -51,6 +56,7 @@ class Suite:
     arguments: tuple[str, ...]
     busy: tuple[str, ...]
     tests: int
+    edits: tuple[Breakage, ...] = ()
     different: tuple[Difference, ...] = ()
     guests: dict[str, str] = field(default_factory=lambda: FEW_GUESTS)
 
@@ -72,6 +78,7 @@ class Bed:
         """Of each of its runs. Nested runs rewrite their plugins once, and keep them elsewhere."""
         around = environment(*installed(*self.suite.libraries)) | self.suite.guests
         del around["PYTHONDONTWRITEBYTECODE"]
+        around["FREE_PORT"] = str(_free_port())
         return around | {"PYTHONPYCACHEPREFIX": str(self.scratch / "caches")}
 
     def user_paths(self) -> str:
@@ -133,6 +140,23 @@ class Bed:
         """Of each busy function, as tracepoints that tell an argument."""
         for name in self.suite.busy:
             yield _tracepoint(name, [self.root, *installed(*self.suite.libraries)])
+
+
+def bed_of(suite: Suite, folder: Path) -> Bed:
+    """A fresh copy in a folder."""
+    root = unpacked(suite.release, folder)
+    for edit in suite.edits:
+        edit.apply(root)
+    return Bed(suite, root, folder)
+
+
+def _free_port() -> int:
+    """Below those that systems give to whoever connects."""
+    for number in random.sample(range(15_000, 30_000), 100):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", number)):
+                return number
+    raise AssertionError("each of a hundred ports is in use")
 
 
 def _what(stop: dict[str, object]) -> str:
