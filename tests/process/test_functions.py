@@ -410,8 +410,11 @@ def test_a_function_that_has_the_id_of_one_that_is_gone_is_recorded(process: Deb
     gone = id(names["passing"])
     process.add(f"{__name__}.passing", "go")
     del names["passing"]
-    names["passing"] = FunctionType(codes[1], names)
-    assert id(names["passing"]) == gone, "the interpreter gives memory again at once"
+    others = []
+    while id(made := FunctionType(codes[1], names)) != gone:
+        others.append(made)
+        assert len(others) < 100_000, "the interpreter does not give that memory again"
+    names["passing"] = made
     process.add(f"{__name__}.passing", "go")
     list(process.rows.take(process))
     assert process.passes(names["passing"]) == 1
