@@ -13,6 +13,7 @@ from typing import Any
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import RUN
 from tests.together.driver import DEADLINE_S
+from tests.together.frontend import FEW_GUESTS
 
 QUIET = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
 
@@ -62,11 +63,11 @@ def command(*arguments: str) -> list[str]:
 def recorded(
     project: Path, *arguments: str, record: str = "rec", environment: dict[str, str] | None = None
 ) -> Recorded:
-    """Run pytest in a project and record it."""
+    """Run pytest in a project and record it; `environment` may have further guests."""
     done = subprocess.run(
         command(f"--cideldill-record={record}", *arguments),
         cwd=project,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, **FEW_GUESTS, **(environment or {})},
         capture_output=True,
         text=True,
         encoding="utf-8",

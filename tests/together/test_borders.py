@@ -59,7 +59,7 @@ def plain(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*PLUGINS, *arguments),
         cwd=root,
-        env={**os.environ, **environment(root)},
+        env={**os.environ, **FEW_GUESTS, **environment(root)},
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -207,7 +207,7 @@ def test_a_file_named_as_a_library_that_the_report_needs_changes_no_exit_status(
     make_project: MakeProject,
 ) -> None:
     root = make_project(test_x="def test_passes(): pass", html="answer = 42")
-    done = recorded(root, environment=FEW_GUESTS)
+    done = recorded(root)
     assert (done.exit_code, done.err) == (0, "")
     assert "Traceback" not in done.out
     assert "cideldill: recorded in" in done.out
@@ -284,7 +284,7 @@ def test_a_program_may_take_the_tool_ids_of_the_debugger(
                 print([sys.monitoring.get_tool(tool) for tool in (4, 5)])
             """,
     )
-    done = recorded(root, "-s", "--cideldill-record-calls=test_x.*", environment=FEW_GUESTS)
+    done = recorded(root, "-s", "--cideldill-record-calls=test_x.*")
     assert (done.exit_code, done.err) == (0, "")
     assert "Traceback" not in done.out
     assert "cideldill: recorded in" in done.out

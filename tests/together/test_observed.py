@@ -11,7 +11,6 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
-from tests.together.frontend import FEW_GUESTS
 from tests.together.frontend import clean_environment
 from tests.together.records import command
 from tests.together.records import recorded
@@ -194,7 +193,7 @@ def test_a_recorded_run_looks_as_one_without_us(make_project: MakeProject, watch
         arguments.append(f"--cideldill-trace=shop.py:{LINE}={{number}} {{held}}")
     if watched in ("calls", "both"):
         arguments.append("--cideldill-record-calls=shop.*")
-    done = recorded(root, *arguments, environment=FEW_GUESTS)
+    done = recorded(root, *arguments)
     assert done.exit_code == 0, done.out
     assert len(done.of("hit")) == (3 if watched in ("hits", "both") else 0)
     assert changed(root) == {}

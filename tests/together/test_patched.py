@@ -20,7 +20,6 @@ import pytest
 
 from tests.together.driver import DEADLINE_S
 from tests.together.driver import only_stop
-from tests.together.frontend import FEW_GUESTS
 from tests.together.frontend import clean_environment
 from tests.together.records import recorded
 from tests.together.workbench import workbench
@@ -232,7 +231,7 @@ def test_hits_and_recorded_calls_make_no_call_of_what_is_patched(tmp_path: Path,
     expected = passing(tmp_path / "plain", mode)
     root = suite(tmp_path / "recorded", mode, WATCHED, set())
     watched = f"--cideldill-trace=test_x.py:{line_of(root, '# watched')}={{y}}"
-    run = recorded(root, watched, "--cideldill-record-calls=test_x.busy", environment=FEW_GUESTS)
+    run = recorded(root, watched, "--cideldill-record-calls=test_x.busy")
     assert run.exit_code == 0
     assert f"{len(expected)} hits, {len(expected)} calls, 0 dropped" in run.out
     assert differences(root, expected) == {}
@@ -297,7 +296,7 @@ def test_failures_whose_patch_is_alive_are_recorded_as_without_us(
 ) -> None:
     expected, left_out = failures(mode)
     root = suite(tmp_path / "recorded", mode, FAILING, left_out)
-    run = recorded(root, environment=FEW_GUESTS)
+    run = recorded(root)
     assert run.exit_code == 1
     failed = [each for each in run.of("test_phase") if each["category"] == "failed"]
     assert len(failed) == len(expected)

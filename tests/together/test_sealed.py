@@ -13,7 +13,6 @@ import pytest
 
 from tests.together.driver import DEADLINE_S
 from tests.together.driver import only_stop
-from tests.together.frontend import FEW_GUESTS
 from tests.together.frontend import clean_environment
 from tests.together.installed import on_path
 from tests.together.records import recorded
@@ -208,7 +207,7 @@ def test_a_file_named_as_any_module_of_python_never_becomes_ours(tmp_path: Path)
         calls = ("--cideldill-record-calls=test_it.f", "--cideldill-trace=test_it.py:5={x}")
         for watched in ((), calls):
             record = f"rec{len(watched)}"
-            run = recorded(root, "test_it.py", *watched, record=record, environment=FEW_GUESTS)
+            run = recorded(root, "test_it.py", *watched, record=record)
             assert run.exit_code == 1, run.out + run.err
             assert "Traceback" not in run.err + run.out
             assert "not complete" not in run.out
