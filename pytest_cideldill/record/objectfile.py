@@ -97,7 +97,6 @@ class ObjectFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND
         try:
             self._file = HeldFile(self._path, flags)
-            self._size = os.write(self._file.number, _MAGIC)
         except OSError as error:
             self.problem = f"{self._path}: {error.strerror}"
 
@@ -158,7 +157,7 @@ class ObjectFile:
         self.problem = self.problem or f"{self._path}: it is closed"
         if file is None:
             return
-        if self._size == len(_MAGIC):
+        if not self._size:
             with suppress(OSError):
                 self._path.unlink()
         file.close()
@@ -183,6 +182,8 @@ class ObjectFile:
             self._waiting += text
             return 0
         text, self._waiting = self._waiting + text, b""
+        if not self._size:
+            text = _MAGIC + text
         written = 0
         try:
             try:
@@ -205,7 +206,7 @@ def is_object_file(path: Path) -> bool:
     """Whether a file is one of these."""
     try:
         with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            return file.read(len(_MAGIC)) in (b"", _MAGIC)  # nothing is written before a row is
     except OSError:
         return False
 
