@@ -68,17 +68,19 @@ class Bed:
     Attributes:
         root: Its folder.
         scratch: A folder for what runs leave behind.
+        port: One for its servers; node ids may have it.
     """
 
     suite: Suite
     root: Path
     scratch: Path
+    port: int
 
     def environment(self) -> dict[str, str]:
         """Of each of its runs. Nested runs rewrite their plugins once, and keep them elsewhere."""
         around = environment(*installed(*self.suite.libraries)) | self.suite.guests
         del around["PYTHONDONTWRITEBYTECODE"]
-        around["FREE_PORT"] = str(_free_port())
+        around["FREE_PORT"] = str(self.port)
         return around | {"PYTHONPYCACHEPREFIX": str(self.scratch / "caches")}
 
     def user_paths(self) -> str:
@@ -147,7 +149,7 @@ def bed_of(suite: Suite, folder: Path) -> Bed:
     root = unpacked(suite.release, folder)
     for edit in suite.edits:
         edit.apply(root)
-    return Bed(suite, root, folder)
+    return Bed(suite, root, folder, _free_port())
 
 
 def _free_port() -> int:
