@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.together.frontend import FEW_GUESTS
 from tests.together.opened import opened
 from tests.together.records import Recorded
 from tests.together.records import command
@@ -148,7 +150,10 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
 def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
     """Where it is and what it holds; all else is pytest's own."""
     run = recorded(shop)
-    plain = subprocess.run(command(), cwd=shop, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **FEW_GUESTS}
+    plain = subprocess.run(
+        command(), cwd=shop, env=environment, capture_output=True, text=True, check=False
+    )
     *before, last = run.out.splitlines()
     assert last.startswith("cideldill: ")
     assert before[:-1] == plain.stdout.splitlines()[:-1]  # but for the time
