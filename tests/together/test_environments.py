@@ -167,13 +167,16 @@ FAILS = r"""
     def test_skip(): pytest.skip("later")
 """
 
-STDERR = """
-    import os
+AT_START = """
+    import os, tracemalloc
 
     if "STDERR_OF_TESTS" in os.environ:
         os.dup2(os.open(os.environ["STDERR_OF_TESTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
+    if "CIDELDILL_CHILD" in os.environ and "TRACED_TESTS" in os.environ:
+        tracemalloc.start(int(os.environ["TRACED_TESTS"]))
 """
-"""`sitecustomize`: a front end does not tell what its runs say on stderr."""
+"""`sitecustomize`: a front end does not tell what its runs say on stderr, and to trace its memory
+takes longer than all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,7 @@ class Place:
         files |= {"test_clean.py": CLEAN, "test_warns.py": WARNS, "test_fails.py": FAILS}
         for name, text in files.items():
             _write(self._root / name, text)
-        _write(folder / "path" / "sitecustomize.py", STDERR)
+        _write(folder / "path" / "sitecustomize.py", AT_START)
 
     @property
     def is_isolated(self) -> bool:
@@ -278,6 +281,8 @@ class Place:
         record, errors = self._folder / "served.json", self._folder / "stderr"
         errors.touch()
         environment = self._environment() | {"STDERR_OF_TESTS": str(errors)}
+        if traced := environment.pop("PYTHONTRACEMALLOC", None):
+            environment["TRACED_TESTS"] = traced
         pauses: Counter[str] = Counter()
         arguments = self._command(record)[4:]
         started = server(self._root, *arguments, env=environment, flags=self._setting.flags)
