@@ -211,7 +211,9 @@ def test_a_lost_connection_does_not_change_the_outcome(bench: Bench) -> None:
         """,
     )
     bench.breakpoint("test_it.test_b")
-    bench.run(["test_it.py"], args=["-s"])
+    reply = bench.run(["test_it.py"], args=["-s"], pause_on="never")
+    while reply["state"] == "paused":  # it connects again
+        reply = bench.go_on(only_stop(reply))
     assert (bench.root / "outcome").read_text(encoding="utf-8") == "1 1"
     state = bench.agent.call("debug_state")
     assert state["paused"] == []
