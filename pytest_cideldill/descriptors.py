@@ -35,6 +35,9 @@ _MOST: Final = 4096
 _ROOM: Final = 64
 """How many of ours there may be."""
 
+MOST_WAITING: Final = 4 * 1024 * 1024
+"""Bytes that wait for a file which the program has closed, while it can't be opened again."""
+
 Identity = tuple[int, int]
 """Device and inode."""
 

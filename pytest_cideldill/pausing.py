@@ -27,7 +27,6 @@ from pytest_cideldill.borders import every
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
@@ -203,7 +202,7 @@ class Pauses:
             park = partial(self._gate.park, pause)
             return contained("a stop", park, self._warn, Resolution(by="stop"))
         finally:
-            self._leave(pause, frames)
+            self._leave(pause)
 
     def _lingers_s(self) -> float:
         """Ctrl-C comes next when the run is ended, to the thread of the tests alone."""
@@ -211,13 +210,11 @@ class Pauses:
             return 0.0
         return 0.0 if getsignal(signal.SIGINT) == signal.SIG_IGN else LINGER_S
 
-    def _leave(self, pause: Pause, frames: Sequence[FrameType]) -> None:
+    def _leave(self, pause: Pause) -> None:
         """Let go of what the thread held for its pause, before it goes on."""
         del self._held[pause.id]
         with self._guard.evaluating():  # some objects may end with that
             pause.held.clear()
-            for frame in frames:
-                forget_locals(frame)
         if self.steps is not None and get_ident() not in self._stepped:
             self.steps.leave()
 

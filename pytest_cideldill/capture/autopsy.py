@@ -17,6 +17,7 @@ from pytest_cideldill.capture.causes import inner_exceptions
 from pytest_cideldill.capture.causes import notes_of
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.opened import MOST_OPENED
 from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.operands import names_in
@@ -127,6 +128,7 @@ def _frame(
     )
     if is_first:
         _open(frame, first, told, lens, deadline)
+    forget_locals(frame)
     return told
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
+from pytest_cideldill.descriptors import MOST_WAITING
 from pytest_cideldill.descriptors import HeldFile
 from pytest_cideldill.record.objectlog import Counts
 from pytest_cideldill.record.objectlog import Recent
@@ -33,9 +34,6 @@ _MARK: Final = b"\nobj"
 _HEAD: Final = Struct(">4sII64s")
 _NONE: Final = 2**32 - 1
 """Length of a pickle that is not there."""
-
-_MOST_WAITING: Final = 4 * 1024 * 1024
-"""Bytes that are kept while the file, which the program has closed, can't be opened again."""
 
 _BLOCK: Final = 65_536
 _REMEMBERED: Final = 200_000
@@ -177,7 +175,7 @@ class ObjectFile:
         try:
             number = file.number
         except OSError as error:
-            if len(self._waiting) + len(text) > _MOST_WAITING:
+            if len(self._waiting) + len(text) > MOST_WAITING:
                 return self._lose(rows, error)
             self._waiting += text
             return 0

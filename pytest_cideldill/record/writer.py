@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.descriptors import MOST_WAITING
 from pytest_cideldill.descriptors import HeldFile
 from pytest_cideldill.encoding import repaired
 from pytest_cideldill.record.blocks import Stretch
@@ -34,9 +35,6 @@ _TELL_S: Final = 1.0
 """How long a number of dropped rows may wait to be told: a process may be killed."""
 
 _TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
-
-_MOST_WAITING: Final = 4 * 1024 * 1024
-"""Bytes that are kept while the file, which the program has closed, can't be opened again."""
 
 _TORN: Final = b" \n"
 """Ends a line that the disk took a part of, so that it ends like no other."""
@@ -113,7 +111,7 @@ class PartWriter:
         try:
             descriptor = self._file.number
         except OSError as error:
-            if len(text) <= _MOST_WAITING:
+            if len(text) <= MOST_WAITING:
                 self._waiting += text
             else:
                 self._lose(text, 0, error)

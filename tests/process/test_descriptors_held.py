@@ -179,11 +179,7 @@ def test_a_bell_that_was_taken_away_rings_again(at: int) -> None:
     bell.ring(urgent=True)
     assert bell.wait(None)[0]
     assert bell.take_urgent()
-    while bell.wait(0.0)[0]:
-        pass
-    bell.ring(urgent=False)
-    assert bell.wait(None)[0]
-    bell.close()
+    assert_rings_once_and_closes(bell)
 
 
 def test_a_bell_without_descriptors_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +192,10 @@ def test_a_bell_without_descriptors_looks_around(monkeypatch: pytest.MonkeyPatch
         bell.ring(urgent=True)
         assert bell.wait(None)[0]
         assert bell.take_urgent()
+    assert_rings_once_and_closes(bell)
+
+
+def assert_rings_once_and_closes(bell: SocketBell) -> None:
     while bell.wait(0.0)[0]:
         pass
     bell.ring(urgent=False)

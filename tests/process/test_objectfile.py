@@ -114,7 +114,7 @@ def test_a_file_that_the_program_closed_goes_on(file: ObjectFile, path: Path) ->
 def test_what_waits_has_an_end(
     file: ObjectFile, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objectfile, "_MOST_WAITING", 500)
+    monkeypatch.setattr(objectfile, "MOST_WAITING", 500)
     file.put_many([stored(1)])
     assert file._file is not None
     os.close(file._file.number)

@@ -373,7 +373,7 @@ def test_what_can_never_be_written_is_told(part: Part, monkeypatch: pytest.Monke
     part.say(FINISHED)
     part.writer.close()
     assert part.writer.error == "the program has closed its file"
-    monkeypatch.setattr(writer_module, "_MOST_WAITING", 10)
+    monkeypatch.setattr(writer_module, "MOST_WAITING", 10)
     other = Part(part.path.parent)
     os.close(other.writer._file.number)
     other.path.unlink()
