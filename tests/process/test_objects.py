@@ -48,6 +48,7 @@ from pytest_cideldill.sources.interpose import original_code
 from tests.process.test_snapshot import Ran
 from tests.process.test_snapshot import hostile_values
 from tests.together import counted
+from tests.together.tiers import rest_in_full
 
 KEY = b"k" * 32
 T = typing.TypeVar("T")
@@ -356,7 +357,9 @@ def test_no_user_code_runs(bench: Bench) -> None:
         assert list(ran) == [], name
 
 
-@pytest.mark.parametrize("kind", [*counted.BASES, "meta", "lazy", "registered"])
+@pytest.mark.parametrize(
+    "kind", rest_in_full("object", [*counted.BASES, "meta", "lazy", "registered"])
+)
 def test_no_hook_of_a_class_is_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copyreg, "dispatch_table", copyreg.dispatch_table.copy())
     bench = Bench()

@@ -573,6 +573,7 @@ def check_threads_are_quiet_while_they_evaluate() -> None:
     limits.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("check", checks(globals()))
 def test_overtime(check: str) -> None:
     report(__file__, check)

@@ -86,7 +86,7 @@ def without_mcp(folder: Path, raises: str) -> str:
     ("options", "sentence"),
     [
         (["--pdb"], "--pdb can't be used with --cideldill-mcp: it reads the terminal"),
-        (["--cideldill-lease=soon"], "--cideldill-lease: 'soon' is not a number of seconds"),
+        full(["--cideldill-lease=soon"], "--cideldill-lease: 'soon' is not a number of seconds"),
         full(["--co"], "--collect-only can't be used with --cideldill-mcp: the tool test_list"),
         full(["--trace"], "--trace can't be used with --cideldill-mcp: it reads the terminal"),
         full(["-f"], "-f (--looponfail) can't be used with --cideldill-mcp: it never ends"),
@@ -180,6 +180,7 @@ def test_what_the_environment_puts_beside_the_switch_is_refused_too(project: Pat
     assert refusal(done).startswith("--trace can't be used")
 
 
+@pytest.mark.full
 def test_a_program_that_calls_pytest_main_with_arguments_of_its_own_is_not_taken_over(
     project: Path,
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_stop_before_a_call_takes_nothing_from_its_arguments(shop: Bench) -> N
     assert reply["outcomes"]["passed"] == 2, reply
 
 
+@pytest.mark.full
 def test_variables_and_results_of_the_repl_are_not_copied(shop: Bench) -> None:
     for name in ("counted", "first"):
         shop.breakpoint(f"shop.{name}")
@@ -155,6 +156,7 @@ def test_an_object_that_was_asked_for_is_copied_once_and_stays(shop: Bench) -> N
     assert reply["outcomes"]["passed"] == 1, reply
 
 
+@pytest.mark.full
 def test_an_object_that_was_not_asked_for_is_a_snapshot_when_the_thread_went_on(
     shop: Bench,
 ) -> None:

@@ -96,6 +96,7 @@ MODES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", rest_in_full("a record with calls", MODES))
 def test_every_hook_has_a_border(suite: Path, mode: str) -> None:
     recorded(suite, *PLUGINS, *MODES[mode], environment=environment(suite))
@@ -203,6 +204,7 @@ def test_what_fails_at_the_end_of_a_record_is_one_line(
     assert f"{name} is broken" in told
 
 
+@pytest.mark.full
 def test_a_file_named_as_a_library_that_the_report_needs_changes_no_exit_status(
     make_project: MakeProject,
 ) -> None:
@@ -237,6 +239,7 @@ NOISY = """
     """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arguments", [(), ("--cideldill-record-calls=test_x.*",)])
 def test_cleanups_that_fail_leave_those_of_others_alone(
     make_project: MakeProject, arguments: tuple[str, ...]
@@ -266,6 +269,7 @@ RUDE = """
     """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring")
 @pytest.mark.parametrize("frees_only", [False, True])
 def test_a_program_may_take_the_tool_ids_of_the_debugger(

@@ -265,6 +265,7 @@ def outcomes(found: Recorded) -> dict[str, int]:
 # --- counted ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "arguments", [pytest.param((), marks=pytest.mark.full), HITS], ids=["bare", "hits and calls"]
 )
@@ -347,6 +348,7 @@ def test_a_record_is_whole_whatever_a_program_does_to_descriptors(
         assert numbers == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.full
 def test_a_record_is_whole_when_all_descriptors_are_closed(tmp_path: Path) -> None:
     """The quick one of the test above."""
     root = project(tmp_path / "project", WAYS)

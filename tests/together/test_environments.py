@@ -326,6 +326,7 @@ def _evaluate(agent: Agent, stop: dict[str, Any]) -> None:
     agent.call("variables_get", pause_id=id)
 
 
+@pytest.mark.full
 def test_a_recorded_run_is_as_a_plain_one_with_every_warning_an_error(tmp_path: Path) -> None:
     place = Place(tmp_path, SETTINGS["filterwarnings = error"])
     assert_same(place.run("plain", "-p", "no:cideldill"), place.recorded())

@@ -105,6 +105,7 @@ def test_a_stop_that_can_t_be_sent_in_any_form_lets_the_thread_go_on(tmp_path: P
     assert any("the test went on" in each for each in warnings)
 
 
+@pytest.mark.full
 def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> None:
     with workbench(tmp_path / "project", *INJECTOR, env=environment("replies")) as bench:
         bench.breakpoint("shop.price")
@@ -136,6 +137,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
     assert "2 failures" in done.out
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", rest_in_full("told", MAKERS))
 def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
     with workbench(
@@ -185,6 +187,7 @@ FATAL = ("linecache.getline",) if sys.version_info >= (3, 13) else ()
 """Without these pytest itself ends with an internal error when a test fails."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", rest_in_full("builtins.repr", PATCHED))
 def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, what: str) -> None:
     """It is a stop that can be continued, or none: nothing is parked that nobody knows of."""
@@ -207,6 +210,7 @@ def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, wha
     assert (done["state"], done["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "what", rest_in_full("os.lstat", [each for each in PATCHED if each not in FATAL])
 )

@@ -175,6 +175,7 @@ def test_nothing_runs_while_a_run_is_recorded(tmp_path: Path, kinds: str) -> Non
     assert_counts_are_as_without_us(root)
 
 
+@pytest.mark.full
 @KINDS
 def test_nothing_runs_at_a_pause_but_the_repr_that_is_asked_for(tmp_path: Path, kinds: str) -> None:
     """Before a call, after a return, after a raise, at a line, a raise, a step and a failure."""

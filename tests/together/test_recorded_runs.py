@@ -93,7 +93,9 @@ def test_a_run_is_recorded_with_its_hits_calls_and_failures(
     assert not [path for path in run.run.iterdir() if "part" in path.name]
 
 
-@pytest.mark.parametrize(("watched", "is_there"), [((), False), ((TRACE,), True)])
+@pytest.mark.parametrize(
+    ("watched", "is_there"), [pytest.param((), False, marks=pytest.mark.full), ((TRACE,), True)]
+)
 def test_what_watches_is_imported_only_where_something_is_watched(
     shop: Path, watched: tuple[str, ...], is_there: bool
 ) -> None:
@@ -112,6 +114,7 @@ def test_what_watches_is_imported_only_where_something_is_watched(
         assert (f"pytest_cideldill.{name}" in modules) is is_there, name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("watched", [(), (TRACE,)])
 def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on(
     shop: Path, watched: tuple[str, ...]

@@ -140,7 +140,7 @@ def plain(root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("is_served", [True, False])
+@pytest.mark.parametrize("is_served", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_nothing_of_ours_is_looked_up_where_the_program_can_change_it(
     tmp_path: Path, is_served: bool
 ) -> None:
@@ -320,6 +320,7 @@ FORBIDDEN = """
 """
 
 
+@pytest.mark.full
 def test_await_needs_no_socket_and_leaves_nothing_behind(bench: Bench) -> None:
     """Whether something waits or not; an unraisable exception would fail the test."""
     bench.write(**{"pytest.ini": "[pytest]\nfilterwarnings = error\n"})
@@ -344,7 +345,7 @@ STUBBORN = """
 """
 
 
-@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize("is_recorded", [pytest.param(False, marks=pytest.mark.full), True])
 def test_what_can_t_be_had_of_the_interpreter_is_refused_by_name(
     tmp_path: Path, is_recorded: bool
 ) -> None:

@@ -107,6 +107,7 @@ def project(root: Path, **files: str) -> Path:
     return root
 
 
+@pytest.mark.full
 def test_calls_and_hits_are_recorded(tmp_path: Path) -> None:
     root = project(tmp_path / "project", shop=SHOP, test_it=TEST)
     found = recorded(root, *HITS)

@@ -302,6 +302,7 @@ def test_code_reads_as_compiled_while_calls_are_looked_at(
     assert to_the_end(bench, bench.run(["test_it.py"], pause_on="never")) == set()
 
 
+@full
 @needs_monitoring
 def test_what_is_only_recorded_runs_its_own_code(bench: Bench) -> None:
     bench.write(**FILES | {"test_it": UNCHANGED})
@@ -311,6 +312,7 @@ def test_what_is_only_recorded_runs_its_own_code(bench: Bench) -> None:
     assert {"outer", "nested", "closure"} <= {each["method_name"] for each in calls}
 
 
+@full
 @needs_monitoring
 def test_a_breakpoint_that_goes_on_from_now_on_gives_functions_their_own_code_back(
     bench: Bench,
@@ -523,6 +525,7 @@ COMPILES = """
 """
 
 
+@full
 def test_a_function_that_any_compiler_keeps_is_not_intercepted(bench: Bench) -> None:
     text = """
     import maths

@@ -134,6 +134,7 @@ def begin(bench: Bench, scene: str, **options: Any) -> None:
         only_stop(reply)
 
 
+@full
 @pytest.mark.parametrize(
     ("way", "scene"),
     [
@@ -196,7 +197,7 @@ def stopping(bench: Bench) -> Any:
     return call
 
 
-@pytest.mark.parametrize("how", ["interrupt", "kill"])
+@pytest.mark.parametrize("how", ["interrupt", pytest.param("kill", marks=full)])
 def test_a_second_call_waits_no_longer_and_both_replies_say_so(bench: Bench, how: str) -> None:
     first = stopping(bench)
     state = bench.agent.call("debug_state")

@@ -122,6 +122,7 @@ def test_a_stop_on_a_raise_adds_no_warning(shop: Bench) -> None:
     assert all_passed(shop)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("condition", rest_in_full("1and text", STRANGE))
 def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     """Compiled on the thread that hit, within the filters of the test."""
@@ -140,6 +141,7 @@ def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, conditi
     assert all_passed(shop)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("condition", rest_in_full("1and text", STRANGE))
 def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     shop.breakpoint("shop.quiet")
@@ -161,6 +163,7 @@ def test_an_evaluation_adds_no_warning(shop: Bench, expression: str) -> None:
     assert all_passed(shop)
 
 
+@pytest.mark.full
 def test_a_result_that_is_evaluated_adds_no_warning(shop: Bench) -> None:
     shop.breakpoint("shop.quiet")
     reply = shop.run(["test_it.py"])
