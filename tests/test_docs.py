@@ -280,6 +280,10 @@ def tools_page() -> str:
         "Made from the tables in `mcp_server/cideldill_mcp/tools/`; do not edit. A reply is one\n"
         'JSON object, an error is `{"error": CODE, "message": SENTENCE, …}`.\n'
         "Required parameters are bold.",
+        "Values may be spelled as clients do: lists and objects as JSON in a string, one text (or\n"
+        'object) for a list of one, numbers and booleans as text (`"5"`, `"true"`), `9.0` for\n'
+        "`9`, and `3` for the id `tp-3`. In `modified_args`, `modified_kwargs` and `fake_result`\n"
+        'a text that is an object with a `$` key, as `{"$eval": "40 + 2"}`, counts as that object.',
         table([("tool", "for", "profiles"), *(overview(tool) for tool in profile.ALL)]),
     ]
     for tool in profile.ALL:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 from cideldill_mcp.breakpoints import Breakpoint
@@ -137,6 +138,10 @@ class Desired:
         """The breakpoint with this id."""
         return self._known.get(id)
 
+    def meant(self, text: str) -> Breakpoint | None:
+        """The breakpoint with this id, or with this number alone: `3` means `tp-3`."""
+        return self._known.get(id_meant(text, self._known))
+
     def remove(self, id: str) -> None:
         """Forget one; unknown ids are no error."""
         if self._known.pop(id, None) is not None:
@@ -180,6 +185,11 @@ class Desired:
         """Whoever sets it everywhere tells that it is there."""
         added.changed = lambda: self._on_change()
         self._known[added.id] = added
+
+
+def id_meant(text: str, known: Iterable[str]) -> str:
+    """One of the known ids, if the text is its number; else the text."""
+    return next((id for id in known if id.partition("-")[2] == text), text)
 
 
 def _tell_nobody() -> None:

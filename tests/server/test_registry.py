@@ -52,6 +52,16 @@ def good(param: Param) -> Any:
     return VALUES.get(param.type, "anything")
 
 
+def taken_types(param: Param) -> set[str]:
+    """JSON types of which some values are taken."""
+    taken = {param.type} if param.type != "any" else set(VALUES)
+    if param.type == "number" or param.is_numbered:
+        taken.add("integer")
+    if param.type == "array" and param.items != "object":
+        taken.add("string")  # a list of one
+    return taken | ({"object"} if param.items == "object" else set())
+
+
 def enough(tool: Tool) -> dict[str, Any]:
     return {param.name: good(param) for param in tool.params if param.required}
 
@@ -69,8 +79,7 @@ def refused(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 def test_a_value_of_another_type_is_refused(tool: Tool, param: Param) -> None:
     """Rule 3: `invalid_parameter` with `parameter` and `expected`; no silent coercion."""
     for json_type, value in VALUES.items():
-        wanted = ("integer", "number") if param.type == "number" else (param.type,)
-        if param.type == "any" or json_type in wanted:
+        if json_type in taken_types(param):
             continue
         body = refused(tool, enough(tool) | {param.name: value})
         assert (body["error"], body["parameter"]) == (str(param.refuse_as), param.name)
@@ -82,7 +91,8 @@ def test_a_value_of_another_type_is_refused(tool: Tool, param: Param) -> None:
 def test_a_good_value_is_taken_as_it_is(tool: Tool, param: Param) -> None:
     """And one that is left out, or null, becomes the default."""
     value = good(param)
-    assert tool.check(enough(tool) | {param.name: value})[param.name] is value
+    taken = tool.check(enough(tool) | {param.name: value})[param.name]
+    assert (taken, type(taken)) == (value, type(value))
     if not param.required:
         assert tool.check(enough(tool) | {param.name: None})[param.name] == param.default
         assert tool.check(enough(tool))[param.name] == param.default
@@ -110,20 +120,47 @@ def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
     ("param", "value", "expected"),
     [
         (Param("n", "integer"), True, "integer"),  # bool is an int in Python, not in JSON
-        (Param("n", "integer"), 1.0, "integer"),
-        (Param("n", "integer"), "1", "integer"),
+        (Param("n", "integer"), 1.5, "integer"),
+        (Param("n", "integer"), float("nan"), "integer"),
+        (Param("n", "integer"), float("inf"), "integer"),
+        (Param("n", "integer"), "nine", "integer"),
+        (Param("n", "integer"), "9.5", "integer"),
+        (Param("n", "integer"), "true", "integer"),
+        (Param("n", "integer"), "", "integer"),
+        (Param("n", "integer"), " 9", "integer"),
+        (Param("n", "integer"), "09", "integer"),
+        (Param("n", "integer"), "+9", "integer"),
+        (Param("n", "integer"), "0x9", "integer"),
+        (Param("n", "integer"), "\u0669", "integer"),  # a digit, but none of JSON's
+        (Param("n", "integer"), "[9]", "integer"),
         (Param("n", "number"), False, "number"),
+        (Param("n", "number"), float("nan"), "number"),
+        (Param("n", "number"), "NaN", "number"),
+        (Param("n", "number"), "-Infinity", "number"),
+        (Param("n", "number"), "1e999", "number"),
+        (Param("n", "number"), "1.", "number"),
         (Param("n", "boolean"), 0, "boolean"),
-        (Param("n", "boolean"), "true", "boolean"),
+        (Param("n", "boolean"), "True", "boolean"),
+        (Param("n", "boolean"), "yes", "boolean"),
+        (Param("n", "boolean"), "1", "boolean"),
         (Param("n", "string"), 5, "string"),
         (Param("n", "array", items="string"), ["a", 1], "array of string"),
         (Param("n", "array", items="integer"), [1, True], "array of integer"),
-        (Param("n", "array"), "abc", "array"),
+        (Param("n", "array", items="string"), {"a": 1}, "array of string"),
+        (Param("n", "array", items="string"), '{"a": 1}', "array of string"),
+        (Param("n", "array", items="string"), "", "array of string"),
+        (Param("n", "array", items="string"), " ", "array of string"),
+        (Param("n", "array", items="object"), 5, "array of object"),
+        (Param("n", "array"), {"a": 1}, "array"),
+        (Param("n", "array"), "5", "array"),  # the text, or the number?
+        (Param("n", "array"), '{"$eval": "[1]"}', "array"),  # the list, or its item?
+        (Param("n", "object"), ["a"], "object"),
+        (Param("n", "object"), '["a"]', "object"),
         (Param("n", "string", choices=("a", "b")), "c", "one of: a, b"),
         (Param("n", "integer", minimum=1), 0, "integer of at least 1"),
         (Param("n", "number", maximum=300), 300.5, "number of at most 300"),
         (Param("n", "number", minimum=0.1, maximum=1), -1e308, "number of at least 0.1"),
-        (Param("n", "number", maximum=300), float("inf"), "number of at most 300"),
+        (Param("n", "number", maximum=300), float("inf"), "number"),
     ],
 )
 def test_what_does_not_fit_is_told_with_what_would(param: Param, value: Any, expected: str) -> None:
@@ -138,10 +175,161 @@ def test_what_does_not_fit_is_told_with_what_would(param: Param, value: Any, exp
     }
 
 
-def test_not_a_number_is_within_no_bounds() -> None:
-    """NaN compares false with everything; JSON parsers of clients and servers let it pass."""
-    with pytest.raises(Refusal):
-        Param("timeout_s", "number", minimum=0, maximum=300).check(float("nan"))
+SPELLED: dict[str, list[tuple[Any, Any]]] = {
+    "string": [("[]", "[]"), ("5", "5"), (" ", " ")],
+    "integer": [(9, 9), (9.0, 9), ("9", 9), ("9.0", 9), ("9e0", 9)],
+    "number": [(20, 20), (1.5, 1.5), ("20", 20), ("1.5", 1.5), ("2e1", 20.0)],
+    "boolean": [(True, True), ("true", True), (False, False), ("false", False)],
+    "object": [({"a": "[1]"}, {"a": "[1]"}), ('{"a": "[1]"}', {"a": "[1]"}), (" {} ", {})],
+}
+"""By JSON type: what is sent, and what it means."""
+
+LISTS: dict[str | None, list[tuple[Any, Any]]] = {
+    "string": [
+        (["a", "[b]"], ["a", "[b]"]),
+        ('["a", "[b]"]', ["a", "[b]"]),
+        (' ["a"]', ["a"]),
+        ("[]", []),
+        ("tests/test_a.py", ["tests/test_a.py"]),
+        ("test_a.py::test_b[c-{}]", ["test_a.py::test_b[c-{}]"]),
+        ("5", ["5"]),
+    ],
+    "object": [
+        ([{"a": 1}], [{"a": 1}]),
+        ({"a": 1}, [{"a": 1}]),
+        ('{"a": 1}', [{"a": 1}]),
+        ('[{"a": 1}, {}]', [{"a": 1}, {}]),
+        (['{"a": 1}', {"b": 2}], [{"a": 1}, {"b": 2}]),
+        ('["{\\"a\\": 1}"]', [{"a": 1}]),
+    ],
+    "integer": [(["1", 2.0, 3], [1, 2, 3]), ('["1", 2.0]', [1, 2]), ("7", [7])],
+    None: [
+        (["a", 5, "5"], ["a", 5, "5"]),
+        ('["a", 5, {"b": null}]', ["a", 5, {"b": None}]),
+        ("a text", ["a text"]),
+    ],
+}
+"""By JSON type of the items."""
+
+
+def spellings(param: Param) -> list[tuple[Any, Any]]:
+    """What clients may send for a parameter, with what it means."""
+    if param.type == "array":
+        return LISTS[param.items]
+    if param.choices:
+        return [(choice, choice) for choice in param.choices]
+    if param.is_numbered:
+        return [("tp-3", "tp-3"), (3, "3"), (3.0, "3"), ("3", "3")]
+    low, high = param.minimum, param.maximum
+    fitting = [
+        each
+        for each in SPELLED.get(param.type, ())
+        if param.type == "boolean"
+        or param.type not in ("integer", "number")
+        or ((low is None or each[1] >= low) and (high is None or each[1] <= high))
+    ]
+    if param.type == "integer" and not fitting:
+        fitting = [(float(low or 0), int(low or 0)), (str(low), int(low or 0))]
+    return fitting
+
+
+@pytest.mark.parametrize(("tool", "param"), every_param())
+def test_every_parameter_takes_each_spelling_of_its_type(tool: Tool, param: Param) -> None:
+    """Rule 4: whole floats, and JSON in a string, for numbers, lists and objects."""
+    assert param.type == "any" or spellings(param)
+    for sent, meant in spellings(param):
+        if param.required and not str(sent).strip():
+            continue
+        taken = tool.check(enough(tool) | {param.name: sent})[param.name]
+        assert (taken, type(taken)) == (meant, type(meant))
+
+
+@pytest.mark.parametrize("items", ["string", "object", None])
+@pytest.mark.parametrize("text", ["[", '["a"', "['a']", "[a, b]", '["a"] and more', "[" * 5_000])
+def test_a_text_that_begins_a_list_and_is_none_is_refused(items: str | None, text: str) -> None:
+    """Not taken for a list of one; the message says what is wrong with it."""
+    with pytest.raises(Refusal, match="no JSON"):
+        Param("n", "array", items=items).check(text)
+    with pytest.raises(Refusal, match="no JSON"):
+        Param("n", "object").check(text.replace("[", "{"))
+
+
+@pytest.mark.parametrize("text", ["shop.py", '["a"]', '{"a": 1', "5"])
+def test_a_text_that_is_no_object_is_refused_as_an_item(text: str) -> None:
+    for sent in (text, [text], [{"a": 1}, text]):
+        with pytest.raises(Refusal, match="expected array of object"):
+            Param("n", "array", items="object").check(sent)
+
+
+# --- values for the program ---------------------------------------------------------------------
+
+FORMS: list[Any] = [{"$eval": "40 + 2"}, {"$cid": "abc"}, {"$literal": {"$eval": "1"}}]
+
+TEXTS = ["40 + 2", "$eval", "{}", "[]", '{"a": 1}', "{$eval}", '["$eval"]', "{'a': '$'}", "[$", "5"]
+"""Mere texts for the program."""
+
+NO_FORMS = [
+    '{"$eval": 40 + 2}',
+    "{'$eval': '40 + 2'}",
+    '{"$eval": "40 + 2"',
+    '{ "$eval": "1"} and more',
+    '{"$evaluate": "1"}',
+    '{"$eval": "1", "more": 2}',
+    '{"a": 1, "$ref": "#/a"}',
+    '[{"$eval": 1 + 1}]',
+    '{"a": {"$ref": "#/a"}}',
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_that_comes_as_a_text_is_decoded_at_every_depth(form: Any) -> None:
+    """Passed on as a text it would be the value itself, and disprove a cause that is one."""
+    check, text = Param("v", "any", are_values=True).check, json.dumps(form)
+    for around in ("%s", " %s ", "[%s]", '{"a": [1, %s]}'):
+        assert check(around % text) == json.loads(around % text)
+    assert check([1, text, {"a": [text]}]) == [1, form, {"a": [form]}]
+    args = Param("v", "array", are_values=True).check
+    assert args([text, "x"]) == args(json.dumps([text, "x"])) == [form, "x"]
+    kwargs = Param("v", "object", are_values=True).check
+    assert kwargs({"a": text}) == kwargs(json.dumps({"a": text})) == {"a": form}
+
+
+def test_what_is_inside_of_a_form_belongs_to_it() -> None:
+    """Source text, and texts that are meant literally."""
+    check = Param("v", "any", are_values=True).check
+    for key in ("$eval", "$literal"):
+        for inner in ('{"$eval": "1"}', '{"$ref": "#/a"}', "{'$eval': 1}"):
+            assert check({key: inner}) == {key: inner}
+            assert check(json.dumps({key: inner})) == {key: inner}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_other_texts_are_values_as_they_are(text: str) -> None:
+    check = Param("v", "any", are_values=True).check
+    assert check(text) == text
+    assert check([text, {"a": text}]) == [text, {"a": text}]
+
+
+@pytest.mark.parametrize("text", NO_FORMS)
+def test_a_text_that_nearly_is_a_form_is_refused_with_the_way_out(text: str) -> None:
+    check = Param("v", "any", are_values=True).check
+    for sent in (text, [text], {"a": text}):
+        with pytest.raises(Refusal, match=r"\$literal") as caught:
+            check(sent)
+        assert caught.value.code is ErrorCode.INVALID_PARAMETER
+    assert check({"$literal": text}) == {"$literal": text}
+
+
+def test_source_text_is_no_value() -> None:
+    """`{"$eval": "1"}` is an expression of Python too."""
+    (expression,) = (
+        param
+        for tool in ALL
+        if tool.name == "breakpoint_repl_eval"
+        for param in tool.params
+        if param.name == "expression"
+    )
+    assert expression.check('{"$eval": "1"}') == '{"$eval": "1"}'
 
 
 def test_a_parameter_may_have_an_error_code_of_its_own() -> None:

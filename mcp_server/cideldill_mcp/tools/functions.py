@@ -92,7 +92,7 @@ async def remove(request: Request) -> Reply:
             "give function_name or id; breakpoint_list_breakpoints shows the names",
             parameter="function_name",
         )
-    known = request.desired.get(id) if id else stored(request, name)
+    known = request.desired.meant(id) if id else stored(request, name)
     if known is None and id:
         ids = ", ".join(each.id for each in request.desired) or "none"
         raise Refusal(
@@ -100,6 +100,7 @@ async def remove(request: Request) -> Reply:
         )
     if known is not None:
         name = getattr(known, "function_name", name)
+        id = id and known.id
         request.desired.remove(known.id)
         await remove_everywhere(request.runs.active, known.id)
     removed = {"id": id} if id else {"function_name": name}
@@ -284,7 +285,7 @@ TOOLS = (
         remove,
         (
             Param("function_name", "string"),
-            Param("id", "string", "As fn-1"),
+            Param("id", "string", "As fn-1", is_numbered=True),
         ),
         idempotent=True,
     ),
@@ -312,9 +313,16 @@ TOOLS = (
                 "continue, skip (return fake_result instead), raise",
                 default="continue",
             ),
-            Param("modified_args", "array", 'All positional arguments; {"$eval": "…"} as value'),
-            Param("modified_kwargs", "object", "Keyword arguments to replace"),
-            Param("fake_result", "any", 'With skip, as {"$eval": "__return__ + 1"}'),
+            Param(
+                "modified_args",
+                "array",
+                'Leading positional arguments; {"$eval": "…"} as value',
+                are_values=True,
+            ),
+            Param("modified_kwargs", "object", "Keyword arguments to replace", are_values=True),
+            Param(
+                "fake_result", "any", 'With skip, as {"$eval": "__return__ + 1"}', are_values=True
+            ),
             Param("exception_type", "string", "With raise", default="Exception"),
             Param("exception_message", "string", "With raise", default=""),
             Param("replacement_function", "string", "Before a call: call this one instead"),

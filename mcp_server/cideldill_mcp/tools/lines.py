@@ -67,7 +67,7 @@ async def list_all(request: Request) -> Reply:
 async def enable(request: Request) -> Reply:
     """`breakpoint_enable`: switch one off and on."""
     id = request["id"]
-    known = request.desired.get(id)
+    known = request.desired.meant(id)
     if known is None:
         ids = ", ".join(each.id for each in request.desired) or "none"
         raise Refusal(
@@ -76,7 +76,7 @@ async def enable(request: Request) -> Reply:
     if isinstance(known, FunctionBreakpoint):
         raise Refusal(
             ErrorCode.INVALID_PARAMETER,
-            f"{id} is on a function: breakpoint_add with behavior 'go' switches it off",
+            f"{known.id} is on a function: breakpoint_add with behavior 'go' switches it off",
             parameter="id",
             expected="id of a breakpoint on a line or an exception",
         )
@@ -200,7 +200,7 @@ TOOLS = (
         "Switch a line or exception breakpoint or a tracepoint off, or on again.",
         enable,
         (
-            Param("id", "string", "As tp-2", required=True),
+            Param("id", "string", "As tp-2", required=True, is_numbered=True),
             Param("enabled", "boolean", default=True),
         ),
         idempotent=True,

@@ -20,18 +20,11 @@ from cideldill_mcp.desired import Desired
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import fit
 from cideldill_mcp.runs import Runs
+from cideldill_mcp.tools.reading import Unreadable
+from cideldill_mcp.tools.reading import read
+from cideldill_mcp.tools.reading import read_values
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-
-# JSON type → the Python types that stand for it. bool is an int in Python but not in JSON.
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +36,8 @@ class Param:
         default: Used when it is not given (or null).
         choices: Allowed strings; refused with `refuse_as`.
         items: JSON type of an array's items.
+        are_values: It is, or holds, values for the program: see `reading.read_values`.
+        is_numbered: It is an id that may be given by its number only, which is handed on as text.
     """
 
     name: str
@@ -55,6 +50,8 @@ class Param:
     maximum: float | None = None
     items: str | None = None
     refuse_as: ErrorCode = ErrorCode.INVALID_PARAMETER
+    are_values: bool = False
+    is_numbered: bool = False
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema that clients see."""
@@ -87,10 +84,7 @@ class Param:
                 )
             if given is None:
                 return self.default
-        if self.type != "any" and not _is_a(given, self.type):
-            raise self._invalid(given, self.type)
-        if self.items and not all(_is_a(item, self.items) for item in given):
-            raise self._invalid(given, f"array of {self.items}")
+        given = self._read(given)
         if self.choices and given not in self.choices:
             raise self._invalid(given, "one of: " + ", ".join(self.choices))
         # Negated, since NaN (which JSON parsers let pass) is neither below nor above anything.
@@ -100,11 +94,21 @@ class Param:
             raise self._invalid(given, f"{self.type} of at most {self.maximum}")
         return given
 
-    def _invalid(self, given: Any, expected: str) -> Refusal:
+    def _read(self, given: Any) -> Any:
+        try:
+            if self.is_numbered and type(given) in (int, float):
+                return str(read(given, "integer"))
+            found = read(given, self.type, self.items)
+            return read_values(found) if self.are_values else found
+        except Unreadable as error:
+            raise self._invalid(given, error.expected, str(error)) from error
+
+    def _invalid(self, given: Any, expected: str, why: str = "") -> Refusal:
         shown = repr(given)
         return Refusal(
             self.refuse_as,
-            f"parameter {self.name!r} is {shown[:80]}, expected {expected}",
+            f"parameter {self.name!r} is {shown[:80]}, expected {expected}"
+            + (f" ({why[:200]})" if why else ""),
             parameter=self.name,
             expected=expected,
         )
@@ -231,9 +235,3 @@ class Tool:
             param.name: param.check(arguments.get(param.name))
             for param in (*self.params, MAX_CHARS)
         }
-
-
-def _is_a(value: Any, json_type: str) -> bool:
-    if isinstance(value, bool):
-        return json_type == "boolean"
-    return isinstance(value, _TYPES[json_type])

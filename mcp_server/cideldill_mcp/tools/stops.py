@@ -6,9 +6,11 @@ A hit of a tracepoint ends a wait for that tracepoint only; others are told alon
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from cideldill_mcp.breakpoints import LineBreakpoint
+from cideldill_mcp.desired import id_meant
 from cideldill_mcp.eventlog import Event
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.run import Run
@@ -31,8 +33,8 @@ PROGRESS_S = 5.0
 
 async def wait(request: Request) -> Reply:
     """Wait for a stop; any number of waiters, filters and cursors."""
+    request = _of_known(request)
     log, wanted = request.runs.log, _wanted_hits(request)
-    _check_known(request)
     started = time.monotonic()
     deadline, tell_at = started + request["timeout_ms"] / 1000, started + PROGRESS_S
     hit, seen = None, _after(request)
@@ -89,16 +91,22 @@ _MESSAGES = {
 }
 
 
-def _check_known(request: Request) -> None:
-    id = request["breakpoint_id"]
-    present = (pause["breakpoint_id"] for run in request.runs for pause in run.pauses.values())
-    if id is None or request.desired.get(id) is not None or id in present:
-        return
-    known = ", ".join(each.id for each in request.desired) or "none"
+def _of_known(request: Request) -> Request:
+    """The request with the whole id of the breakpoint that it may give by its number."""
+    given = request["breakpoint_id"]
+    if given is None:
+        return request
+    pauses = (pause for run in request.runs for pause in run.pauses.values())
+    known = [each.id for each in request.desired]
+    known += [pause["breakpoint_id"] for pause in pauses if pause["breakpoint_id"] is not None]
+    id = id_meant(given, known)
+    if id in known:
+        return replace(request, arguments=request.arguments | {"breakpoint_id": id})
+    there = ", ".join(each.id for each in request.desired) or "none"
     raise Refusal(
         ErrorCode.BREAKPOINT_NOT_FOUND,
-        f"no breakpoint {id!r}; known: {known}",
-        breakpoint_id=id,
+        f"no breakpoint {given!r}; known: {there}",
+        breakpoint_id=given,
     )
 
 
@@ -190,7 +198,12 @@ TOOLS = (
         wait,
         (
             Param("timeout_ms", "integer", default=DEFAULT_MS, minimum=1, maximum=MAX_MS),
-            Param("breakpoint_id", "string", "Only its stops, or hits if it is a tracepoint"),
+            Param(
+                "breakpoint_id",
+                "string",
+                "Only its stops, or hits if it is a tracepoint",
+                is_numbered=True,
+            ),
             Param("after", "integer", "Stops behind this seq, told before or not", minimum=0),
             Param("include_autopsy", "boolean", default=True),
         ),
