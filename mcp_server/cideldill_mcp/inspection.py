@@ -6,10 +6,7 @@ them; it runs no code of the user's (`pytest_cideldill.syntax.helper`). Works wi
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import subprocess
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import anyio
-
-from cideldill_mcp.launch import VARIABLE
+from cideldill_mcp.helpers import Unanswered
+from cideldill_mcp.helpers import ask
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
 from cideldill_mcp.places import Stamp
@@ -39,7 +35,7 @@ SCAN_S = 10
 HINT_S = 2
 """The same, only for a "did you mean"."""
 
-_HELPER = ("-P", "-m", "pytest_cideldill.syntax.helper")
+_HELPER = "pytest_cideldill.syntax.helper"
 
 
 def real_path(recipe: Recipe, file: str) -> Path:
@@ -272,38 +268,14 @@ def _sources(interpreter: tuple[str, ...], root: str, user_paths: tuple[str, ...
 
 
 async def _ask(interpreter: Sequence[str], about: str, request: dict[str, Any]) -> dict[str, Any]:
-    said = b""
     try:
-        with anyio.fail_after(TIMEOUT_S):
-            told, said = await _run([*interpreter, *_HELPER], json.dumps(request).encode())
-        reply = json.loads(told)
-    except (OSError, TimeoutError, ValueError) as error:
-        lines = said.decode("utf-8", "replace").split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), "")
+        reply = await ask(interpreter, _HELPER, request, TIMEOUT_S)
+    except (Unanswered, TimeoutError) as error:
         raise Refusal(
             ErrorCode.INTERNAL_ERROR,
             f"{interpreter[0]} could not be asked about {about}: "
-            f"{reason or str(error) or type(error).__name__}",
+            f"{str(error) or type(error).__name__}",
         ) from error
     if "error" in reply:
         raise Refusal.from_plain(reply)
-    found: dict[str, Any] = reply
-    return found
-
-
-async def _run(command: list[str], told: bytes) -> tuple[bytes, bytes]:
-    """What a process says on stdout and stderr; it may end without listening."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={name: value for name, value in os.environ.items() if name != VARIABLE},
-    )
-    try:
-        return await process.communicate(told)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            with anyio.CancelScope(shield=True):
-                await process.wait()
+    return reply

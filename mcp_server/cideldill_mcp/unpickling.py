@@ -5,11 +5,11 @@ It takes a process of its own, since unpickling runs code. Lives on the event lo
 
 from __future__ import annotations
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
+from cideldill_mcp.helpers import Unanswered
+from cideldill_mcp.helpers import ask
 from cideldill_mcp.launch import Recipe
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -17,7 +17,7 @@ from pytest_cideldill.errors import Refusal
 TIMEOUT_S = 10.0
 """How long it may take; then the process is killed."""
 
-_MODULE = ("-P", "-m", "pytest_cideldill.capture.unpickling")
+_MODULE = "pytest_cideldill.capture.unpickling"
 
 
 async def look_into(
@@ -32,22 +32,15 @@ async def look_into(
     root = Path(recipe.rootdir or ".").absolute()
     request = {"store": str(store), "cid": cid, "path": path, "depth": depth, "redact": redact}
     request["roots"] = [str(each) for each in (root, root / "src", root / "tests")]
-    process = await asyncio.create_subprocess_exec(
-        *recipe.interpreter,
-        *_MODULE,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            told, _ = await process.communicate(json.dumps(request).encode())
+        reply = await ask(recipe.interpreter, _MODULE, request, TIMEOUT_S)
     except TimeoutError:
-        process.kill()
         raise Refusal(
             ErrorCode.PROCESS_BUSY, f"making the object anew took longer than {TIMEOUT_S:.0f} s"
         ) from None
-    reply: dict[str, Any] = json.loads(told or b'{"error": "cid_not_found", "message": "it died"}')
+    except Unanswered as error:
+        message = f"the object can't be made anew: {error}"
+        raise Refusal(ErrorCode.CID_NOT_FOUND, message, cid=cid) from error
     if "error" in reply:
         raise Refusal(ErrorCode(reply["error"]), reply["message"], cid=cid)
     found: dict[str, Any] = reply["found"]

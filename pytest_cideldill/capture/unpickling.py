@@ -6,11 +6,10 @@ JSON request on stdin, one reply on stdout.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from typing import Any
 
+from pytest_cideldill import oneshot
 from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
@@ -45,11 +44,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer; what the record's code prints goes to stderr."""
-    out = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)
-    json.dump(answer(json.load(sys.stdin)), out)
-    out.close()
+    """Answer the request on stdin."""
+    oneshot.reply_once(lambda: answer(oneshot.request()))
 
 
 if __name__ == "__main__":

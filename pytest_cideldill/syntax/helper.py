@@ -7,8 +7,6 @@ It reads files; it never imports or runs user code (`-P` keeps the current folde
 from __future__ import annotations
 
 import gc
-import json
-import sys
 import tokenize
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill import oneshot
 from pytest_cideldill.syntax.anchors import Anchor
 from pytest_cideldill.syntax.anchors import find_again
 from pytest_cideldill.syntax.catalog import scan
@@ -82,15 +81,18 @@ def answer(request: Any) -> Reply:
 
 
 def main() -> None:
-    """Answer the request on stdin; always one line of JSON and exit code 0."""
+    """Answer the request on stdin; always a reply and exit code 0."""
     gc.disable()  # it would look through syntax trees, which have no cycles, again and again
+    oneshot.reply_once(_reply)
+
+
+def _reply() -> Reply:
     try:
-        reply = answer(_read_request())
+        return answer(_read_request())
     except _Malformed as error:
-        reply = _error("invalid_request", str(error))
-    except Exception as error:  # noqa: BLE001 - a border: the caller waits for one line of JSON
-        reply = _error("internal_error", f"{type(error).__name__}: {error}")
-    sys.stdout.write(json.dumps(reply) + "\n")
+        return _error("invalid_request", str(error))
+    except Exception as error:  # noqa: BLE001 - a border: the caller waits for a reply
+        return _error("internal_error", f"{type(error).__name__}: {error}")
 
 
 class _Malformed(Exception):
@@ -99,7 +101,7 @@ class _Malformed(Exception):
 
 def _read_request() -> Any:
     try:
-        return json.load(sys.stdin.buffer)
+        return oneshot.request()
     except (ValueError, RecursionError) as error:
         raise _Malformed(f"stdin holds no JSON: {error}") from error
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.oneshot import reply_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.syntax import catalog
 from pytest_cideldill.syntax.catalog import Catalog
@@ -478,9 +479,8 @@ def test_thousands_of_files_take_seconds_and_a_second_look_next_to_nothing(
     write(*(f"part{n % 40}/m{n}.py" for n in range(2_000)), text=text)
     request = {"op": "catalog", "root": str(tmp_path), "seconds": 30}
     command = [sys.executable, "-P", "-m", "pytest_cideldill.syntax.helper"]
-    told = json.dumps(request)
-    done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
-    reply = json.loads(done.stdout)
+    told = json.dumps(request).encode()
+    reply = reply_in(subprocess.run(command, input=told, capture_output=True, check=True).stdout)
     assert (len(reply["contents"]), reply["unread"], reply["is_complete"]) == (2_000, 0, True)
     assert sum(len(each["functions"]) for each in reply["contents"].values()) == 40_000
     known = {file: each["stamp"] for file, each in reply["contents"].items()}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.oneshot import reply_in
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.codes import find_codes
 from pytest_cideldill.syntax.codes import key_of
@@ -478,12 +479,10 @@ def ask(request: object, folder: Path | None = None) -> dict[str, Any]:
     command = [sys.executable, "-P", "-m", "pytest_cideldill.syntax.helper"]
     given = request if isinstance(request, str) else json.dumps(request)
     run = subprocess.run(
-        command, input=given, capture_output=True, text=True, check=True, cwd=folder, timeout=30
+        command, input=given.encode(), capture_output=True, check=True, cwd=folder, timeout=30
     )
-    assert run.stderr == ""
-    assert run.stdout.count("\n") == 1
-    reply: dict[str, Any] = json.loads(run.stdout)
-    return reply
+    assert run.stderr == b""
+    return reply_in(run.stdout)
 
 
 def test_the_helper_answers_without_running_what_it_reads(tmp_path: Path) -> None:

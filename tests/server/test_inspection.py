@@ -173,7 +173,7 @@ async def test_an_interpreter_without_our_package_says_so_itself(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that was given with `--python` may be."""
-    monkeypatch.setattr(inspection, "_HELPER", ("-m", "no_such_package"))
+    monkeypatch.setattr(inspection, "_HELPER", "no_such_package")
     with pytest.raises(Refusal, match="No module named no_such_package"):
         await sources_of(recipe_of(root)).all()
 
@@ -182,9 +182,10 @@ async def test_an_interpreter_without_our_package_says_so_itself(
 async def test_a_helper_that_hangs_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract, rule 9: every wait is bounded."""
     monkeypatch.setattr(inspection, "TIMEOUT_S", 0.2)
-    monkeypatch.setattr(inspection, "_HELPER", ("-c", "import time; time.sleep(60)"))
+    (root / "sleep").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    (root / "sleep").chmod(0o700)
     with pytest.raises(Refusal) as caught:
-        await sources_of(recipe_of(root)).all()
+        await sources_of(recipe_of(root, str(root / "sleep"))).all()
     assert "TimeoutError" in caught.value.message
 
 

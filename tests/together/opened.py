@@ -22,17 +22,21 @@ ROOM = 200_000
 Answers = dict[str, Any]
 
 
-def opener(*records: Path, options: Sequence[str] = ()) -> StdioServerParameters:
+def opener(
+    *records: Path, options: Sequence[str] = (), env: dict[str, str] | None = None
+) -> StdioServerParameters:
     """How to start `cideldill-mcp --open` on records."""
     opens = [argument for record in records for argument in ("--open", str(record))]
     arguments = ["-m", "cideldill_mcp", *opens, "--", *options]
-    return StdioServerParameters(command=sys.executable, args=arguments)
+    return StdioServerParameters(command=sys.executable, args=arguments, env=env)
 
 
 @contextmanager
-def opened(root: Path, *records: Path, options: Sequence[str] = ()) -> Iterator[Bench]:
+def opened(
+    root: Path, *records: Path, options: Sequence[str] = (), env: dict[str, str] | None = None
+) -> Iterator[Bench]:
     """A bench whose front end shows records of a project."""
-    with connected(opener(*records, options=options)) as agent:
+    with connected(opener(*records, options=options, env=env)) as agent:
         yield Bench(agent, root)
 
 

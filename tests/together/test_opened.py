@@ -215,6 +215,8 @@ class Node:
 
 def grow(depth):
     return Node(depth)
+
+print("imported")
 """
 
 
@@ -230,7 +232,11 @@ def test_objects_of_a_record_are_unpickled_only_where_that_is_allowed(
     )
     run = recorded(tmp_path, "--cideldill-record-calls=deep.grow")
     options = ("--cideldill-allow-unpickle",) if allowed else ()
-    with opened(tmp_path, run.record, options=options) as bench:
+    # What other code prints on stdout is no answer of the process that makes it anew.
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "sitecustomize.py").write_text("print('hello')\n")
+    env = {"PYTHONPATH": str(tmp_path / "start")}
+    with opened(tmp_path, run.record, options=options, env=env) as bench:
         (call,) = bench.agent.call("breakpoint_get_call_records")["calls"]
         cid, path = call["cids"]["result"], ".inner.inner.inner.inner.inner.depth"
         near = bench.agent.call("breakpoint_inspect_object", cid=cid, path=".inner.depth")
