@@ -234,7 +234,7 @@ def test_objects_of_a_record_are_unpickled_only_where_that_is_allowed(
     options = ("--cideldill-allow-unpickle",) if allowed else ()
     # What other code prints on stdout is no answer of the process that makes it anew.
     (tmp_path / "start").mkdir()
-    (tmp_path / "start" / "sitecustomize.py").write_text("print('hello')\n")
+    (tmp_path / "start" / "sitecustomize.py").write_text("print('hello', flush=True)\n")
     env = {"PYTHONPATH": str(tmp_path / "start")}
     with opened(tmp_path, run.record, options=options, env=env) as bench:
         (call,) = bench.agent.call("breakpoint_get_call_records")["calls"]
