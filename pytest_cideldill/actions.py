@@ -35,6 +35,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 _MODIFY = "modify"
 _NONE: Mapping[str, Any] = {}
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Load = Callable[[str], Any]
 """Makes a kept object anew, by its content id; raises `cid_not_found`."""
@@ -168,23 +169,30 @@ def _modified(
     told: str,
     load: Load,
 ) -> Arguments:
-    """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
+    """The call's arguments with those that the client changes.
+
+    `modified_args` replaces all positional arguments; where it has fewer values than there are
+    positional parameters, the leading ones. `modified_kwargs` replaces those keywords.
+    """
     args, kwargs = arguments_of(frame)
     named = {
         key: decode(value, frame, load) for key, value in (command.modified_kwargs or {}).items()
     }
-    if command.modified_args is not None:
-        args = tuple(decode(command.modified_args, frame, load))
+    given = tuple(decode(command.modified_args or [], frame, load))
+    positional = [each for each in signature.parameters.values() if each.kind in _POSITIONAL]
+    if command.modified_args is not None and len(given) >= len(positional):
+        args = given
     else:
-        by_position = list(signature.parameters.values())[: len(args)]
+        left = zip(positional[len(given) :], args[len(given) :], strict=False)
         args = (
-            tuple(
+            given
+            + tuple(
                 named.pop(parameter.name)
                 if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name in named
                 else value
-                for parameter, value in zip(by_position, args, strict=False)
+                for parameter, value in left
             )
-            + args[len(by_position) :]
+            + args[len(positional) :]
         )
     kwargs = {**kwargs, **named}
     try:

@@ -57,7 +57,7 @@ def process() -> Iterator[Debuggee]:
 def test_modified_arguments_reach_parameters_of_every_kind(
     process: Debuggee, args: Any, kwargs: Any, result: Any
 ) -> None:
-    """`modified_args` replaces all positional arguments, `modified_kwargs` those keywords."""
+    """Positional ones from the first on, and those keywords."""
     running = process.call(target_of_every_kind, 1, d=4)
     process.resume(process.stop()["id"], modified_args=args, modified_kwargs=kwargs)
     assert running.result() == result
@@ -70,18 +70,34 @@ def test_what_is_omitted_stays(process: Debuggee) -> None:
     assert running.result() == (1, 2, 30, (4, 5), 6, 8, {"x": 7})
 
 
-def test_fewer_arguments_leave_the_rest_to_the_defaults(process: Debuggee) -> None:
-    """They bind to the signature; the intercepted code itself knows no defaults."""
-    running = process.call(target_plain, 1, 5)
+@pytest.mark.parametrize(
+    ("args", "kwargs", "result"),
+    [
+        ([], None, (1, 2, 3, (4, 5), 6, "e", {"x": 7})),
+        ([10], None, (10, 2, 3, (4, 5), 6, "e", {"x": 7})),
+        ([10, 20], None, (10, 20, 3, (4, 5), 6, "e", {"x": 7})),
+        ([10, 20], {"c": 30}, (10, 20, 30, (4, 5), 6, "e", {"x": 7})),
+        ([10, 20, 30], None, (10, 20, 30, (), 6, "e", {"x": 7})),
+        ([10, 20, 30, 40], None, (10, 20, 30, (40,), 6, "e", {"x": 7})),
+    ],
+)
+def test_fewer_arguments_than_positional_parameters_leave_the_others(
+    process: Debuggee, args: Any, kwargs: Any, result: Any
+) -> None:
+    """However the caller passed them; all of them replace the extra ones as well."""
+    running = process.call(target_of_every_kind, 1, 2, 3, 4, 5, d=6, x=7)
+    process.resume(process.stop()["id"], modified_args=args, modified_kwargs=kwargs)
+    assert running.result() == result
+    running = process.call(target_plain, second=5, first=1)
     process.resume(process.stop()["id"], modified_args=[10])
-    assert running.result() == (10, 2)
+    assert running.result() == (10, 5)
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs"),
     [
-        ([], None),
         ([1, 2, 3], None),
+        ([], {"third": 3}),
         (None, {"third": 3}),
         ([1], {"first": 2}),
         ([{"$eval": "1/0"}], None),

@@ -66,6 +66,24 @@ def test_a_call_goes_on_as_the_client_chose(shapes: Bench) -> None:
 
 
 @pytest.mark.full
+def test_arguments_that_are_left_out_stay_as_they_are(shapes: Bench) -> None:
+    """Contract, section 2: a `modified_args` that is shorter replaces the leading ones."""
+    shapes.breakpoint("area")
+    calls = ["area(3, 7)", "area(3, height=7)", "area(height=7, width=3)"]
+    reply = shapes.test(
+        f"""
+        from geo.shapes import area
+        def test_areas(): assert [{", ".join(calls)}] == [7, 21, 10]
+        """
+    )
+    for choice in ([1], [], [1, 10]):
+        stop = only_stop(reply)
+        assert stop["call_data"]["pretty_args"] == ["3", "7"]
+        reply = shapes.go_on(stop, modified_args=choice)
+    assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 1)
+
+
+@pytest.mark.full
 def test_arguments_assigned_at_the_pause_change_the_call(shapes: Bench) -> None:
     """Contract, section 2: frame 0 is the callee with its parameters bound, frame 1 its caller."""
     shapes.breakpoint("area")
