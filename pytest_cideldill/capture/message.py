@@ -214,7 +214,7 @@ class _Builder:
             try:
                 return str.__str__(convert(*args))
             except BaseException:  # noqa: BLE001 - a border: a failing __repr__ is the answer
-                return self._overtime.failed("repr failed")
+                return self._overtime.failed()
 
         return converted
 

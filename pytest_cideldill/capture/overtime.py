@@ -111,7 +111,7 @@ class Overtime:
 
         return run
 
-    def failed(self, kind: str = "error") -> str:
+    def failed(self) -> str:
         """What stands for an expression that raised; see `expressions.Failed`.
 
         Ctrl-C and what signal handlers raise belong to the test and pass on.
@@ -126,7 +126,7 @@ class Overtime:
             if thread is not None and any(type(each) is Interruption for each in _chain(error)):
                 thread.since = self.now  # the next expression has its own time
                 return TIMEOUT
-            return f"<{kind}: {type_name(error)}>"
+            return f"<error: {type_name(error)}>"
         finally:
             del error  # its traceback may hold this frame
 

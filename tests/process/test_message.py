@@ -324,12 +324,18 @@ def test_conversions_and_formats_are_those_of_f_strings(
 @pytest.mark.parametrize(
     ("template", "shown"),
     [
-        ("{x!r}", "<repr failed: TypeError>"),
-        ("{x!s}", "<repr failed: TypeError>"),
-        ("{x!a}", "<repr failed: TypeError>"),
-        ("{x:>5}", "<repr failed: TypeError>"),
-        ("{x!r:>30}", "      <repr failed: TypeError>"),
-        ("{number:zz}", "<repr failed: ValueError>"),
+        ("{x!r}", "<error: TypeError>"),
+        ("{x!s}", "<error: TypeError>"),
+        ("{x!a}", "<error: TypeError>"),
+        ("{x:>5}", "<error: TypeError>"),
+        ("{x!r:>30}", "            <error: TypeError>"),
+        ("{number:zz}", "<error: ValueError>"),
+        ("{text:.2f}", "<error: ValueError>"),  # no code of texts
+        ("{text!r:.2f}", "<error: ValueError>"),
+        ("{items:.2f}", "<error: TypeError>"),  # a type without formats
+        ("{number:{text}}", "<error: ValueError>"),
+        ("{number:99999999999999999999}", "<error: ValueError>"),
+        ("{huge:c}", "<error: OverflowError>"),
         ("{number:{unknown}}", "<error: NameError>"),
         ("{unknown:{number}}", "<error: NameError>"),
         ("{number:{x}}", "<error: TypeError>"),
@@ -338,16 +344,16 @@ def test_conversions_and_formats_are_those_of_f_strings(
         ("{not x}", "<error: TypeError>"),
         ("{x == 1}", "<error: TypeError>"),
         ("{d['key']}", "<error: KeyError>"),
-        ("{quits!r}", "<repr failed: SystemExit>"),
-        ("{quits:5}", "<repr failed: SystemExit>"),
-        ("{lies!r}", "<repr failed: TypeError>"),
-        ("{huge!r}", "<repr failed: ValueError>"),
-        ("{huge:,}", "<repr failed: ValueError>"),
+        ("{quits!r}", "<error: SystemExit>"),
+        ("{quits:5}", "<error: SystemExit>"),
+        ("{lies!r}", "<error: TypeError>"),
+        ("{huge!r}", "<error: ValueError>"),
+        ("{huge:,}", "<error: ValueError>"),
     ],
 )
 def test_what_fails_fails_alone(told: At, template: str, shown: str) -> None:
     names = {"x": Refuses(), "quits": Refuses(SystemExit), "lies": Lies(), "d": {}, "number": 3}
-    message = told(f"{{number}} {template} {{d}}", **names, huge=10**5_000)
+    message = told(f"{{number}} {template} {{d}}", **names, huge=10**5_000, text="t", items=[])
     assert message == f"3 {shown} {{}}"
 
 

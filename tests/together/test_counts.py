@@ -145,8 +145,11 @@ TEMPLATES = {
     "{nope} {names['gone']} {number / 0} {number}": (
         "<error: NameError> <error: KeyError> <error: ZeroDivisionError> 1"
     ),
+    "{text:.2f} {text:d} {names:.2f} {number:s} {number}": (
+        "<error: ValueError> <error: ValueError> <error: TypeError> <error: ValueError> 1"
+    ),
     "{broken!r} {broken} {broken:5} {number}": (
-        "<repr failed: RuntimeError> Broken() <repr failed: TypeError> 1"
+        "<error: RuntimeError> Broken() <error: TypeError> 1"
     ),
     "no fields": "no fields",
     "": "",
