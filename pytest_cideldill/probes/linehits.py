@@ -118,7 +118,7 @@ class Probe:
 
     Attributes:
         asked: What the client wants.
-        passes: How often the line was passed while watched.
+        passes: How often the line was passed while watched; not after its last message.
         notices: The messages that were due since it was enabled, those beyond the limit as well;
             of a tracepoint that tells all nobody counts them, they are its passes.
         held: How often its condition held at a pass that its numbers left out.
@@ -302,7 +302,12 @@ def _telling(
             text = cut(text, MAX_TEXT)
         add((told, now(), position.nodeid, get_ident(), number, text))
 
-    return passed
+    def passed_until_done(frame: FrameType) -> None:
+        __tracebackhide__ = True
+        if probe.notices.value < limit:  # else it is off, and disarmed in a moment
+            passed(frame)
+
+    return passed_until_done if probe.asked.max_notifications else passed
 
 
 def _is_first(probe: Probe, failure: Failure) -> bool:

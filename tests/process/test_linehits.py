@@ -183,7 +183,9 @@ def check_count_condition_multiple_limit_in_this_order() -> None:
         total(list(range(1, 16)))
         told = {probe.asked.id: probe.sent for probe in probes}
         assert told == {"a": 8, "b": 3, "c": 2, "d": 1, "e": 2}
-        assert {probe.passes.value for probe in probes} == {15}
+        # What its limit has switched off counts no further.
+        passes = {probe.asked.id: probe.passes.value for probe in probes}
+        assert passes == {"a": 15, "b": 15, "c": 3, "d": 3, "e": 8}
     by_probe = {id: [row[-1] for row in place.rows_of(id)] for id in told}
     assert by_probe["b"] == ["3", "9", "15"]
     assert by_probe["c"] == ["1", "3"]
@@ -297,9 +299,9 @@ def check_enabling_begins_a_new_count_of_messages() -> None:
         place.enable(probe, enabled=False)
         total([4])
         place.enable(probe, enabled=True)
-        assert (probe.sent, probe.passes.value) == (0, 3)
+        assert (probe.sent, probe.passes.value) == (0, 2)
         total([5, 6, 7])
-        assert (probe.sent, probe.passes.value) == (2, 6)
+        assert (probe.sent, probe.passes.value) == (2, 4)
     assert place.messages == ["1", "2", "5", "6"]
 
 
@@ -328,7 +330,7 @@ def check_what_is_done_is_disarmed() -> None:
         place.lines.retire()
         assert (probe.asked.enabled, other.asked.enabled) == (False, True)
         total([4])
-        assert (probe.passes.value, other.passes.value) == (3, 3)
+        assert (probe.passes.value, other.passes.value) == (2, 3)
         for _ in range(3):
             total([5])
         place.lines.retire()
@@ -416,7 +418,10 @@ def check_threads_count_exactly() -> None:
         chosen = place.want(BUSY, "busy", "d", message="{done}", condition="done % 1000 == 999")
         together(8, lambda _: busy(10_000))
         probes = (every, some, few, chosen)
-        assert [probe.passes.value for probe in probes] == [80_000] * 4
+        assert [probe.passes.value for probe in (every, chosen)] == [80_000] * 2
+        # Threads may be passing while one tells the last message.
+        assert 100 <= few.passes.value < 100 + 8
+        assert 7_000 <= some.passes.value < 80_000
         assert [probe.sent for probe in probes] == [1_600, 1_000, 100, 80]
     told = {id: sorted(row[4] for row in place.rows_of(id)) for id in "abcd"}
     assert told["a"] == list(range(50, 80_001, 50))
