@@ -37,6 +37,7 @@ from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import Replacement
+from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement
 from pytest_cideldill.sources.interpose import makes
 from pytest_cideldill.sources.substitute import original_of
@@ -123,9 +124,14 @@ class Calls:
         return self._returned(call, data, begun, result)
 
     def _standing(self, call: Call, name: str) -> Replacement | None:
-        """The replacement of a breakpoint; None when it is not loaded, which is told once."""
+        """The replacement of a breakpoint; None when it can't be had, which is told once.
+
+        It may have been chosen before it, or the function, was loaded.
+        """
         try:
-            return find_replacement(name, self._lens.project)
+            replacement = find_replacement(name, self._lens.project)
+            check_signature(replacement, call.function)
+            return replacement
         except Refusal as refusal:
             self._warn(f"{call.breakpoint.id}: {refusal.message}; the call was not replaced")
             return None

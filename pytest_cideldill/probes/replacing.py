@@ -28,6 +28,8 @@ from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.values import dataclass
 
+NOT_LOADED = "not_loaded"
+
 _MOST_NAMED = 5
 
 
@@ -47,7 +49,8 @@ def find_replacement(text: str, project: Project) -> Replacement:
         project: Bare names mean functions of user code.
 
     Raises:
-        Refusal: `function_not_found`: nothing loaded has that name, or several functions have it.
+        Refusal: `function_not_found`: several functions have that name, or nothing loaded has it
+            (`reason: "not_loaded"`).
     """
     try:
         name = parse_function_name(text)
@@ -84,6 +87,7 @@ def find_replacement(text: str, project: Project) -> Replacement:
         ErrorCode.FUNCTION_NOT_FOUND,
         f"no function {text!r} is loaded; give the dotted path of one that the tests have imported",
         function=text,
+        reason=NOT_LOADED,
     )
 
 

@@ -223,7 +223,7 @@ def test_what_can_t_replace_is_refused(bank: Bench) -> None:
         )
 
     bank.breakpoint("bank.fee")
-    assert refused("bank.free")["error"] == "function_not_found"
+    assert refused("bank.nowhere")["error"] == "function_not_found"
     stop = bank.stop_of(TEST)
     assert refused("bank.nowhere")["error"] == "function_not_found"
     mismatch = refused("bank.other")

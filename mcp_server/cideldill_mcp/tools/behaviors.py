@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cideldill_mcp.breakpoints import FunctionBreakpoint
 from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.tools.catalog import find_one
 from cideldill_mcp.tools.catalog import stored
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
@@ -43,25 +44,45 @@ async def set_replacement(request: Request) -> Reply:
             parameter="replacement_function",
         )
     before, name = known.replacement, request["replacement_function"].strip()
-    run = request.runs.active
-    if name and (run is None or not run.is_connected):
-        raise Refusal(
-            ErrorCode.FUNCTION_NOT_FOUND,
-            f"no test process is alive that could have loaded {name!r}: start a run that pauses, "
-            "and set the replacement there",
-            function=name,
-        )
     if name:
         _check_name(name)
     known.replacement = name
     try:
-        await set_everywhere(run, known)
+        is_checked = await _set_replacement(request, known)
     except Refusal:
         known.replacement = before
-        await set_everywhere(run, known)
+        await set_everywhere(request.runs.active, known)
         raise
-    body = {"status": "ok", "function_name": known.function_name, "replacement_function": name}
+    body = {
+        "status": "ok",
+        "function_name": known.function_name,
+        "replacement_function": name,
+        "verified": is_checked,
+    }
+    if not is_checked:
+        body["message"] = (
+            f"not checked yet: {name} is called as soon as a test process has loaded both "
+            "functions, if its signature fits; else a warning tells why not"
+        )
     return Reply(body)
+
+
+async def _set_replacement(request: Request, known: FunctionBreakpoint) -> bool:
+    """Set it where tests run; whether it was checked there. If not, it is in the sources.
+
+    Raises:
+        Refusal: `signature_mismatch`, or `function_not_found`: it is nowhere, or there are several.
+    """
+    run, name = request.runs.active, known.replacement
+    try:
+        await set_everywhere(run, known)
+        if not name or (run is not None and run.is_connected):
+            return not name or known.verified
+    except Refusal as refusal:
+        if refusal.extra.get("reason") != "not_loaded":
+            raise
+    await find_one(request, name)
+    return False
 
 
 async def get_default(request: Request) -> Reply:

@@ -153,6 +153,27 @@ def _rest(survey: Survey) -> str:
     return f"; {survey.message}" if survey.message else ""
 
 
+async def find_one(request: Request, text: str) -> Function:
+    """The one function of the sources that a name means.
+
+    Raises:
+        Refusal: `function_not_found`, also if there are several.
+    """
+    name, sources = parsed(request, text), sources_of(request.runs.recipe)
+    survey = await sources.find(name)
+    if name.precision is not Precision.GLOB and len(survey.functions) == 1:
+        return survey.functions[0]
+    if survey.functions:
+        found = [(each.name, each.file, each.line) for each in survey.functions]
+        why = f"{text!r} means {_told_several(found)}; give the whole name of one"
+    else:
+        why = (
+            f"no function {text!r} is loaded, and none of the project's sources has this name"
+            f"{_hint(await sources.close_to(name))}{_rest(survey)}"
+        )
+    raise Refusal(ErrorCode.FUNCTION_NOT_FOUND, why, function=text)
+
+
 # --- one function's first line ------------------------------------------------------------------
 
 
@@ -215,13 +236,16 @@ async def _elsewhere(recipe: Recipe, name: FunctionName, survey: Survey, **check
     )
 
 
-def _several(name: FunctionName, found: list[tuple[str, str, int]]) -> Refusal:
+def _told_several(found: list[tuple[str, str, int]]) -> str:
     shown = [f"{function} ({file}:{line})" for function, file, line in found[:3]]
     more = ", …" if len(found) > len(shown) else ""
+    return f"{len(found)} functions: {', '.join(shown)}{more}"
+
+
+def _several(name: FunctionName, found: list[tuple[str, str, int]]) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_PARAMETER,
-        f"{name.text!r} means {len(found)} functions: {', '.join(shown)}{more}; give the whole "
-        "name of one, or file and line",
+        f"{name.text!r} means {_told_several(found)}; give the whole name of one, or file and line",
         parameter="function",
         expected="name of one function",
         candidates=[
