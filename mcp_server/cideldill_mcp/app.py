@@ -53,6 +53,7 @@ def run_server(recipe: Recipe, settings: Settings) -> int:
 
     Raises:
         CannotListen: The address for HTTP can't be had.
+        NoScratch: Nothing can be written.
     """
     listener = listen(settings.http_address) if settings.http else None
     pipes: tuple[int, int] | None

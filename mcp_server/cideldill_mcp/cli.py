@@ -136,12 +136,13 @@ def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
     from cideldill_mcp.http import CannotListen
+    from cideldill_mcp.scratch import NoScratch
 
     gc.freeze()
     gc.enable()
     try:
         return run_server(recipe, settings)
-    except CannotListen as error:
+    except (CannotListen, NoScratch) as error:
         refuse(str(error))
 
 

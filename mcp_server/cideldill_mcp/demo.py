@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import textwrap
 from ast import literal_eval
 from dataclasses import dataclass
@@ -24,6 +23,9 @@ from mcp import Client
 from mcp import MCPError
 from mcp import StdioServerParameters
 from mcp_types import TextContent
+
+from cideldill_mcp.scratch import NoScratch
+from cideldill_mcp.scratch import make_folder
 
 CALL_S = 60.0
 """Limit of one tool call."""
@@ -80,15 +82,22 @@ def debug(shop: Path) -> int:
     """As `demo`, on any shop; works on a temporary copy of it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # values may not fit the terminal's encoding
-    with tempfile.TemporaryDirectory(prefix="cideldill-demo-") as folder:
+    try:
+        folder = make_folder("cideldill-demo-")
+    except NoScratch as error:
+        say(f"The demo can't start: {error}")
+        return 1
+    code = 1
+    try:
         leftovers = shutil.ignore_patterns("__pycache__", ".*")
         copy = shutil.copytree(shop, Path(folder, "shop"), ignore=leftovers)
-        code = 1
         try:
             code = anyio.run(_session, copy)
         except* (MCPError, OSError) as group:  # the client's task groups wrap what ends them
             say(f"\nThere is no server to talk to: {_innermost(group)}")
-        return code
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return code
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from cideldill_mcp.cpu import runs
+from cideldill_mcp.scratch import make_folder
 from cideldill_mcp.targets import Target
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import TOKEN_BYTES
@@ -98,10 +98,13 @@ class Hub:
     Args:
         owner: Told what happens.
         bind: Where the door is, as `HOST:PORT`; None: there is none.
+
+    Raises:
+        NoScratch: There can be no such directory.
     """
 
     def __init__(self, owner: Owner, bind: str | None = None) -> None:
-        self.directory = tempfile.mkdtemp(prefix="cideldill-")
+        self.directory = make_folder("cideldill-")
         self._owner = owner
         self._bind = bind
         self._token = new_token()

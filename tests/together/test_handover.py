@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -292,3 +293,38 @@ def test_pytest_inside_a_test_knows_nothing_of_the_front_end(make_project: MakeP
         )
         assert outcomes(server) == {"test_what_is_there_meanwhile": "failed"} | expected
         assert server.leave() == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["-m", "pytest", "--cideldill-mcp"], 4),
+        (["-m", "pytest", "--cideldill-http"], 4),
+        (["-m", "pytest", "--cideldill-record=rec"], 4),
+        (["-m", "cideldill_mcp"], 2),
+        (["-m", "cideldill_mcp", "demo"], 1),
+    ],
+)
+def test_where_nothing_can_be_written_one_line_says_so(
+    make_project: MakeProject, arguments: list[str], status: int
+) -> None:
+    """No traceback; also where the disk is full, as here."""
+    done = subprocess.run(
+        [sys.executable, "-B", *arguments],
+        cwd=make_project(test_it="def test_it(): pass"),
+        env=clean_environment(),
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert done.returncode == status
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    said = [line for line in said if not line.startswith(("usage:", " "))]
+    assert len(said) == 1 or arguments[-1] == "demo", said  # which wraps its lines
+    if "rec" not in arguments[-1]:
+        assert "can be made: No usable temporary directory found in" in " ".join(said)
+        assert " ".join(said).endswith("set TMPDIR to one that can be written")
