@@ -50,15 +50,15 @@ def test_a_required_parameter_must_be_there_and_not_blank(
 @pytest.mark.parametrize(
     ("tool", "arguments", "parameter"),
     [
-        ("test_run", {"nodeids": "test_it.py"}, "nodeids"),
+        ("test_run", {"nodeids": {"a": 1}}, "nodeids"),
         ("test_run", {"nodeids": ["test_it.py", 1]}, "nodeids"),
-        ("test_run", {"maxfail": "1"}, "maxfail"),
+        ("test_run", {"maxfail": "one"}, "maxfail"),
         ("test_run", {"maxfail": True}, "maxfail"),
         ("test_run", {"maxfail": 1.5}, "maxfail"),
         ("test_run", {"maxfail": 0}, "maxfail"),
         ("test_run", {"workers": -1}, "workers"),
         ("test_run", {"wait": 1}, "wait"),
-        ("test_run", {"timeout_s": "25"}, "timeout_s"),
+        ("test_run", {"timeout_s": "soon"}, "timeout_s"),
         ("test_run", {"timeout_s": -1}, "timeout_s"),
         ("test_run", {"timeout_s": 1e9}, "timeout_s"),
         ("test_run", {"pause_on": "always"}, "pause_on"),
