@@ -17,6 +17,7 @@ from typing import Any
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.sources.interpose import arguments_of
 from pytest_cideldill.sources.substitute import original_of
@@ -246,7 +247,7 @@ def _evaluated(source: Any, frame: FrameType, names: Mapping[str, Any]) -> Any:
         # Compiled apart: eval of text would inherit our __future__ imports, and would turn a Ctrl-C
         # that was handled into the exit status. One namespace: nested scopes see no second one.
         code = compiled(source.strip(), "<cideldill>", "eval")
-        return eval(code, {**frame.f_globals, **frame.f_locals, **names})
+        return eval(code, {**frame.f_globals, **read_locals(frame), **names})
     except KeyboardInterrupt:
         raise  # Ctrl-C ends the pause
     except BaseException as error:  # the user's expression; its failure is the answer
@@ -281,7 +282,7 @@ def make_exception(command: Resume, frame: FrameType) -> BaseException:
 
 def _find_class(name: str, frame: FrameType) -> object:
     parts = name.split(".")
-    for names in (frame.f_locals, frame.f_globals, vars(sys.modules["builtins"])):
+    for names in (read_locals(frame), frame.f_globals, vars(sys.modules["builtins"])):
         if parts[0] in names:
             found = _attribute(names[parts[0]], parts[1:])
             if found is not None:

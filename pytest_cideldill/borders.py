@@ -20,6 +20,8 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
+from pytest_cideldill.framelocals import read_locals
+
 _T = TypeVar("_T")
 
 Report = Callable[[str], object]
@@ -194,7 +196,7 @@ def _was_given(frame: FrameType, other: FrameType) -> bool:
     if code.co_flags & _IS_FUNCTION != _IS_FUNCTION:
         return False  # the names of a class or a module may be any object
     count = code.co_argcount + bool(code.co_flags & _HAS_ARGS) + code.co_kwonlyargcount
-    held = frame.f_locals
+    held = read_locals(frame)
     for name in code.co_varnames[:count]:
         value = held.get(name)
         if value is other or (type(value) is tuple and any(each is other for each in value)):

@@ -21,9 +21,9 @@ from pytest_cideldill.capture.frames import top_user_frame
 from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import user_stack
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import task_of
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
 from pytest_cideldill.probes.position import Position
@@ -168,7 +168,6 @@ class Teller:
         line = lines[top] if lines else frame.f_lineno
         ident = get_ident()
         shown = short_locals(frame, self.lens)
-        forget_locals(frame)
         report: dict[str, Any] = {
             "thread": {"id": ident, "name": _thread_name(ident)} | self._task(frames),
             "location": location(frame, line, self.lens),
@@ -188,11 +187,9 @@ class Teller:
         if "autopsy" not in pause.report:  # that tells its own
             told["frames"] = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
         frame = pause.frames[top_user_frame(pause.frames, self.lens.project)]
-        held = frame.f_locals
+        held = read_locals(frame)
         shown: dict[str, str] = pause.report["locals"]
         now: Seen = {name: (id(held.get(name)), value) for name, value in shown.items()}
-        del held
-        forget_locals(frame)
         kept = {} if before is None else before.seen
         present = {id(each) for each in pause.frames}
         pause.seen = {key: each for key, each in kept.items() if key in present}

@@ -17,13 +17,13 @@ from pytest_cideldill.capture.causes import inner_exceptions
 from pytest_cideldill.capture.causes import notes_of
 from pytest_cideldill.capture.frames import describe_frame
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.opened import MOST_OPENED
 from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.operands import names_in
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.clock import monotonic
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.values import dataclass
 
 MAX_MESSAGE: Final = 2_000
@@ -128,7 +128,6 @@ def _frame(
     )
     if is_first:
         _open(frame, first, told, lens, deadline)
-    forget_locals(frame)
     return told
 
 
@@ -138,7 +137,7 @@ def _open(
     """Open the variables that the failing line uses, then the arguments."""
     shown = {each["name"]: each for each in told["arguments"] + told["variables"]["locals"]}
     wanted = dict.fromkeys([*first, *(each["name"] for each in told["arguments"])])
-    held, left = frame.f_locals, MOST_OPENED
+    held, left = read_locals(frame), MOST_OPENED
     for name in wanted:
         if name in shown and left and monotonic() < deadline:
             parts = opened(held[name], shown[name]["value"], lens)

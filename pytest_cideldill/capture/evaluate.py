@@ -25,7 +25,6 @@ from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.loops import run_in_loop
 from pytest_cideldill.capture.namespace import FrameNamespace
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.stdout import collected_stdout
 from pytest_cideldill.capture.tasks import is_in_loop
 from pytest_cideldill.guard import EvaluationGuard
@@ -103,7 +102,6 @@ def evaluate(
             timed_out = outcome.is_error and interruptor.sent
         except Interrupted:
             outcome, timed_out = _Outcome("interrupted", is_error=True), True
-    forget_locals(frame)
     output = _cut(outcome.output, max_text)
     return Evaluation(
         output, printed.text(), outcome.is_error, timed_out, tuple(changed), outcome.value

@@ -11,13 +11,13 @@ import ast
 import builtins
 import inspect
 import os
+import textwrap
 from _thread import get_ident
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-from sys import getrefcount
 from types import CodeType
 from types import FrameType
 from types import FunctionType
@@ -26,11 +26,12 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.capture.plain import COPY_STAYS
 from pytest_cideldill.capture.plain import HARMLESS
 from pytest_cideldill.capture.plain import PLAIN
 from pytest_cideldill.capture.plain import PLAIN_TYPES
-from pytest_cideldill.capture.plain import UNSHARED
+from pytest_cideldill.framelocals import READING
+from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.framelocals import reading
 from pytest_cideldill.syntax import quiet
 
 Failed = Callable[[], object]
@@ -50,22 +51,17 @@ _VIEWS: Final = frozenset({"locals", "vars", "dir"})
 """Builtins that would show the generated function and mean the frame."""
 
 _READ: Final = f"""\
-held = frame.f_locals
 try:
-    names = values
+{textwrap.indent(READING, "    ")}
 except KeyError:
     return thorough(frame)
-if {COPY_STAYS} and references(held) == {UNSHARED}:
-    forget(held)
 """
 _CHECK: Final = """\
 if not ((kind := type(value)) is int or kind is str or id(kind) in plain):
-    del held  # or it is shared
     return limited(frame)
 """
 _READERS: Final[Mapping[str, object]] = {
     "KeyError": KeyError,
-    "references": getrefcount,
     "type": type,
     "int": int,
     "str": str,
@@ -141,7 +137,6 @@ class Expressions:
         self._assigned = sorted(targets & used - known)
         self._views = sorted(used & _VIEWS - known)
         self._flags = sum({flag for flag in _FUTURES if code.co_flags & flag == flag})
-        self._forget = _forgetter(code)
         self._ending = ending
         self._failed = failed
         is_simple = self._is_function and not self._assigned and not self._views
@@ -178,8 +173,8 @@ class Expressions:
         )
         for name in self._locals if limited is not None else ():
             before += our_statements(_CHECK, value=ast.Name(name, ast.Load()))
-        helpers = {**self._helpers, **_READERS, "thorough": self._thorough_value}
-        helpers |= {"forget": self._forget, "limited": limited}
+        helpers = {**self._helpers, **_READERS, **reading()}
+        helpers |= {"thorough": self._thorough_value, "limited": limited}
         ours = {_OWN + name: helper for name, helper in helpers.items()}
         # As globals they cost nothing where they are not used; else those are the frame's.
         parameters = [_OWN + "frame", *(() if is_local else ours)]
@@ -190,7 +185,7 @@ class Expressions:
 
     def _thorough_value(self, frame: FrameType) -> Any:
         """Where names have no value yet, or are not those of a function."""
-        held = frame.f_locals
+        held = read_locals(frame)
         present: dict[str, Any] = {}
         if self._is_function or held is not frame.f_globals:
             self._read(self._locals, held, present)
@@ -201,8 +196,6 @@ class Expressions:
             views = _views_of(self._read(_shown_names(held) if is_plain else (), held, {}))
             wanted = [name for name in self._views if name not in frame.f_globals]
             present |= {name: views[name] for name in wanted if name not in present}
-        if COPY_STAYS and self._is_function and getrefcount(held) == UNSHARED:
-            self._forget(held)
         function = self._bound(frozenset(present), frame.f_globals)
         return function(*(present[name] for name in sorted(present)))
 
@@ -316,17 +309,6 @@ def _class_around(code: CodeType) -> str:
 
 def _consists_of(kinds: tuple[type[ast.AST], ...], tree: ast.expr) -> bool:
     return all(isinstance(node, kinds) for node in ast.walk(tree))
-
-
-def _forgetter(code: CodeType) -> Callable[[dict[str, Any]], None]:
-    """What empties a frame's copy of its locals, which is made anew when it is read again.
-
-    Other names may be in it as well: `exec` and `locals()` in a function put them there.
-    """
-    if not (_VIEWS | {"exec", "eval"}) & set(code.co_names):
-        return dict.clear
-    nothing = dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
-    return lambda held: held.update(nothing)
 
 
 def _shown_names(held: Mapping[str, Any]) -> Iterator[str]:

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any
 
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.clock import monotonic
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.project import Project
 
 NOT_SHOWN = "<not shown: out of time>"
@@ -229,7 +229,7 @@ def locals_of(
 
 def _named_locals(frame: FrameType) -> Iterator[tuple[str, object]]:
     if frame.f_code.co_name != "<module>":  # a module's globals are not news
-        for name, value in list(frame.f_locals.items()):
+        for name, value in list(read_locals(frame).items()):
             if is_shown(name):
                 yield name, value
 
@@ -253,7 +253,6 @@ def notice_secrets(frame: FrameType, lens: Lens, more: Mapping[str, object] = _N
         for count, (name, value) in enumerate(_named_locals(frame)):
             if count < _MOST_NOTICED or lens.is_sensitive(name):
                 lens.notice(value, name)
-        forget_locals(frame)
     else:
         more = {**frame.f_globals, **more}
     for name, value in list(more.items()):

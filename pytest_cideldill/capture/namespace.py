@@ -6,9 +6,7 @@ Runs in the process under test on the thread that evaluates. Must not know how c
 from __future__ import annotations
 
 import builtins
-import ctypes
 import inspect
-import sys
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -16,7 +14,8 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.borders import is_ours
+from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.framelocals import write_local
 
 # Looked up by the interpreter in the dict itself, past __getitem__.
 _OWN: Final = ("__builtins__", "__name__", "__package__", "__spec__")
@@ -107,7 +106,7 @@ class FrameNamespace(dict[str, Any]):
         self._frame = None
 
     def _live_locals(self) -> Mapping[str, Any]:
-        return self._locals if self._frame is None else self._frame.f_locals
+        return self._locals if self._frame is None else read_locals(self._frame)
 
     def _write(self, name: str, value: Any) -> bool:
         if self._frame is None:
@@ -115,7 +114,7 @@ class FrameNamespace(dict[str, Any]):
             return True
         write_local(self._frame, name, value)
         # The variable of an inlined comprehension (3.12 on) has a place but can't be read back.
-        held = self._frame.f_locals
+        held = read_locals(self._frame)
         return name in held and held[name] is value
 
     def _substitutes(self) -> dict[str, Callable[..., Any]]:
@@ -135,40 +134,8 @@ class FrameNamespace(dict[str, Any]):
         return {"locals": names, "globals": lambda: self._globals, "dir": dir_, "vars": vars_}
 
 
-def write_local(frame: FrameType, name: str, value: Any) -> None:
-    """Assign a local of a frame that is not running."""
-    frame.f_locals[name] = value
-    if sys.version_info < (3, 13):
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-
-
-def forget_locals(frame: FrameType) -> None:
-    """Drop the copy of the locals that CPython below 3.13 keeps in a frame once they were read.
-
-    The copy would keep every local alive until the frame ends, which tests of weak references and
-    of `del` notice.
-    """
-    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        return
-    # After a Python trace function CPython writes the copy back: it must stay as it is.
-    if sys.gettrace() is not None and (sys.version_info >= (3, 12) or _is_traced_now(frame)):
-        return
-    copy = frame.f_locals
-    # The frame's reference, ours and the argument's; one more is the program's own `locals()`.
-    if sys.getrefcount(copy) == 3:
-        copy.clear()
-
-
-def _is_traced_now(frame: FrameType) -> bool:
-    """Whether our trace function runs for a frame: it is the one that called it."""
-    inner: FrameType | None = sys._getframe(1)
-    while inner is not None and inner.f_back is not frame:
-        inner = inner.f_back
-    return inner is not None and is_ours(inner.f_code.co_filename)
-
-
 def _names_of(frame: FrameType) -> frozenset[str]:
     code = frame.f_code
     if code.co_flags & inspect.CO_OPTIMIZED:
         return frozenset(code.co_varnames + code.co_cellvars + code.co_freevars)
-    return frozenset(frame.f_locals)
+    return frozenset(read_locals(frame))

@@ -25,6 +25,7 @@ from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.roomy import is_small
 from pytest_cideldill.syntax.quiet import parse
 from pytest_cideldill.values import dataclass
@@ -212,14 +213,14 @@ class _Seen:
 
     def parts(self, side: str, node: ast.expr, shown: str | None) -> dict[str, Any]:
         """`children_of` an operand; those of a local are told where it is."""
-        if shown is None or ast.unparse(node) in self.frame.f_locals:
+        if shown is None or ast.unparse(node) in read_locals(self.frame):
             return {}
         return next((children_of(side, x, shown, self.lens) for x, _ in self._held(node)), {})
 
     def _held(self, node: ast.expr) -> Iterator[tuple[Any, str]]:
         """The value of an expression, and what it is known as; it comes from data alone."""
         text = ast.unparse(node)
-        for names in (self.values, self.frame.f_locals, self.frame.f_globals):
+        for names in (self.values, read_locals(self.frame), self.frame.f_globals):
             if text in names:
                 yield names[text], _last_name(text)
         try:

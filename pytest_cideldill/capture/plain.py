@@ -7,7 +7,6 @@ thread that hit.
 from __future__ import annotations
 
 import ast
-import sys
 from typing import Final
 
 HARMLESS: Final = (ast.Name, ast.Constant, ast.Tuple, ast.Load, ast.Expression)
@@ -23,11 +22,3 @@ NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
 """Types by id: a metaclass may define how its classes are hashed and compared."""
 
 PLAIN_TYPES: Final = NUMBERS | {id(str), id(bytes)}
-
-UNSHARED: Final = 3
-"""References to a frame's copy of its locals: the frame's, ours, `getrefcount`'s argument."""
-
-# Before 3.13 a frame keeps the copy of its locals that `f_locals` makes, and with it every value
-# alive, which tests of weak references and of `del` notice. On 3.11 lines are told by a trace
-# function: there the copy is made anew at each line anyway, and must stay whole.
-COPY_STAYS: Final = (3, 12) <= sys.version_info < (3, 13)

@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_cideldill.capture.coroutines import Task
 from pytest_cideldill.capture.coroutines import attribute
-from pytest_cideldill.capture.namespace import forget_locals
+from pytest_cideldill.framelocals import read_locals
 
 _RUN: Final = "trio._core._run"
 _LOOP: Final = "unrolled_run"
@@ -72,6 +72,5 @@ def _locals_of_loops(frames: Iterable[FrameType], name: str) -> list[Any]:
     found = []
     for frame in frames:
         if frame.f_code.co_name == _LOOP and frame.f_globals.get("__name__") == _RUN:
-            found.append(frame.f_locals.get(name))
-            forget_locals(frame)
+            found.append(read_locals(frame).get(name))
     return found

@@ -14,9 +14,9 @@ from typing import Any
 from pytest_cideldill.capture.frames import is_shown
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.structure import describe
+from pytest_cideldill.framelocals import read_locals
 
 
 def names_in(frame: FrameType, scope: str) -> list[dict[str, str]]:
@@ -27,9 +27,7 @@ def names_in(frame: FrameType, scope: str) -> list[dict[str, str]]:
         scope: `locals | globals | closure`; closure: what is the enclosing functions'.
     """
     values = _values(frame, scope)
-    told = [{"name": name, "type": type_name(value)} for name, value in values.items()]
-    forget_locals(frame)
-    return told
+    return [{"name": name, "type": type_name(value)} for name, value in values.items()]
 
 
 def variables_in(
@@ -67,15 +65,14 @@ def variables_in(
                 "has_children": bool(shown["attributes"] or shown.get("truncated")),
             }
         )
-    forget_locals(frame)
     return told, missing
 
 
 def _values(frame: FrameType, scope: str) -> Mapping[str, Any]:
     if scope == "globals":
-        found = frame.f_globals
+        found: Mapping[str, Any] = frame.f_globals
     else:
-        found = dict(frame.f_locals)
+        found = read_locals(frame)
         if scope == "closure":
             free = frame.f_code.co_freevars
             found = {name: value for name, value in found.items() if name in free}

@@ -23,6 +23,7 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
@@ -138,7 +139,7 @@ class FunctionTraces:
         def ended(frame: FrameType, result: object, error: BaseException | None) -> None:
             if (error is not None) is not wants_error:
                 return
-            held = {**frame.f_locals, NAMES[trace.at]: error if wants_error else result}
+            held = {**read_locals(frame), NAMES[trace.at]: error if wants_error else result}
             given = [held.get(name, unbound) for name in names]
             FunctionType(stub, frame.f_globals)(*given, tell, _getframe, unbound)
 

@@ -28,6 +28,7 @@ from pytest_cideldill.capture.operands import Compared
 from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import children_of
 from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.traceback import raw_places
@@ -115,7 +116,7 @@ class Assertions:
 
     def _of_unittest(self, frame: FrameType, told: str) -> dict[str, Any]:
         """The arguments of a method `assert…`, the first two of which are compared."""
-        code, values = frame.f_code, frame.f_locals
+        code, values = frame.f_code, read_locals(frame)
         names = [name for name in code.co_varnames[1 : code.co_argcount] if name != "msg"][:2]
         held = [values[name] for name in names if name in values]
         name = code.co_name.removeprefix("assert")
@@ -140,7 +141,7 @@ def _is_method(frame: FrameType) -> bool:
 
 def _values(statement: ast.Assert, frame: FrameType) -> dict[str, Any]:
     """What the parts of a rewritten assertion were, by their text; it keeps them when it fails."""
-    held = frame.f_locals
+    held = read_locals(frame)
     kept = {name: held[name] for name in list(held) if name.startswith(_INNER)}
     names = _names(statement) if kept else {}
     return {text: kept[name] for name, text in names.items() if name in kept}

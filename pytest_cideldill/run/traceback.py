@@ -20,6 +20,7 @@ from pytest_cideldill.capture.causes import MOST
 from pytest_cideldill.capture.causes import members_of
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.frames import was_raised
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.project import Project
 
 _WIDTH: Final = get_terminal_width()
@@ -98,7 +99,7 @@ def _is_hidden(frame: FrameType) -> bool:
     filename = frame.f_code.co_filename
     if "<" in filename and ">" in filename:  # generated
         return True
-    for names in (frame.f_locals, frame.f_globals):
+    for names in (read_locals(frame), frame.f_globals):
         if (hidden := names.get("__tracebackhide__")) is not None:
             return hidden is not False and hidden != 0 if type(hidden) in (bool, int) else True
     return False

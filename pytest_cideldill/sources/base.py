@@ -14,6 +14,7 @@ from types import FrameType
 from types import TracebackType
 from typing import Final
 
+from pytest_cideldill.framelocals import has_no_snapshot_yet
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
@@ -29,7 +30,6 @@ from pytest_cideldill.sources.events import Seen
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.sources.locals import keeps_snapshot
 from pytest_cideldill.sources.passes import repeats
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import Trails
@@ -137,7 +137,7 @@ class BaseSource(ABC):
     def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
         """See `Source`."""
         if not self._closed:
-            self._recorders[id(code)] = Recorder(on_start, on_end, keeps_snapshot(code))
+            self._recorders[id(code)] = Recorder(on_start, on_end, has_no_snapshot_yet(code))
             self._arm(code)
 
     def stop_recording(self, code: CodeType) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Collection
 from types import CodeType
 from types import FrameType
 
+from pytest_cideldill.framelocals import forget
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
-from pytest_cideldill.sources.locals import release
 from pytest_cideldill.values import dataclass
 
 
@@ -28,12 +29,12 @@ class Recorder:
     Attributes:
         on_start: See `events`.
         on_end: See `events`.
-        releases: Whether a look at the locals leaves something behind.
+        is_fresh: Whether calls have no snapshot of their locals when they start: see `forget`.
     """
 
     on_start: OnStart
     on_end: OnEnd
-    releases: bool
+    is_fresh: bool
 
 
 class Calls:
@@ -55,7 +56,7 @@ class Calls:
             return
         values = None
         try:
-            values = frame.f_locals
+            values = frame.f_locals if recorder.is_fresh else read_locals(frame)
             token = recorder.on_start(frame, values)
         except Deliberate as wanted:
             error = wanted.error
@@ -68,8 +69,8 @@ class Calls:
                 self._open[id(frame)] = (recorder, token)
             return
         finally:
-            if values is not None and recorder.releases:
-                release(frame, values)
+            if values is not None and recorder.is_fresh:
+                forget(frame, values)
         raise error
 
     def end(self, frame: FrameType, result: object, error: BaseException | None) -> None:

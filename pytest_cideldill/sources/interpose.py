@@ -22,6 +22,7 @@ from typing import Any
 from typing import Final
 from weakref import ref
 
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.trampolines import SENTINEL
@@ -95,7 +96,7 @@ def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
         TypeError: `*args` or `**kwargs` was assigned something that can't be unpacked.
     """
     parameters = Parameters.of(frame.f_code)
-    values = frame.f_locals
+    values = read_locals(frame)
     args = tuple(values[name] for name in parameters.positional)
     if parameters.var_positional is not None:
         args += tuple(values[parameters.var_positional])

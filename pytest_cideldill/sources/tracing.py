@@ -14,6 +14,7 @@ from types import FrameType
 from types import TracebackType
 from typing import Any
 
+from pytest_cideldill.framelocals import keep_as_they_are
 from pytest_cideldill.running import current_frames
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.base import BESIDE
@@ -21,7 +22,6 @@ from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.installer import Installer
-from pytest_cideldill.sources.locals import refresh
 from pytest_cideldill.sources.shapes import RETURN
 from pytest_cideldill.sources.shapes import YIELD
 from pytest_cideldill.sources.shapes import Raised
@@ -226,7 +226,7 @@ class TracingSource(BaseSource):
         try:
             self._trails.line(trail, frame, frame.f_lineno)
         finally:
-            refresh(frame)
+            keep_as_they_are(frame)
 
     def _comes_up(self, frame: FrameType) -> None:
         trail = self._trails.mine()
@@ -243,7 +243,7 @@ class TracingSource(BaseSource):
             try:
                 self._trails.line(trail, frame, frame.f_lineno)
             finally:
-                refresh(frame)
+                keep_as_they_are(frame)
             return
         place = frame.f_lasti
         operation = frame.f_code.co_code[place]
@@ -267,7 +267,7 @@ class TracingSource(BaseSource):
             try:
                 self._hit(frame, line)
             finally:
-                refresh(frame)
+                keep_as_they_are(frame)
 
     def _entered(self, key: int, frame: FrameType) -> None:
         __tracebackhide__ = True
@@ -276,7 +276,10 @@ class TracingSource(BaseSource):
         if recorder is None or shape is None or frame.f_lasti != shape.start:
             return  # a generator goes on, or is thrown into
         self._raised.pop(id(frame), None)  # of a frame that had this id
-        self._calls.begin(recorder, frame)
+        try:
+            self._calls.begin(recorder, frame)
+        finally:
+            keep_as_they_are(frame)
 
     def _noted(self, frame: FrameType, error: BaseException) -> None:
         raised = self._raised.get(id(frame))
@@ -309,7 +312,7 @@ class TracingSource(BaseSource):
         try:
             self._tell_raise(frame, error, traceback)
         finally:
-            refresh(frame)
+            keep_as_they_are(frame)
 
     def _goes_on(self, key: int, frame: FrameType) -> None:
         shape, raised = self._shapes.get(key), self._raised[id(frame)]
@@ -347,4 +350,4 @@ class TracingSource(BaseSource):
             else:
                 self._calls.end(frame, None, shape.leaving(place, raised))
         finally:
-            refresh(frame)
+            keep_as_they_are(frame)

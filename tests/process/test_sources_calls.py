@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from collections.abc import Callable
 from collections.abc import Generator
 from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -396,8 +397,8 @@ def check_an_argument_that_is_deleted_is_gone_although_it_was_looked_at() -> Non
         del local
         yield reference()
 
-    def start(frame: FrameType, _locals: object) -> None:
-        names.append(list(frame.f_locals))
+    def start(_frame: FrameType, values: Mapping[str, object]) -> None:
+        names.append(list(values))
 
     gc.disable()
     try:

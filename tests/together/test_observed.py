@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,30 @@ OBSERVER = """
         }
         return seen
 
+    def kept(names):
+        # Of its locals, to be compared later.
+        return [(name, id(value)) for name, value in names.items()]
+
+    class Counting(dict):  # the namespace of a class
+        changes = 0
+
+        def __setitem__(self, *item):
+            self.changes += 1
+            super().__setitem__(*item)
+
+        def __delitem__(self, name):
+            self.changes += 1
+            super().__delitem__(name)
+
+    class Counted(type):
+        @classmethod
+        def __prepare__(cls, *args):
+            return Counting()
+
+        def __init__(cls, name, bases, names):
+            super().__init__(name, bases, names)
+            cls.changes = names.changes
+
     def umask():
         now = os.umask(0)
         os.umask(now)
@@ -134,19 +159,25 @@ OBSERVER = """
 """
 
 SUITE = """
-    import json, os, pathlib
+    import gc, json, os, pathlib
     import pytest
     import shop
     from observer import Watched, observed
 
     DIFFERENT = {}
+    # Its module, qualified name, amount, what is added, a method, and the cell of the class.
+    CHANGES_OF_CLASS = 6
 
     def watched(number, held):
-        try:
-            shop.table({}, held)
-        except KeyError:
-            pass
-        return shop.outer(number, held)
+        for result in (
+            shop.table({}, held),
+            *shop.counted(number, held),
+            shop.outer(number, held),
+            shop.made(number, held) - CHANGES_OF_CLASS + number + 1,
+        ):
+            if result not in (None, number + 1):
+                DIFFERENT[f"locals or changes of {result}"] = [number]
+        gc.collect()  # what holds its own locals is in them
 
     @pytest.mark.parametrize("number", range(3))
     def test_it(number):
@@ -164,25 +195,66 @@ SUITE = """
 """
 
 SHOP = """
+    from observer import Counted, kept
+
     def inner(number, held):
         held = [held]
-        return number + 1  # watched
+        mine = locals()
+        mine["number"] = mine["extra"] = 5
+        before = kept(mine)
+        result = number + 1  # watched
+        after = kept(mine)
+        return result if before == after and locals() is mine else "inner"
 
     def outer(number, held):
-        return inner(number, held)
+        def enclosed():
+            return number, held
+
+        mine = locals()
+        mine["held"] = mine["extra"] = 5
+        before = kept(mine)
+        result = inner(number, held)
+        after = kept(mine)
+        return result if before == after and locals() is mine else "outer"
 
     def table(prices, held):
-        return prices["none"]
+        mine = locals()
+        mine["prices"] = mine["extra"] = 5
+        before = kept(mine)
+        try:
+            return prices["none"]
+        except KeyError:
+            after = kept(mine)
+            return None if before == after and locals() is mine else "table"
+
+    def counted(number, held):
+        mine = locals()
+        mine["held"] = mine["extra"] = 5
+        before = kept(mine)
+        yield inner(number, held)
+        yield None if before == kept(mine) and locals() is mine else "counted"
+
+    def made(number, held):
+        class Made(metaclass=Counted):
+            amount = number
+            added = inner(number, held)
+
+            def method(self):
+                return __class__
+
+        return Made.changes
 """
 
 FILES = {"observer": OBSERVER, "test_it": SUITE, "shop": SHOP}
-LINE = SHOP.splitlines().index("        return number + 1  # watched")
+LINE = SHOP.splitlines().index("        result = number + 1  # watched") + 1
+RENEWED = sys.version_info < (3, 12)
+"""Whether the interpreter renews what a function holds of its locals where lines are traced."""
 
 
 def changed(root: Path) -> dict[str, Any]:
     """What the program saw change, and how."""
     found: dict[str, Any] = json.loads((root / "seen.json").read_text(encoding="utf-8"))
-    return found
+    return {each: found[each] for each in found if not (RENEWED and each.startswith("locals"))}
 
 
 @pytest.mark.parametrize("watched", rest_in_full("both", ["nothing", "hits", "calls", "both"]))
@@ -195,7 +267,7 @@ def test_a_recorded_run_looks_as_one_without_us(make_project: MakeProject, watch
         arguments.append("--cideldill-record-calls=shop.*")
     done = recorded(root, *arguments)
     assert done.exit_code == 0, done.out
-    assert len(done.of("hit")) == (3 if watched in ("hits", "both") else 0)
+    assert len(done.of("hit")) == (9 if watched in ("hits", "both") else 0)
     assert changed(root) == {}
 
 
@@ -211,6 +283,12 @@ def test_a_run_without_us_sees_no_change(make_project: MakeProject) -> None:
     )
     assert changed(root) == {}
 
+
+FRAMES = 3
+"""Frames that a client looks at in a stop."""
+
+MOST_LOOKED_AT = 8
+"""Stops where it looks at all of these."""
 
 WAYS: dict[str, Any] = {
     "stops": lambda bench: bench.breakpoint("shop.*"),
@@ -236,7 +314,15 @@ def test_a_served_run_looks_as_one_without_us(tmp_path: Path, way: str) -> None:
             (stop,) = reply["stops"]
             about = {"pause_id": stop["pause_id"]}
             answer = bench.agent.call("breakpoint_repl_eval", **about, expression="held")
-            bench.agent.call("variables_get", **about)
+            for frame in range(FRAMES if stops < MOST_LOOKED_AT else 1):
+                where = about | {"frame_index": frame}
+                bench.agent.call("variables_get", **where)
+                bench.agent.call("variables_get", **where, names=["held"])
+                bench.agent.call("breakpoint_repl_eval", **where, expression="dir(), new := 1")
+            bench.agent.call("stacktrace_get", **about)
+            bench.agent.call("threads_list")
+            if way == "lines":
+                bench.agent.call("debug_step", **about)
             if cid := answer.get("result_cid"):
                 bench.agent.call("breakpoint_inspect_object", cid=cid)
             reply = bench.go_on(stop)

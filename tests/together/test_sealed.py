@@ -100,7 +100,6 @@ PUBLIC_CALLS = {
     "actions._signature: inspect.signature",
     "sources.substitute._signature: inspect.signature",
     # Once, when the module is loaded; in a process of its own.
-    "sources.locals._find_flag: ctypes.PYFUNCTYPE",
     "syntax.helper.main: warnings.simplefilter",
     # When the first function is intercepted: C code that nothing in the tables of fakers means.
     "sources.functioncode.show: ctypes.addressof",
