@@ -213,18 +213,19 @@ def test_a_file_named_as_any_module_of_python_never_becomes_ours(tmp_path: Path)
 
 
 FAKED = """
-    import os
+    import os, time
 
     def step(i):
         return i
 
     def test_files(fs):
-        opened = [os.open(f"/file{{n}}", os.O_CREAT | os.O_WRONLY) for n in range(40)]
+        opened = [open(f"/file{{n}}", "wb") for n in range(40)]
         for i in range(60):
             step(i)
             print(i)
+            time.sleep(0.01)  # rows are written meanwhile
         for each in opened:
-            os.close(each)
+            each.close()
         assert {{os.stat(f"/file{{n}}").st_size for n in range(40)}} == {{0}}
 """
 
