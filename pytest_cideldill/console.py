@@ -69,8 +69,14 @@ class Console:
         frame = frame_of(pause, command.frame_index)
         session_id, namespace = namespace_of(pause, command.session_id)
         pause.touched = True
+        error = pause.names.get("__exception__") if pause.phase == "post_mortem" else None
         done = evaluate(
-            command.expression, frame, namespace, guard=self._guard, interruptor=interruptor
+            command.expression,
+            frame,
+            namespace,
+            guard=self._guard,
+            interruptor=interruptor,
+            error=error,
         )
         notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
         cid = None

@@ -12,9 +12,10 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable
+from collections.abc import Coroutine
+from collections.abc import Sequence
 from contextlib import suppress
 from types import CodeType
-from types import CoroutineType
 from types import FrameType
 from typing import Any
 from typing import Final
@@ -27,6 +28,12 @@ from pytest_cideldill.capture.loops import run_in_loop
 from pytest_cideldill.capture.namespace import FrameNamespace
 from pytest_cideldill.capture.stdout import collected_stdout
 from pytest_cideldill.capture.tasks import is_in_loop
+from pytest_cideldill.capture.testloop import context_of
+from pytest_cideldill.capture.testloop import find_loop
+from pytest_cideldill.capture.testloop import find_trio
+from pytest_cideldill.capture.testloop import in_context
+from pytest_cideldill.capture.testloop import run_in_test_loop
+from pytest_cideldill.capture.testloop import run_in_trio
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.syntax.quiet import compiled
 from pytest_cideldill.syntax.quiet import parse
@@ -78,6 +85,7 @@ def evaluate(
     guard: EvaluationGuard,
     interruptor: Interruptor | None = None,
     render: Callable[[object], str] | None = None,
+    error: BaseException | None = None,
     max_text: int = MAX_TEXT,
 ) -> Evaluation:
     """Evaluate `source` as if it stood at the current line of `frame`; never raises.
@@ -89,6 +97,7 @@ def evaluate(
         guard: Keeps breakpoints away from what the evaluation calls.
         interruptor: Lets other threads end the evaluation.
         render: What shows the value instead of `repr`.
+        error: What has ended the code of `frame`; None: it goes on.
         max_text: Characters of `output`, and of `stdout`.
     """
     interruptor = interruptor or Interruptor()
@@ -97,7 +106,9 @@ def evaluate(
     with guard.evaluating(), collected_stdout(max_text) as printed:
         try:
             outcome = interruptor.run(
-                lambda: _outcome(source, frame, namespace, changed, render or repr)
+                lambda: _outcome(
+                    source, frame, namespace, changed, render or repr, _Driver(error, interruptor)
+                )
             )
             timed_out = outcome.is_error and interruptor.sent
         except Interrupted:
@@ -114,6 +125,7 @@ def _outcome(
     session: dict[str, Any],
     changed: dict[str, None],
     render: Callable[[object], str],
+    driver: _Driver,
 ) -> _Outcome:
     try:
         tree = parse(_unindented(source), _FILENAME)
@@ -121,7 +133,7 @@ def _outcome(
         try:
             if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
                 names.show_to_classes()
-            value = _run(tree, names, _future_flags(frame))
+            value = _run(tree, names, _future_flags(frame), driver)
         finally:
             names.finish()
             changed.update(dict.fromkeys(_parts_assigned(tree, session)))
@@ -134,26 +146,62 @@ def _outcome(
         return _Outcome(_told(error), is_error=True)
 
 
-def _run(tree: ast.Module, names: FrameNamespace, flags: int) -> object:
+def _run(tree: ast.Module, names: FrameNamespace, flags: int, driver: _Driver) -> object:
     *statements, last = tree.body or [ast.Pass()]
     if not isinstance(last, ast.Expr):
-        return _drive(_compiled(tree, "exec", flags), names)
+        return driver.run([_compiled(tree, "exec", flags)], names)
+    codes = [_compiled(ast.Expression(last.value), "eval", flags)]
     if statements:
         tree = ast.Module(statements, tree.type_ignores)
-        _drive(_compiled(tree, "exec", flags), names)
-    return _drive(_compiled(ast.Expression(last.value), "eval", flags), names)
+        codes.insert(0, _compiled(tree, "exec", flags))
+    return driver.run(codes, names)
 
 
-def _drive(code: CodeType, names: FrameNamespace) -> object:
-    if not code.co_flags & inspect.CO_COROUTINE:
-        return eval(code, names)
-    asyncio = sys.modules.get("asyncio")  # the program's; without it nothing can be waited for
-    if asyncio is None or is_in_loop():
-        return _finish_at_once(eval(code, names))
-    return run_in_loop(asyncio, lambda: eval(code, names))
+class _Driver:
+    """Runs code as the code of the frame ran: in its context, and in its loop where it awaits."""
+
+    def __init__(self, error: BaseException | None, interruptor: Interruptor) -> None:
+        self._error = error
+        self._interruptor = interruptor
+
+    def run(self, codes: Sequence[CodeType], names: FrameNamespace) -> object:
+        """What the last code gives; raises what they raise."""
+        if not any(map(_awaits, codes)):
+            return in_context(context_of(self._error), _run_all, codes, names)
+        asyncio = sys.modules.get("asyncio")  # the program's; without it nothing can be waited for
+        if is_in_loop():
+            return _finish_at_once(_await_all(codes, names))
+        if (runner := find_trio()) is not None:
+            return run_in_trio(runner, _await_all(codes, names), self._interruptor)
+        if asyncio is None:
+            return _finish_at_once(_await_all(codes, names))
+        loop = find_loop(self._error, sys._getframe())
+        if loop is not None:
+            return run_in_test_loop(loop, _await_all(codes, names), self._interruptor)
+        return run_in_loop(asyncio, lambda: _await_all(codes, names), context_of(self._error))
 
 
-def _finish_at_once(coroutine: CoroutineType[Any, Any, Any]) -> object:
+def _awaits(code: CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _run_all(codes: Sequence[CodeType], names: FrameNamespace) -> object:
+    value = None
+    for code in codes:
+        value = eval(code, names)
+    return value
+
+
+async def _await_all(codes: Sequence[CodeType], names: FrameNamespace) -> object:
+    value = None
+    for code in codes:
+        value = eval(code, names)
+        if _awaits(code):
+            value = await value
+    return value
+
+
+def _finish_at_once(coroutine: Coroutine[Any, Any, Any]) -> object:
     """Run what needs no event loop to go on: the one of this thread stands still."""
     try:
         coroutine.send(None)

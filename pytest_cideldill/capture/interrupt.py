@@ -85,7 +85,7 @@ class Interruptor:
     ends when it ends.
     """
 
-    __slots__ = ("_before", "_ident", "_is_asked", "_lock", "_sending", "_state", "sent")
+    __slots__ = ("_before", "_ident", "_is_asked", "_lock", "_sending", "_state", "sent", "soften")
 
     def __init__(self) -> None:
         self._state = _IDLE
@@ -99,6 +99,8 @@ class Interruptor:
         self._lock = allocate_lock()
         self.sent = False
         """Whether an interruption was sent to the work that runs, or ran last."""
+        self.soften: Callable[[FrameType | None], bool] | None = None
+        """On the main thread, with the frame that runs: ends the work in another way, if it can."""
 
     def run(self, work: Callable[[], _T]) -> _T:
         """Run `work` on this thread, interruptible.
@@ -224,8 +226,9 @@ class Interruptor:
         __tracebackhide__ = True
         if self._is_asked and self._state is _RUNNING:
             self._is_asked = False
-            raise Interruption
-        if is_ours(self._before):  # it is meant for somebody else of us
+            if self.soften is None or not self.soften(frame):
+                raise Interruption
+        elif is_ours(self._before):  # it is meant for somebody else of us
             self._before(signum, frame)
 
 

@@ -7,28 +7,66 @@ selector loop, which are the same from 3.11 to 3.13.
 
 from __future__ import annotations
 
+import gc
 import selectors
 import socket
+from _contextvars import Context
 from collections.abc import Callable
-from types import CoroutineType
+from collections.abc import Coroutine
 from typing import Any
+from typing import Final
+
+from pytest_cideldill.capture.layout import is_a
+
+_FOREIGN: Final = ("attached to a different loop", "bound to a different event loop")
+"""Ends of what asyncio says of objects that belong to another loop."""
+
+_WHY: Final = (
+    "no event loop of the test is open on this thread, so this ran in a loop of its own. For a "
+    "loop that runs on another thread: asyncio.run_coroutine_threadsafe(…, loop).result(5)"
+)
 
 
-def run_in_loop(asyncio: Any, begin: Callable[[], CoroutineType[Any, Any, Any]]) -> object:
+def run_in_loop(
+    asyncio: Any, begin: Callable[[], Coroutine[Any, Any, Any]], context: Context | None = None
+) -> object:
     """What a coroutine returns, run in a loop of its own, which is closed afterwards.
 
     Args:
         asyncio: The program's module.
         begin: Makes the coroutine, once there is a loop.
+        context: Where it runs; None: in a copy of the thread's.
 
     Raises:
         RuntimeError: There can be no loop: the program has replaced what it consists of.
         BaseException: Whatever the coroutine raises.
     """
-    # With a factory the runner leaves the thread's own event loop setting alone.
-    with asyncio.Runner(loop_factory=lambda: _made(asyncio)) as runner:
-        runner.get_loop()
-        return runner.run(begin())
+    loop = None
+    try:
+        # With a factory the runner leaves the thread's own event loop setting alone.
+        with asyncio.Runner(loop_factory=lambda: _made(asyncio)) as runner:
+            loop = runner.get_loop()
+            return runner.run(begin(), context=context)
+    except RuntimeError as error:
+        if str(error).endswith(_FOREIGN):
+            raise RuntimeError(f"{error}: {_WHY}") from None
+        raise
+    finally:
+        if loop is not None:
+            _unbind(asyncio, loop)
+
+
+def _unbind(asyncio: Any, loop: Any) -> None:
+    """Let events, locks and queues that were first waited for here be waited for elsewhere."""
+    mixin: Any = getattr(getattr(asyncio, "mixins", None), "_LoopBoundMixin", None)
+    for each in gc.get_referrers(loop) if mixin is not None else ():
+        if type(each) is dict:
+            bound = [x for x in gc.get_referrers(each) if is_a(type(x), mixin)]
+        else:
+            bound = [each] if is_a(type(each), mixin) else []
+        for one in bound:
+            if object.__getattribute__(one, "_loop") is loop:
+                object.__setattr__(one, "_loop", None)
 
 
 def _made(asyncio: Any) -> Any:

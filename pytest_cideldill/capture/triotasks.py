@@ -45,8 +45,8 @@ def running(frames: Iterable[FrameType]) -> list[Any]:
 
 
 def is_in_loop() -> bool:
-    """Whether the calling thread runs a loop."""
-    return hasattr(getattr(sys.modules[_RUN], "GLOBAL_RUN_CONTEXT", None), "runner")
+    """Whether the calling thread runs a task: a loop that is a guest keeps its other marks."""
+    return hasattr(getattr(sys.modules[_RUN], "GLOBAL_RUN_CONTEXT", None), "task")
 
 
 def read(task: Any, thread_id: int | None = None) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import io
 import signal
@@ -314,6 +315,50 @@ def test_await_works_where_no_event_loop_runs() -> None:
     assert ev("await answer()").output == "42"
     assert ev("x = await answer()\nx + 1").output == "43"
     assert ev("[await answer() for _ in range(2)]").output == "[42, 42]"
+
+
+def test_await_goes_on_in_the_loop_that_a_failure_has_left() -> None:
+    """And in its context; nothing that the evaluation began is left there."""
+    who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+    queue: asyncio.Queue[int] = asyncio.Queue()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def failing() -> None:
+        who.set("the coroutine")
+        asyncio.get_running_loop().call_later(0.01, queue.put_nowait, 5)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(queue.get(), 0)  # binds it to the loop
+        tasks.append(asyncio.create_task(asyncio.sleep(9)))
+        raise LookupError
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        with pytest.raises(LookupError) as caught:
+            runner.run(failing())
+        frame, session = sys._getframe(), {"who": who, "queue": queue, "asyncio": asyncio}
+
+        def answer(source: str) -> str:
+            return ev(source, frame, session, error=caught.value).output
+
+        assert answer("who.get()") == "'the coroutine'"
+        assert answer("t = asyncio.create_task(asyncio.sleep(9)); await asyncio.sleep(0)") == "None"
+        assert answer("await queue.get()") == "5"
+        assert answer("who.set('mine'); await asyncio.sleep(0)") == "None"
+        assert answer("await asyncio.sleep(0); who.get()") == "'mine'"
+        assert asyncio.all_tasks(runner.get_loop()) == set(tasks)
+    assert who.get() == "nobody"
+
+
+def test_an_event_that_nobody_waited_for_is_bound_to_no_loop() -> None:
+    for made in (asyncio.Event(), asyncio.Condition(), asyncio.Queue[int]()):
+        wait = "made.get" if type(made) is asyncio.Queue else "made.wait"
+        source = f"import asyncio; await asyncio.wait_for({wait}(), 0.01)"
+        ev(
+            f"import asyncio\nasync with asyncio.timeout(0.01): await {wait}()",
+            None,
+            {"made": made},
+        )
+        assert ev(source, None, {"made": made}).is_error
+        assert getattr(made, "_loop", None) is None
 
 
 def test_await_on_a_paused_event_loop_says_so() -> None:
