@@ -21,6 +21,7 @@ from pytest_cideldill.capture.autopsy import RECORDED
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.calls import raised
+from pytest_cideldill.capture.frames import has_run
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.frames import visible_places
 from pytest_cideldill.capture.lens import Lens
@@ -87,7 +88,8 @@ class Stops:
             return resolve_line(command, frame, "raise")
 
         def stop() -> Resolution:
-            places = self._places(traceback.tb_next) + self._stack(frame)
+            inner = [each for each in self._places(traceback.tb_next) if has_run(each[0])]
+            places = inner + self._stack(frame)
             return self._pause_with("raise", probe, error, places, resolve)
 
         resolution = self.as_guest(stop)

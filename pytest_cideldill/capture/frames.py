@@ -43,6 +43,9 @@ _traceback_of, _cause_of, _context_of = (
 
 _TOOLS = frozenset({"_pytest", "doctest", "pluggy", "pytest", "pytest_cideldill"})
 
+_EMPTY = 6
+"""Bytes of the code that `PyCode_NewEmpty` makes."""
+
 _HIDDEN = frozenset({"__tracebackhide__", "__class__", "__builtins__"})
 
 
@@ -85,6 +88,14 @@ def is_of_tools(frame: FrameType) -> bool:
 def visible_traceback(error: BaseException, project: Project) -> list[tuple[FrameType, int]]:
     """`(frame, line)` of an exception's traceback without those of test tools, innermost first."""
     return visible_places(_traceback_of(error), project)
+
+
+def has_run(frame: FrameType) -> bool:
+    """Whether a frame ran Python code: C code (Cython, mypyc) makes others for tracebacks.
+
+    Their code is that of `PyCode_NewEmpty`, three instructions, of which none was passed.
+    """
+    return frame.f_lasti > 0 or len(frame.f_code.co_code) != _EMPTY
 
 
 def was_raised(error: BaseException) -> bool:

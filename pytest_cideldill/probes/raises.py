@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Final
 
 from pytest_cideldill.borders import contained
+from pytest_cideldill.capture.frames import has_run
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.classes import RaiseProbe
@@ -162,12 +163,14 @@ class RaiseProbes:
 
     def _first_seen(self, frame: FrameType, traceback: TracebackType) -> tuple[str, ...]:
         """For which scopes this is the first frame that sees an exception."""
-        project, innermost = self._project, traceback
+        project, innermost, place = self._project, traceback, traceback.tb_next
         is_user = project.is_user(frame.f_code.co_filename)
-        while innermost.tb_next is not None:
-            innermost = innermost.tb_next
-            if not is_user or project.is_user(innermost.tb_frame.f_code.co_filename):
-                return ()  # most often: it is on its way out
+        while place is not None:
+            if has_run(place.tb_frame):
+                innermost = place
+                if not is_user or project.is_user(place.tb_frame.f_code.co_filename):
+                    return ()  # most often: it is on its way out
+            place = place.tb_next
         if self._is_the_client_s(innermost) or self._is_inside_us(frame):
             return ()
         is_first = innermost is traceback

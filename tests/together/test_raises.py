@@ -325,7 +325,68 @@ def test_a_callable_of_c_that_is_intercepted_raises_in_its_caller(bench: Bench) 
     assert bench.go_on(stop)["exit_code"] == 0
 
 
+ADDED = """
+    import ctypes, sys
+    from types import TracebackType
+
+    class LookupMiss(Exception): pass
+
+    api = ctypes.pythonapi
+    api.PyThreadState_Get.restype = ctypes.c_void_p
+    api.PyFrame_New.restype = ctypes.py_object
+    api.PyFrame_New.argtypes = [ctypes.c_void_p, *[ctypes.py_object] * 3]
+    api.PyCode_NewEmpty.restype = ctypes.py_object
+
+    def made_of_c(name):
+        \"""A frame as compilers to C make one for a traceback.\"""
+        code = api.PyCode_NewEmpty(b"fast.pyx", name, 4)
+        return api.PyFrame_New(api.PyThreadState_Get(), code, globals(), {})
+
+    def fails(error):
+        place = None
+        for name in (b"inner", b"fails"):
+            place = TracebackType(place, made_of_c(name), 0, 4)
+        error = error.with_traceback(place)
+        api.PyErr_SetObject(ctypes.py_object(type(error)), ctypes.py_object(error))
+
+    def fails_in_cython(error):
+        import pyximport
+        pyximport.install(language_level=3)
+        import fast
+        fast.fails(error)
+"""
+
+
 @full
+@pytest.mark.parametrize("scope", ["user", "all"])
+@pytest.mark.parametrize("made_by", ["hand", "Cython"])
+def test_entries_that_c_code_adds_to_a_traceback_are_no_frames(
+    bench: Bench, scope: str, made_by: str
+) -> None:
+    """The first frame that can stop is the one in Python that called the C code."""
+    if made_by == "Cython":
+        pytest.importorskip("Cython")
+    call = "fails" if made_by == "hand" else "fails_in_cython"
+    caller = f"""
+        import quick
+
+        def lookup(key):
+            quick.{call}(quick.LookupMiss(key))
+
+        def test_it():
+            try: lookup("desk")
+            except quick.LookupMiss: pass
+    """
+    pyx = "def inner(error):\n    raise error\n\ndef fails(error):\n    inner(error)\n"
+    bench.write(**{"quick": ADDED, "fast.pyx": pyx})
+    first(bench, "LookupMiss", scope=scope)
+    stop = bench.stop_of(caller)
+    place = stop["location"]
+    assert (place["file"], place["function"]) == ("quick.py", call)
+    assert bench.eval(stop, "type(error).__name__") == "'LookupMiss'"
+    assert bench.go_on(stop)["outcomes"] == {"passed": 1, "failed": 0}
+
+
 def test_a_module_that_can_t_be_imported_stops_where_it_raises(bench: Bench) -> None:
     """While tests are collected there is no test yet; `breakpoint_wait` finds the stop."""
     known = first(bench, "ImportError")
