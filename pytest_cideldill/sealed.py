@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import os
 import sys
 from collections import ChainMap
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.machinery import FrozenImporter
 from importlib.machinery import ModuleSpec
 from importlib.machinery import PathFinder
+from importlib.machinery import SourceFileLoader
 from types import FunctionType
 from types import MethodType
 from types import ModuleType
@@ -52,6 +54,16 @@ SHARED: Final = frozenset(
 """Modules of Python that are the program's own here. pytest needs them itself, so no project can
 have files of their names; of them only classes are used, and what is looked at or replaced."""
 
+GUESTS: Final = frozenset({"dill"})
+"""Libraries that come late, when a client asks for what needs them, and are the program's as well.
+
+They are executed under their own names, but find their own way to other modules: tests may have
+patched `__import__`, `os` or `tempfile` by then. What the program has not imported yet is left so.
+"""
+
+_GUESTS_OWN: Final = frozenset({"builtins", "os", "os.path", "tempfile"})
+"""What guests call when they are imported; the program's may be patched."""
+
 _SHARED_IF_LOADED: Final = frozenset({"ctypes"})
 """A second one forgets which types the first one made, but not the other way round."""
 
@@ -72,6 +84,10 @@ _LIVE: Final = frozenset(
 """Attributes of `sys` that the program sets, and means."""
 
 _OF_MODULES: Final = frozenset({"__builtins__", "__loader__", "__name__", "__spec__"})
+
+
+_open, _read, _close = os.open, os.read, os.close
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
 class PatchedEarlier(Exception):
@@ -153,7 +169,8 @@ class _Room:
         if module is not None:
             return module
         if _is_foreign(name):
-            self._import(name)
+            if name not in GUESTS or name in sys.modules or not self._admitted(name):
+                self._import(name)
             return sys.modules[name]
         parent, _, own_name = name.rpartition(".")
         above = self.module(parent) if parent else None
@@ -237,8 +254,7 @@ class _Room:
             module.__path__ = list(spec.submodule_search_locations)
         if is_ours:
             module.__spec__, module.__cached__ = spec, spec.cached
-        loader: Any = spec.loader
-        code = loader.get_code(name)
+        code = _code(name, spec)
         self.modules[name] = module
         if is_ours:
             sys.modules[name] = module
@@ -253,6 +269,79 @@ class _Room:
             raise
         return module
 
+    def _admitted(self, name: str) -> Any:
+        """A module of a guest; None: it lies where only the program's finders look."""
+        parent, _, own_name = name.rpartition(".")
+        above: Any = self._admitted(parent) if parent else None
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = PathFinder.find_spec(name, None if above is None else above.__path__)
+        if spec is None or type(spec.loader) is not SourceFileLoader:
+            return None
+        module: Any = ModuleType(name)
+        module.__spec__, module.__loader__, module.__package__ = spec, spec.loader, spec.parent
+        module.__file__, module.__cached__ = spec.origin, spec.cached
+        if spec.submodule_search_locations is not None:
+            module.__path__ = list(spec.submodule_search_locations)
+        module.__builtins__ = self.builtins | {"__import__": self._import_of_guest}
+        sys.modules[name] = module
+        try:
+            exec(_code(name, spec), vars(module))
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+        module.__builtins__ = vars(builtins)  # functions that it makes anew are the program's
+        if above is not None:
+            setattr(above, own_name, module)
+        return module
+
+    def _import_of_guest(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        _locals: Mapping[str, Any] | None = None,
+        fromlist: tuple[str, ...] | None = (),
+        level: int = 0,
+    ) -> Any:
+        """`__import__` of guests: their own modules, the program's, or copies of Python's."""
+        if level:
+            package = (globals or {})["__package__"].split(".")
+            name = ".".join([*package[: len(package) - level + 1], *filter(None, [name])])
+        top = name.partition(".")[0]
+        if top in GUESTS:
+            find: Any = self._admitted
+            for each in fromlist or ():
+                if not hasattr(find(name), each):
+                    find(f"{name}.{each}")
+        elif name in _GUESTS_OWN:
+            find = self._own
+        elif name in sys.modules:
+            find = sys.modules.__getitem__
+        elif top in sys.stdlib_module_names:
+            find = self.module
+        else:
+            return self._import(name, None, None, fromlist)
+        found = find(name)
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return found if fromlist or level else find(top)
+
+    def _own(self, name: str) -> Any:
+        """A module of Python's that calls nothing of the program's, also where others share it."""
+        if name == "builtins":
+            module = ModuleType(name)
+            vars(module).update((n, x) for n, x in self.builtins.items() if n != "__import__")
+            return module
+        if not _is_shared(name):
+            return self.module(name)
+        before = self.modules.get(name)
+        try:
+            return self._made(name, None)
+        finally:
+            self.modules.pop(name, None)
+            if before is not None:
+                self.modules[name] = before
+
     @contextmanager
     def _visible(self) -> Iterator[None]:
         """What makes classes (enumerations, dataclasses) looks for its own module in `sys`."""
@@ -266,6 +355,24 @@ class _Room:
                 self._is_visible = False
                 for name in self._copies:
                     sys.modules.pop(name, None)
+
+
+class _Loader(SourceFileLoader):
+    """Reads files by system calls: `io` imports a module for that, by what is patched by then."""
+
+    def get_data(self, path: str) -> bytes:
+        """All of a file; raises OSError."""
+        number = _open(path, _FLAGS)
+        try:
+            return b"".join(iter(lambda: _read(number, 1 << 20), b""))
+        finally:
+            _close(number)
+
+
+def _code(name: str, spec: ModuleSpec) -> Any:
+    loader: Any = spec.loader
+    is_plain = type(loader) is SourceFileLoader
+    return (_Loader(name, loader.path) if is_plain else loader).get_code(name)
 
 
 _rooms: list[_Room] = []

@@ -84,7 +84,6 @@ LATE_IMPORTS = {
     "record.merging.merge_run: pytest_cideldill.record.objectmerging",
     # When a client asks for an object by its content id: dill is no module of Python.
     "capture.pickles._dill: dill",
-    "keeping.Keeping.load: dill",
 }
 
 PUBLIC_CALLS = {
@@ -363,3 +362,61 @@ def test_what_can_t_be_had_of_the_interpreter_is_refused_by_name(
         reply = bench.test("def test_it(): pass\n")
         assert reply["end"]["kind"] == "startup_error"
         assert told in reply["end"]["message"]
+
+
+PATCHING = """
+    import builtins, io, json, os, pathlib, pickle, sys, tempfile
+
+    calls = []
+
+    def counting(owner, name):
+        original = getattr(owner, name)
+
+        def counted(*args, **kwargs):
+            caller = sys._getframe(1).f_globals["__name__"]
+            if name != "__import__" or caller not in ("pickle", "dill._dill"):  # as they pickle
+                calls.append(f"{caller}: {name} {args[:1]!r:.80}")
+            return original(*args, **kwargs)
+
+        setattr(owner, name, counted)
+        return owner, name, original
+
+    PATCHED = [
+        (builtins, "__import__"), (builtins, "open"), (io, "open"), (os, "stat"), (os, "open"),
+        (os, "getcwd"), (os.path, "abspath"), (os.path, "join"), (tempfile, "gettempdir"),
+    ]
+
+    def passed(thing): return thing
+
+    def test_it():
+        class Local: x = 1
+        modules, before = set(sys.modules), dict(pickle._Pickler.dispatch)
+        originals = [counting(*each) for each in PATCHED]
+        try:
+            passed(Local())
+        finally:
+            for each in originals:
+                setattr(*each)
+        came = sorted({name.partition(".")[0] for name in set(sys.modules) - modules})
+        same = before == pickle._Pickler.dispatch
+        pathlib.Path("told.json").write_text(json.dumps([calls, came, same]))
+"""
+
+
+def test_a_copy_is_made_past_what_a_test_has_patched(shared_bench: Bench) -> None:
+    """dill comes when a client asks for what needs it, and calls nothing that is patched."""
+    shared_bench.write(test_it=PATCHING)
+    shared_bench.breakpoint("test_it.passed")
+    stop = only_stop(shared_bench.run(["test_it.py"]))
+    asked = shared_bench.agent.call(
+        "breakpoint_repl_eval", pause_id=stop["pause_id"], expression="thing"
+    )
+    found = shared_bench.agent.call("breakpoint_inspect_object", cid=asked["result_cid"])
+    assert found["repr"] == "Local()"
+    reply = shared_bench.go_on(
+        stop, action="modify", modified_args=[{"$cid": asked["result_cid"]}], modified_kwargs={}
+    )
+    assert reply["outcomes"] == {"passed": 1, "failed": 0}
+    told = json.loads((shared_bench.root / "told.json").read_text(encoding="utf-8"))
+    assert told == [[], ["dill"], True]
+    shared_bench.clear()
