@@ -30,6 +30,7 @@ from pytest_cideldill.redact import Redactor
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
+from pytest_cideldill.run.explanations import keep_out
 from pytest_cideldill.run.files import objects_path
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.postmortem import PostMortem
@@ -146,6 +147,7 @@ class Debugged:
 
     def enter(self, *, is_over: bool) -> None:
         """See `Host`."""
+        keep_out()
         self.manager.bind_new()
         self.manager.pauses.end_steps(all_of_them=is_over)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.together.real_package import differences
 from tests.together.real_package import environment
 from tests.together.real_package import plain_run
 from tests.together.real_package import recording
+from tests.together.records import recorded
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -261,3 +263,49 @@ def test_a_pause_in_an_example_meets_no_deadline_of_hypothesis(crowd: Bench) -> 
         stop["autopsy"].get("innerExceptions")
     )
     assert crowd.go_on(stop)["outcomes"] == {"passed": 1, "failed": 1}
+
+
+def test_an_explanation_of_hypothesis_names_no_line_of_ours(tmp_path: Path) -> None:
+    """What records a call of a failing example runs for those alone, as other lines do."""
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "test_it.py").write_text(
+        textwrap.dedent(
+            """
+            from hypothesis import given, settings, strategies as st
+
+            class Thing: x = 1
+
+            def helper(thing): return thing
+
+            @settings(database=None)
+            @given(st.integers())
+            def test_it(n):
+                assert helper(Thing() if n > 100 else None) is None
+
+            @settings(database=None)
+            @given(st.integers())
+            def test_explained(n):
+                if n > 100:
+                    helper(Thing())
+                    assert False
+
+            def test_files():
+                import sys
+                from hypothesis.internal.escalation import is_hypothesis_file
+                from hypothesis.internal.scrutineer import should_trace_file
+
+                file = sys.modules["pytest_cideldill.capture.lens"].__file__
+                assert not should_trace_file(file)
+                assert not is_hypothesis_file(file)
+                assert should_trace_file(__file__)
+            """
+        ),
+        encoding="utf-8",
+    )
+    done = recorded(
+        tmp_path, "--cideldill-record-calls=test_it.helper", environment=environment() | ALL_GUESTS
+    )
+    assert "2 failed, 1 passed" in done.out
+    assert "always and only run by failing" in done.out
+    assert "test_it.py:17\n" in done.out
+    assert "pytest_cideldill" not in done.out
