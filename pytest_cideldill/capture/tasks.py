@@ -16,6 +16,7 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture import asynciotasks
+from pytest_cideldill.capture import greenlets
 from pytest_cideldill.capture import triotasks
 from pytest_cideldill.capture.coroutines import Task
 from pytest_cideldill.capture.coroutines import suspended
@@ -123,7 +124,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
 
     `state`: `running`, `waiting`, or `scheduled`: it goes on when the loop comes to it. `awaits`:
     the coroutines from the outermost one on, then what the innermost one waits for; where that is
-    another task, its coroutines, and so on.
+    another task, its coroutines, and so on. Greenlets that wait in the user's code follow.
     """
     stacks = {id: visible_stack(each, lens.project) for id, each in current_frames().items()}
     tasks = _all(stacks)[:MAX_TASKS]
@@ -132,7 +133,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
     for each in tasks:
         for waiter in each.waiters:
             awaited.setdefault(id(waiter), []).append(each)
-    return [
+    told = [
         {
             "name": lens.text(each.name),
             "state": _state(each),
@@ -142,6 +143,22 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
         }
         for each in sorted(tasks, key=lambda task: (not task.is_running, len(task.name), task.name))
     ]
+    return (told + list(_describe_greenlets(lens)))[:MAX_TASKS]
+
+
+def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:
+    for stack in greenlets.find_waiting():
+        is_user = [lens.project.is_user(frame.f_code.co_filename) for frame in stack]
+        if any(is_user):
+            lines = [_line(frame, lens) for frame in reversed(stack)]
+            first = stack[len(is_user) - 1 - is_user[::-1].index(True)]
+            yield {
+                "name": lens.text(f"greenlet {first.f_code.co_qualname}"),
+                "state": "waiting",
+                "location": place_of(stack, lens),
+                "awaits": _shortened(lines),
+                "thread_id": None,
+            }
 
 
 def _all(stacks: dict[int, list[FrameType]]) -> list[Task]:
@@ -189,6 +206,10 @@ def _chain(
         if len(others) > 1:
             break
         task = others[0]
+    return _shortened(chain)
+
+
+def _shortened(chain: list[str]) -> list[str]:
     left_out = len(chain) - MAX_CHAIN
     half = MAX_CHAIN // 2
     return chain if left_out <= 0 else [*chain[:half], f"… {left_out} more", *chain[-half:]]

@@ -424,3 +424,32 @@ def test_tasks_of_several_workers(bench: Bench, workers: int) -> None:
         assert stack[:2] == [(f"task of {n}", "leaf"), ("Task-1", "main")]
         bench.agent.call("breakpoint_continue", pause_id=pause["id"])
     assert bench.until("finished")["outcomes"] == {"passed": workers}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("library", ["gevent", "eventlet"])
+def test_greenlets_that_wait_are_told_like_tasks(bench: Bench, library: str) -> None:
+    """At a pause, by the line of the user's code that each is in."""
+    pytest.importorskip(library)
+    stop = bench.stop_of(
+        f"""
+        import {library} as library
+
+        def inner():
+            library.sleep(60)
+
+        def work():
+            inner()
+
+        def test_it():
+            other = library.spawn(work)
+            library.sleep(0)
+            assert other is None
+        """
+    )
+    (told,) = bench.agent.call("threads_list")["tasks"]
+    assert (told["name"], told["state"], told["thread_id"]) == ("greenlet work", "waiting", None)
+    assert (told["location"]["file"], told["location"]["line"]) == ("test_it.py", 5)
+    mine = [each for each in told["awaits"] if each.startswith("test_it")]
+    assert mine == ["test_it.py:8 work", "test_it.py:5 inner"]
+    bench.go_on(stop)
