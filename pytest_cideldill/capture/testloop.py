@@ -30,7 +30,7 @@ from pytest_cideldill.capture.layout import find
 from pytest_cideldill.capture.layout import find_in_class
 from pytest_cideldill.capture.layout import is_a
 from pytest_cideldill.capture.layout import module_of
-from pytest_cideldill.capture.namespace import forget_locals
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.values import dataclass
 
 _ENTRIES: Final = {
@@ -111,8 +111,8 @@ def _of_traceback(error: BaseException | None) -> Iterator[tuple[Any, Context | 
         frame = place.tb_frame
         name = _ENTRIES.get((_module(frame), frame.f_code.co_name))
         if name is not None:
-            runner, task = frame.f_locals.get("self"), frame.f_locals.get(name)
-            forget_locals(frame)
+            values = read_locals(frame)
+            runner, task = values.get("self"), values.get(name)
             loop = runner if name == "future" else attribute(runner, "_loop")
             found.append((loop, _anyio_s_context(loop) or _context_in(task)))
         place = place.tb_next
@@ -155,9 +155,7 @@ def _item(frame: FrameType | None) -> Any:
     """What this thread runs for pytest."""
     while frame is not None:
         if frame.f_code.co_name == "runtestprotocol" and _module(frame) == "_pytest.runner":
-            item = frame.f_locals.get("item")
-            forget_locals(frame)
-            return item
+            return read_locals(frame).get("item")
         frame = frame.f_back
     return None
 
