@@ -31,6 +31,7 @@ from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.project import Project
+from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.files import position_file
@@ -43,6 +44,7 @@ from pytest_cideldill.run.invitation import connect
 from pytest_cideldill.run.invitation import rejoin
 from pytest_cideldill.run.invitation import shake_hands
 from pytest_cideldill.run.recorder import finish
+from pytest_cideldill.run.recorder import mark_recorded
 from pytest_cideldill.run.recorder import part_of_record
 from pytest_cideldill.run.redaction import Redaction
 from pytest_cideldill.run.redaction import make_redactor
@@ -126,11 +128,7 @@ def switch_on(
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     redactor = make_redactor(settings, configure)
     if invitation.record is not None and not listing:
-        recorded = part_of_record(invitation.record, hello, commands, redactor, settings)
-        outlets.append(recorded)
-        if worker == MAIN:
-            finishing = partial(finish, config, invitation.record, recorded, settings)
-            clean_up(config, "the end of the record", finishing)
+        outlets.append(_record(config, invitation.record, hello, commands, redactor, settings))
     project = Project(
         str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
     )
@@ -191,6 +189,24 @@ def _join(
     commands = shake_hands(connected, hello, decoder)
     again = partial(rejoin, invitation, hello)
     return [SocketOutlet(connected, decoder, again, len(encode_frame(to_plain(hello))))], commands
+
+
+def _record(
+    config: pytest.Config,
+    folder: str,
+    hello: Hello,
+    commands: list[Command | Event],
+    redactor: Redactor,
+    settings: Settings,
+) -> Outlet:
+    """Record this process; the main one puts the run together when it is over."""
+    recorded = part_of_record(folder, hello, commands, redactor, settings)
+    if hello.worker == MAIN:
+        clean_up(
+            config, "the end of the record", partial(finish, config, folder, recorded, settings)
+        )
+        mark_recorded(config, hello.run_id)
+    return recorded
 
 
 def _configure(settings: Settings, key: str) -> Configure:

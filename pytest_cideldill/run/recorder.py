@@ -72,12 +72,12 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
         pytest.UsageError: The folder can't be made, or what is declared is malformed.
     """
     given = [each.partition("=")[0] for each in config.invocation_params.args]
-    if _IS_RECORDED in os.environ and "--cideldill-record" not in given:
+    record = config.invocation_params.dir / directory
+    if "--cideldill-record" not in given and _is_inside_of_another(record):
         return
     from pytest_cideldill.run.child import switch_on
 
     run_id = f"c{secrets.token_hex(3)}"
-    record = config.invocation_params.dir / directory
     folder = run_folder(record, run_id, clock.wall())
     key = secrets.token_hex(_TAG_KEY_BYTES)
     try:
@@ -95,13 +95,56 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
         if passes(error):
             raise
         say(f"pytest-cideldill: the run is not recorded: {text_of(error)}")
-        return
+
+
+def mark_recorded(config: pytest.Config, run_id: str) -> None:
+    """Until its end, pytest runs that the tests of a run start are not recorded."""
     os.environ[_IS_RECORDED] = run_id
     clean_up(config, "the end of the record", _forget)
 
 
 def _forget() -> None:
     os.environ.pop(_IS_RECORDED, None)
+
+
+def _is_inside_of_another(record: Path) -> bool:
+    """Whether a test of a run that is recorded has started this one, in its process or below it.
+
+    Tests start processes without the environment; what is written shows in `/proc`, where there is
+    one.
+    """
+    if _IS_RECORDED in os.environ:
+        return True
+    folder, pid = os.path.join(os.path.realpath(record), ""), os.getpid()
+    while pid > 1:
+        if _writes_into(folder, pid):
+            return True
+        pid = _parent_of(pid)
+    return False
+
+
+def _writes_into(folder: str, pid: int) -> bool:
+    files = f"/proc/{pid}/fd"
+    try:
+        return any(_leads_to(f"{files}/{each}").startswith(folder) for each in os.listdir(files))
+    except OSError:  # somebody else's
+        return False
+
+
+def _leads_to(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:  # closed meanwhile, as the one that lists the others
+        return ""
+
+
+def _parent_of(pid: int) -> int:
+    """0: it is not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])  # a name may have spaces
 
 
 def part_of_record(
