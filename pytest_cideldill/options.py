@@ -16,6 +16,7 @@ from pytest_cideldill.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from collections.abc import Container
 
 _SWITCHES = ("mcp", "http", "http-address", "open")
 
@@ -27,7 +28,9 @@ NOT_IN_RUNS = {
     "trace": ("--trace", "it reads the terminal"),
     "looponfail": ("-f (--looponfail)", "it never ends"),
 }
-"""Attributes of pytest's options that no run of a front end can have: as written, and why."""
+"""Attributes of pytest's options that no run of a front end can have: as written, and why.
+
+Refused on the command line; from `addopts` and `PYTEST_ADDOPTS` they are taken out of each run."""
 
 NO_TESTS = {
     "collectonly": ("--collect-only", "the tool test_list collects"),
@@ -278,3 +281,12 @@ def conflict(known: Any, table: dict[str, tuple[str, str]], switch: str = SWITCH
         if getattr(known, name, False):
             return f"{option} can't be used with {switch}: {why}"
     return None
+
+
+def given(table: dict[str, tuple[str, str]], flags: Container[str]) -> dict[str, tuple[str, str]]:
+    """The part of a table like `NOT_IN_RUNS` that is among some flags of a command line."""
+    return {
+        name: (option, why)
+        for name, (option, why) in table.items()
+        if any(each.strip("()") in flags for each in option.split())
+    }

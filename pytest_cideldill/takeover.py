@@ -59,7 +59,7 @@ def take_over(config: pytest.Config) -> None:
         return
     switches = options.switches(known)
     _check_origin(config, switches)
-    _check_beside(known, switches[0])
+    _check_beside(config, switches[0])
     handover = _handover(config)
     _check_extra(switches[0])
     if options.SWITCH in switches and sys.stdin is not None and sys.stdin.isatty():
@@ -87,8 +87,11 @@ def _flags(arguments: list[str]) -> set[str]:
     return {argument.partition("=")[0] for argument in arguments}
 
 
-def _check_beside(known: Any, switch: str) -> None:
-    reason = options.conflict(known, options.NOT_IN_RUNS | options.NO_TESTS, switch)
+def _check_beside(config: pytest.Config, switch: str) -> None:
+    """What addopts or the environment have of `NOT_IN_RUNS`, each run leaves out and says so."""
+    explicit = options.given(options.NOT_IN_RUNS, _flags(list(config.invocation_params.args)))
+    table = explicit | options.NO_TESTS
+    reason = options.conflict(config.known_args_namespace, table, switch)
     if reason is not None:
         raise pytest.UsageError(reason)
 

@@ -25,8 +25,6 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.options import NOT_IN_RUNS
-from pytest_cideldill.options import conflict
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.position import PositionFile
@@ -52,6 +50,7 @@ from pytest_cideldill.run.reporting import Reporting
 from pytest_cideldill.run.selection import Selection
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.stackfile import StackFile
+from pytest_cideldill.run.unattended import Unattended
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.run.workers import Worker
@@ -83,11 +82,8 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
     """Connect and register; on any failure say so on stderr and leave the run alone.
 
     Raises:
-        pytest.UsageError: Something that the front end could not see (PYTEST_ADDOPTS, arguments of
-            one run) would have the run wait for a terminal.
+        pytest.UsageError: What is declared up front is malformed.
     """
-    if (reason := conflict(config.known_args_namespace, NOT_IN_RUNS)) is not None:
-        raise pytest.UsageError(reason)
     plain = json.loads(text)
     try:  # a border as well: whatever is wrong with us, the tests run
         invitation = Invitation(**plain)
@@ -102,6 +98,7 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
             raise
         why = error if isinstance(error, _REFUSED) else text_of(error)
         say(f"pytest-cideldill: not connected, tests run undebugged: {why}")
+    config.pluginmanager.register(Unattended(), "cideldill-unattended")
     if (wanted := plain.get("wanted")) is not None:  # all workers must choose the same tests
         config.pluginmanager.register(Wanted(wanted), "cideldill-wanted")
 
@@ -141,6 +138,7 @@ def switch_on(
         shared = (configure, settings, redactor, lens, outlets)
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
     plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host, position)]
+    plugins += [Unattended(host)] if invitation.address is not None else []
     if controls:
         plugins.append(Controller(config, host, variable, invitation, configure.wanted))
     else:

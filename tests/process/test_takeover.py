@@ -174,13 +174,6 @@ def test_http_anywhere_but_on_the_command_line_is_a_usage_error(
 
 
 @pytest.mark.full
-def test_what_the_environment_puts_beside_the_switch_is_refused_too(project: Path) -> None:
-    """Issue 2: with EOF on stdin `--trace` would have failing tests pass."""
-    done = run(project, "--cideldill-mcp", environment={"PYTEST_ADDOPTS": "--trace"})
-    assert refusal(done).startswith("--trace can't be used")
-
-
-@pytest.mark.full
 def test_a_program_that_calls_pytest_main_with_arguments_of_its_own_is_not_taken_over(
     project: Path,
 ) -> None:

@@ -83,6 +83,6 @@ def test_a_demo_whose_bug_is_elsewhere_does_not_blame_the_usual_suspect(
 def test_a_demo_whose_server_does_not_start_says_so(
     make_shop: MakeShop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shop = make_shop("pytest.ini", "testpaths = tests", "addopts = --pdb")
+    shop = make_shop("pytest.ini", "testpaths = tests", "addopts = --collect-only")
     assert debug(shop) == 1
     assert "There is no server to talk to" in capsys.readouterr().out
