@@ -368,6 +368,7 @@ TABLE: dict[str, Shape] = {
     "exception_get_context": CONTEXT,
     "debug_state": {
         "rootdir": maybe(str),
+        "hash_seed": str,
         "state": STATE,
         "run_id?": RUN_ID,
         "engine": maybe({"name": str}),
@@ -439,6 +440,7 @@ TABLE: dict[str, Shape] = {
         "hits": [HIT],
         "neverHit": maybe([NEVER_HIT]),
         "missing?": [str],
+        "nearest?": every([str]),
         "next": NEXT,
     },
     "test_results": {

@@ -24,6 +24,7 @@ TAIL = 64 * 1024
 """Bytes kept from the end of each stream."""
 
 VARIABLE = "CIDELDILL_CHILD"
+HASH_SEED = "PYTHONHASHSEED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +239,16 @@ class Child:
             os.close(stream)
 
 
-def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -> Child:
+def launch(
+    command: Sequence[str], invitation: dict[str, Any], reaper: Reaper, hash_seed: str
+) -> Child:
     """Start a child in a process group of its own, its stdin empty.
 
     Args:
         command: The whole command line.
         invitation: Where it finds the front end; plain data.
         reaper: Told the group before anything can happen to us.
+        hash_seed: The value of PYTHONHASHSEED.
 
     Raises:
         OSError: The interpreter can't be started.
@@ -261,7 +265,7 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
             stdin=subprocess.DEVNULL,
             stdout=streams[0].inner,
             stderr=streams[1].inner,
-            env={**os.environ, VARIABLE: json.dumps(invitation)},
+            env={**os.environ, HASH_SEED: hash_seed, VARIABLE: json.dumps(invitation)},
             bufsize=0,
             **group,
         )

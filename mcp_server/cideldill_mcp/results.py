@@ -77,6 +77,8 @@ class Results:
         outcomes: pytest's own categories with their counts, as its last line shows them.
         total: How many tests were selected; None before collection ended.
         tests: By `key`.
+        missing: Names that were asked for and that no test has.
+        beside: Ids of test functions in the files of these.
         done: How many have ended.
         failed_reports: How many reports had pytest's outcome `failed`, whatever their category.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
@@ -89,6 +91,7 @@ class Results:
     collection_errors: list[CollectionFailed] = field(default_factory=list)
     nodeids: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
     total: int | None = None
     done: int = 0
     failed_reports: int = 0
@@ -154,6 +157,7 @@ class Results:
         """Collection ended in one process; xdist workers all collect the same."""
         self.total = event.total
         self.missing = event.missing
+        self.beside = event.beside
         self.nodeids = event.nodeids or []
 
     def collection_failed(self, event: CollectionFailed) -> None:

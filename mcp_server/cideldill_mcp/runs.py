@@ -7,6 +7,8 @@ Lives on the event loop. The tools ask here; the hub reports here.
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import sys
 import time
 from collections.abc import Iterable
@@ -21,6 +23,7 @@ from cideldill_mcp.hub import Owner
 from cideldill_mcp.ladder import INTERRUPT_S
 from cideldill_mcp.ladder import Ladder
 from cideldill_mcp.ladder import tears_down
+from cideldill_mcp.launch import HASH_SEED
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.launch import launch
 from cideldill_mcp.objectfiles import ObjectFiles
@@ -67,6 +70,10 @@ class Runs(RunList):
         desired: Sent to every process that connects.
         log: The merged event log.
         settings: What the user chose; default: nothing.
+
+    Attributes:
+        hash_seed: PYTHONHASHSEED of all runs, the user's if there is one: sets have one order, so
+            that node ids made of them mean the same test in the next run.
     """
 
     def __init__(
@@ -80,6 +87,7 @@ class Runs(RunList):
         self.desired = desired
         self.log = log
         self.settings = settings or Settings()
+        self.hash_seed = os.environ.get(HASH_SEED) or str(secrets.randbelow(2**32))
         self._hub = Hub(Owner(self.admit, self.handle, self.lost), self.settings.bind)
         self.directory = Path(self._hub.directory)  # private; gone when this process is
         log.keep_in(self.directory)
@@ -131,7 +139,7 @@ class Runs(RunList):
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:
-            run.child = launch(command, self._invitation(run), self._reaper)
+            run.child = launch(command, self._invitation(run), self._reaper, self.hash_seed)
         except OSError as error:
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"

@@ -7,8 +7,10 @@ the unknown ones are told.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -26,9 +28,20 @@ from pytest_cideldill.wire import CollectionFailed
 MAX_LONGREPR = 5_000
 """Characters kept of a collection error."""
 
+MAX_BESIDE = 1_000
+"""How many functions are told that a missing name may mean."""
+
+_BEHIND = sys.maxsize
+
+_BY_DEFAULT = "default:"
+"""How pytest-random-order marks what was not given."""
+
 
 class Wanted:
     """Chooses; needs no front end, so that a worker that could not connect has the same tests.
+
+    Hooks of others may sort the items and change their ids. So the choice is made twice: first, so
+    that the others see these items only, and behind all of them.
 
     Args:
         names: Node ids, classes, files or folders relative to the rootdir (`.`); None: everything.
@@ -36,12 +49,16 @@ class Wanted:
 
     Attributes:
         missing: Names that no test has; known after collection.
+        beside: Ids of the functions in the files of missing names, which may be meant.
     """
 
     def __init__(self, names: list[str] | None, host: Host | None = None) -> None:
         self.host = host
         self._names = names
         self.missing: list[str] = []
+        self.beside: list[str] = []
+        # By the ids that items had at first: id(item) → the item, and the number of its name.
+        self._chosen: dict[int, tuple[pytest.Item, int | None]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     @guest
@@ -59,23 +76,51 @@ class Wanted:
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the wanted items, in the order in which they were asked for."""
+        """Keep the wanted items, and all of a file in which a name is not found (yet)."""
         if self._names is None:
             return
         order = {name: number for number, name in enumerate(self._names)}
-        kept: list[tuple[int, pytest.Item]] = []
-        for item in items:
-            match = _first_match(item.nodeid, order)
-            if match is not None:
-                kept.append((order[match], item))
-        items[:] = [item for _, item in sorted(kept, key=lambda pair: pair[0])]
+        matches = [(item, _first_match(item.nodeid, order)) for item in items]
         self.note_missing(item.nodeid for item in items)
+        files = {name.partition("::")[0] for name in self.missing if "::" in name}
+        beside = [item.nodeid for item in items if _file(item) in files]
+        self.beside = list(dict.fromkeys(_function(each) for each in beside))[:MAX_BESIDE]
+        for item, match in matches:
+            if match is not None or _file(item) in files:
+                self._chosen[id(item)] = item, None if match is None else order[match]
+        kept = [item for item in items if id(item) in self._chosen]
+        items[:] = sorted(kept, key=self._number)
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Sort again by the names as asked for, and by the ids that items have now."""
+        if self._names is None:
+            return
+        order = {name: number for number, name in enumerate(self.missing)}
+        renamed = {}
+        for item in session.items if order else ():
+            if (match := _first_match(item.nodeid, order)) is not None:
+                renamed[id(item)] = self._names.index(match)
+                self.missing = [name for name in self.missing if name != match]
+        kept: list[tuple[int, pytest.Item]] = []
+        for item in session.items:
+            number = renamed.get(id(item), self._number(item))
+            if number < _BEHIND or id(item) not in self._chosen:
+                kept.append((number, item))
+        session.items[:] = [item for _, item in sorted(kept, key=itemgetter(0))]
+        self._chosen.clear()
 
     def note_missing(self, nodeids: Iterable[str]) -> None:
         """Find the names that none of these has."""
         order = dict.fromkeys(self._names or (), 0)
         found = {_first_match(nodeid, order) for nodeid in nodeids}
         self.missing = [name for name in order if name not in found]
+
+    def _number(self, item: pytest.Item) -> int:
+        """Of the name that chose it; what a hook has made of others stands behind all."""
+        _, number = self._chosen.get(id(item), (item, None))
+        return _BEHIND if number is None else number
 
 
 class Selection:
@@ -103,7 +148,10 @@ class Selection:
         """Everything that tests import at module level is there now."""
         self.host.bind()
         nodeids = [item.nodeid for item in session.items] if self._list_nodeids else None
-        self.host.link.send(Collected(len(session.items), self._wanted.missing, nodeids))
+        wanted = self._wanted
+        self.host.link.send(Collected(len(session.items), wanted.missing, nodeids, wanted.beside))
+        if not self._list_nodeids and (seed := seed_of(session.config)) is not None:
+            self.host.warn(seed)
 
     @guest
     def pytest_exception_interact(
@@ -133,11 +181,39 @@ def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFai
     return CollectionFailed(report.nodeid, text)
 
 
+def seed_of(config: pytest.Config) -> str | None:
+    """A sentence about the seed of a plugin that shuffles; None: there is none."""
+    known = vars(config.option)
+    if isinstance(seed := known.get("randomly_seed"), int):
+        plugin, option = "pytest-randomly", "--randomly-seed"
+    elif known.get("random_order_enabled") or _is_chosen(known.get("random_order_bucket")):
+        plugin, option = "pytest-random-order", "--random-order-seed"
+        seed = str(known.get("random_order_seed")).removeprefix(_BY_DEFAULT)
+    else:
+        return None
+    return f'{plugin} has the seed {seed}: args ["{option}={seed}"] runs the same again'
+
+
+def _is_chosen(bucket: object) -> bool:
+    """Of pytest-random-order."""
+    return isinstance(bucket, str) and not bucket.startswith(_BY_DEFAULT)
+
+
 def _collectable(path: str, start: str) -> str:
     """As an argument of pytest, which takes `[` for the start of parameters: a folder above it."""
     if "[" not in path:
         return path
     return os.path.dirname(os.path.relpath(path, start).partition("[")[0]) or "."
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _function(nodeid: str) -> str:
+    """Without its parameters."""
+    path, separator, rest = nodeid.partition("::")
+    return path + separator + rest.partition("[")[0]
 
 
 def _first_match(nodeid: str, order: dict[str, int]) -> str | None:

@@ -38,6 +38,11 @@ _HAS_TOLD = "cideldill_has_told"
 
 _UNTOLD = "its connection to the server was lost; its tests ran on undebugged"
 
+_UNORDERED = (
+    "with several workers the order of nodeids is not kept: xdist chooses which worker runs a test "
+    "and when; workers: 0 keeps it"
+)
+
 
 class Controller:
     """Hooks of the controller only.
@@ -95,6 +100,8 @@ class Controller:
         if alone:
             self._relayed.update(alone)
             self.host.warn(f"{', '.join(alone)} on other machines {self._without}")
+        if len(specs) > 1 and len(self._wanted or ()) > 1:
+            self.host.warn(_UNORDERED)
 
     @pytest.hookimpl(optionalhook=True)
     @guest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.values import dataclass
@@ -43,11 +44,15 @@ class Rejoined:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Collection ended. `nodeids` only when the run was asked to list them."""
+    """Collection ended. `nodeids` only when the run was asked to list them.
+
+    `beside`: ids of test functions in the files of those that are missing.
+    """
 
     total: int
     missing: list[str]
     nodeids: list[str] | None = None
+    beside: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

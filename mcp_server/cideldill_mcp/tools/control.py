@@ -29,6 +29,7 @@ async def state(request: Request) -> Reply:
     running = under_way(run) if run is not None and not run.is_over else []
     body = {
         "rootdir": request.runs.recipe.rootdir,
+        "hash_seed": request.runs.hash_seed,
         "state": state_of(run, running) if run is not None else "idle",
         "engine": _engine(run) if run is not None and run.engines else None,
         "running": running,

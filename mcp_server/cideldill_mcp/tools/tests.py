@@ -10,6 +10,7 @@ from typing import Any
 from cideldill_mcp.anchoring import reanchor
 from cideldill_mcp.cases import failed_nodeids
 from cideldill_mcp.ladder import Tell
+from cideldill_mcp.nearest import nearest
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.results import Results
 from cideldill_mcp.run import Order
@@ -65,6 +66,8 @@ async def run(request: Request) -> Reply:
     }
     if results.missing:
         body["missing"] = results.missing
+        if proposed := nearest(results.missing, results.beside, runs.recipe.rootdir):
+            body["nearest"] = proposed
     if results.collection_errors:
         body["errors"] = _errors(results)
     if started.warnings:
