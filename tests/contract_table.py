@@ -431,6 +431,8 @@ TABLE: dict[str, Shape] = {
         "tests": [str],
         "total_count": int,
         "errors": [{"nodeid": str, "message": str}],
+        "state?": one_of("starting", "collecting", "stopping"),
+        "message?": str,
     },
     "test_run": VERDICT
     | {

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import Event
+from pytest_cideldill.wire import ItemsFound
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
@@ -77,6 +78,7 @@ class Results:
         outcomes: pytest's own categories with their counts, as its last line shows them.
         total: How many tests were selected; None before collection ended.
         tests: By `key`.
+        nodeids: Of a listing, what was found so far; once `total` is known, all.
         missing: Names that were asked for and that no test has.
         beside: Ids of test functions in the files of these.
         done: How many have ended.
@@ -108,6 +110,8 @@ class Results:
             case Collected():
                 self.collected(event)
                 return "collected", {"total": event.total}
+            case ItemsFound():
+                self.nodeids += event.nodeids
             case CollectionFailed():
                 self.collection_failed(event)
                 return "failure", {"nodeid": event.nodeid, "phase": "collect"}

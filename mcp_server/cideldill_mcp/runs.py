@@ -72,6 +72,7 @@ class Runs(RunList):
         settings: What the user chose; default: nothing.
 
     Attributes:
+        listing: A collection that took longer than its client waits; whoever asks next gets it.
         hash_seed: PYTHONHASHSEED of all runs, the user's if there is one: sets have one order, so
             that node ids made of them mean the same test in the next run.
     """
@@ -98,6 +99,7 @@ class Runs(RunList):
         self._ladder = Ladder(log, grace_s)
         super().__init__()
         self._listings: dict[str, Run] = {}
+        self.listing: Run | None = None
 
     # --- opening ----------------------------------------------------------------------------
 

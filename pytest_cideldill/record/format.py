@@ -21,6 +21,7 @@ from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
+from pytest_cideldill.wire import ItemsFound
 from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import Rejoined
@@ -48,7 +49,7 @@ DROPPED: Final = "dropped"
 NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
 """Commands that are written when a process obeys them."""
 
-UNWRITTEN: Final = (Replied, Refused, Rejoined)
+UNWRITTEN: Final = (Replied, Refused, Rejoined, ItemsFound)
 """Events that are for who asked, or who listens."""
 
 _NAMES: Final = {

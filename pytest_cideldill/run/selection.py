@@ -24,6 +24,7 @@ from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
+from pytest_cideldill.wire import ItemsFound
 
 MAX_LONGREPR = 5_000
 """Characters kept of a collection error."""
@@ -165,9 +166,13 @@ class Selection:
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Tell collection errors one by one."""
+        """Tell collection errors one by one, and what was found, to who waits for a list."""
         if report.failed:
             self.host.link.send(collection_failed(report, self.host.lens))
+        elif self._list_nodeids:
+            items = [each.nodeid for each in report.result or () if isinstance(each, pytest.Item)]
+            if items:
+                self.host.link.send(ItemsFound(items))
 
 
 def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFailed:

@@ -46,6 +46,7 @@ from pytest_cideldill.wire.events import Finished
 from pytest_cideldill.wire.events import Hello
 from pytest_cideldill.wire.events import InternalErrorRaised
 from pytest_cideldill.wire.events import Interrupted
+from pytest_cideldill.wire.events import ItemsFound
 from pytest_cideldill.wire.events import LinesPassed
 from pytest_cideldill.wire.events import NodeFinished
 from pytest_cideldill.wire.events import NodeRelayed
@@ -91,6 +92,7 @@ __all__ = [
     "InternalErrorRaised",
     "Interrupt",
     "Interrupted",
+    "ItemsFound",
     "LinesPassed",
     "MalformedMessage",
     "Message",

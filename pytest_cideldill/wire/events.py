@@ -56,6 +56,13 @@ class Collected:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemsFound:
+    """Of a run that lists tests, while it collects: what a file, or a class, has."""
+
+    nodeids: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionFailed:
     """A file or folder could not be collected."""
 
@@ -303,6 +310,7 @@ class Refused:
 Event = (
     Hello
     | Collected
+    | ItemsFound
     | CollectionFailed
     | NodeStarted
     | PhaseReported

@@ -106,7 +106,7 @@ def test_every_message_class_of_the_module_is_in_the_table() -> None:
 def test_kinds_are_named_after_their_classes() -> None:
     """The names travel: they are the protocol, a changed one needs a new `PROTOCOL`."""
     assert list(KINDS) == [
-        "hello", "collected", "collection_failed", "node_started", "phase_reported",
+        "hello", "collected", "items_found", "collection_failed", "node_started", "phase_reported",
         "node_finished", "bound", "recorded", "lines_passed", "watched", "stopped",
         "resumed", "step_ended", "worker_lost", "worker_ready", "node_relayed",
         "redaction_chosen", "engine_chosen", "warned", "interrupted",

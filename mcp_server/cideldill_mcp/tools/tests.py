@@ -30,8 +30,8 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 
 PAUSE_ON = ("never", "failure", "error")
-LIST_S = 60.0
-"""How long a collection may take before `test_list` gives up."""
+LIST_S = 50.0
+"""How long `test_list` waits for a collection: many clients give up after a minute."""
 
 _REFUSED = ("--pdb", "--trace", "-f", "--looponfail", "--collect-only", "--co", "--cideldill-mcp")
 
@@ -160,19 +160,28 @@ async def list_tests(request: Request) -> Reply:
         ran = [run.results for run in request.runs]
         nodeids = dict.fromkeys(test.nodeid for each in ran for test in each.tests.values())
         return _listed(request, list(nodeids), [e for each in ran for e in _errors(each)])
-    listing = await request.runs.start(Order(listing=True, pause_on="never"))
-    if not await report.settled(request, listing, LIST_S):
-        await request.runs.ladder.stop(listing, kill=True)
-        raise Refusal(
-            ErrorCode.PROCESS_BUSY, f"collecting took longer than {LIST_S:.0f} s and was ended"
-        )
+    runs = request.runs
+    listing = runs.listing or await runs.start(Order(listing=True, pause_on="never"))
+    try:
+        await report.settled(request, listing, LIST_S)
+    finally:
+        runs.listing = None if listing.is_over else listing
     results = listing.results
-    end = listing.end or {}
-    if end["kind"] in ("crashed", "startup_error", "internal_error"):
-        raise Refusal(
-            ErrorCode.NOT_LIVE, f"the tests can't be collected: {end.get('message')}", end=end
-        )
-    return _listed(request, results.nodeids, _errors(results))
+    reply = _listed(request, results.nodeids, _errors(results))
+    if listing.end is None:
+        reply.body.update(state=listing.state, message=_goes_on(listing))
+    elif listing.end["kind"] in ("crashed", "startup_error", "internal_error"):
+        why = listing.end.get("message")
+        raise Refusal(ErrorCode.NOT_LIVE, f"the tests can't be collected: {why}", end=listing.end)
+    return reply
+
+
+def _goes_on(listing: Run) -> str:
+    found = len(listing.results.nodeids)
+    return (
+        f"collecting takes {listing.duration_s:.0f} s so far and goes on, with {found} tests found "
+        "(some may be deselected): call test_list again; test_run takes files and keywords now"
+    )
 
 
 def _listed(request: Request, nodeids: list[str], errors: list[dict[str, str]]) -> Reply:

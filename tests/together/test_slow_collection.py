@@ -1,0 +1,50 @@
+"""Collections that take longer than a client waits."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.frontend import front_end
+from tests.together.tiers import rest_in_full
+
+IMPATIENT = """
+import sys
+from cideldill_mcp.tools import tests
+tests.LIST_S = 2.0
+from cideldill_mcp.cli import main
+sys.exit(main())
+"""
+WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+
+
+@pytest.mark.parametrize("slow", rest_in_full("a test file", ["a test file", "the conftest"]))
+def test_a_collection_goes_on_until_its_client_asks_again(
+    make_project: MakeProject, slow: str
+) -> None:
+    """What there is so far is told before clients give up; then the list is whole."""
+    quick = "def test_a(): pass\ndef test_b(): pass\n"
+    name = "conftest" if slow == "the conftest" else "test_slow"
+    project = make_project(test_quick=quick, **{name: WAITS + "def test_c(): pass\n"})
+    command = [sys.executable, "-c", IMPATIENT, "--", "-p", "no:cacheprovider"]
+    with front_end(project, command=command) as server:
+        server.initialize()
+        there = ["test_quick.py::test_a", "test_quick.py::test_b"]
+        for _ in range(2):
+            reply = server.call("test_list")
+            assert reply["state"] == "collecting"
+            assert reply["tests"] == ([] if slow == "the conftest" else there)
+            assert "goes on" in reply["message"]
+            assert "call test_list again" in reply["message"]
+            assert f"{len(reply['tests'])} tests found" in reply["message"]
+        (project / "go").touch()
+        reply = server.call("test_list")
+        assert reply["tests"][:2] == there
+        assert not {"state", "message"} & reply.keys()
+        (project / "test_quick.py").write_text("def test_new(): pass\n", "utf-8")
+        assert server.call("test_list")["tests"][0] == "test_quick.py::test_new"
+        (project / "go").unlink()
+        assert server.call("test_list")["state"] == "collecting"
+        assert server.leave() == 0
