@@ -85,6 +85,7 @@ class Results:
         failed_reports: How many reports had pytest's outcome `failed`, whatever their category.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
         workers: The processes that had tests.
+        apart: How many tests ran in forked children.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -99,6 +100,7 @@ class Results:
     failed_reports: int = 0
     changes: dict[str | None, list[str]] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
+    apart: int = 0
     _running: dict[str, TestResult] = field(default_factory=dict)
     # What makes failures one group → its number, in the order they came; and how many have it.
     _groups: dict[_Cause, int] = field(default_factory=dict)
@@ -206,8 +208,9 @@ class Results:
             test.outcome = event.category or event.outcome
             test.report = event
             test.group = self.group_of(event)
-        if event.phase == "???":  # xdist: the worker crashed, no end of this test will come
+        if event.phase == "???":  # its process died: of xdist's workers no end of it will come
             self._running.pop(key, None)
+            test.has_ended = True
             self.done += 1
 
     def group_of(self, event: PhaseReported) -> str | None:
@@ -233,12 +236,13 @@ class Results:
         self.outcomes.update(event.plain)
         if event.again:
             return
-        self.done += 1
+        self.apart += event.apart
+        key = self.key(worker, event.nodeid)
+        test = self.tests.get(key)
+        self.done += test is None or not test.has_ended
         if self.total is not None:
             self.total = max(self.total, self.done)  # `--dist=each`
-        key = self.key(worker, event.nodeid)
         self._running.pop(key, None)
-        test = self.tests.get(key)
         if test is not None:
             test.duration_s = event.duration_s
             test.has_ended = True

@@ -27,6 +27,8 @@ _NEARER = (
 )
 """From the process that came nearest to a hit down."""
 
+_APART = "tests ran in forked children, which are not debugged"
+
 _SETTLED = ("disabled", "no_code")
 """More tests, or a longer watch, would not have changed it."""
 
@@ -63,9 +65,10 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
     why = min((fact["why"] for fact in told.values()), key=_NEARER.index)
     mine = [fact for fact in told.values() if fact["why"] == why]
     details = _details(known, why, mine)
-    if silent and why not in _SETTLED:
+    if (silent or run.results.apart) and why not in _SETTLED:
         others = _text(why, details)
-        why, details = "other_worker", [f"{_listed(silent)} ended without telling"]
+        why, details = "other_worker", [f"{_listed(silent)} ended without telling"] * bool(silent)
+        details += [_APART] * bool(run.results.apart)
         details.append(f"the others: {others}")
     elif why == "condition_false" and (spread := _spread(known, told)):
         why, details = "other_worker", [spread]

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_cideldill import clock
 from pytest_cideldill.borders import add_to
+from pytest_cideldill.borders import at_fork
 from pytest_cideldill.borders import because
 from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import is_of_tools
@@ -35,6 +36,11 @@ JUST_PASSED = frozenset({"", "passed", "subtests passed"})
 """Categories of which only the number is told, where the report's outcome is `passed`."""
 
 _NOTHING: Mapping[str, Any] = {}
+
+_APART = (
+    "tests ran in forked children, which are not debugged: nothing pauses or is hit there "
+    "(pytest-forked; they are debugged without --forked)"
+)
 
 MAX_LONGREPR = 20_000
 MAX_SECTION = 5_000
@@ -77,6 +83,9 @@ class Reporting:
         self._counted_as = ""
         # Whether the attempt failed and the next one has not begun.
         self._again = False
+        # Since the test began: whether this process forked, and whether a phase ran in it.
+        self._has_forked = self._is_here = False
+        at_fork(after_in_parent=self._note_fork)
         # Whose report was made last, until it is noted why it failed.
         self._reported: tuple[pytest.Item, pytest.CallInfo[None]] | None = None
         # Phase → what only the exception tells; until the report is logged.
@@ -100,7 +109,7 @@ class Reporting:
         position = self.host.position
         position.attempt = attempt_of(item)
         position.around = partial(self._autopsies.around, item)
-        self._again = False
+        self._again, self._is_here = False, True
         self._enter(item.nodeid, "setup")
 
     @pytest.hookimpl(tryfirst=True)
@@ -123,7 +132,7 @@ class Reporting:
         No wrapper, which would see the report: of those that pass there may be very many. Not yet
         what was raised: for `unittest` another hook tells the call.
         """
-        self._reported = item, call
+        self._reported, self._is_here = (item, call), True
         call.duration -= self.host.pauses.overlap(call.start, call.stop)
 
     @pytest.hookimpl(tryfirst=True)
@@ -157,8 +166,11 @@ class Reporting:
         plain = {category: count for category, count in self._plain.items() if category}
         untold = self._failed_in_all() - self._failed_before - len(self._failed)
         failed = self._failed + [["call", "failed"]] * untold or None
-        finished = NodeFinished(nodeid, self._duration_s, plain, again=self._again, failed=failed)
-        self.host.link.send(finished)
+        apart = self._has_forked and not self._is_here
+        sums = (nodeid, self._duration_s, plain)
+        self.host.link.send(NodeFinished(*sums, self._again, failed, apart))
+        if apart:
+            self.host.warn(_APART)
         self._begin_anew()  # also for a test whose beginning we fail to note
         self._reported = None
         position = self.host.position
@@ -170,7 +182,10 @@ class Reporting:
         self._plain.clear()
         self._failed, self._failed_before = [], self._failed_in_all()
         self._failure.clear()
-        self._again = False
+        self._again = self._has_forked = self._is_here = False
+
+    def _note_fork(self) -> None:
+        self._has_forked = True
 
     def _failed_in_all(self) -> int:
         """How many failures pytest has counted: none of them may read as passed."""
@@ -303,7 +318,8 @@ def phase_reported(
     made: dict[str, Any] = {"passed_code": "location" in noted, **noted}
     add_to(
         made,
-        lambda: {"location": noted.get("location") or _place_of_test(report, lens)},
+        lambda: {} if noted else _of_text(report, lens),
+        lambda: {"location": made.get("location") or _place_of_test(report, lens)},
         lambda: {"longrepr": lens.end_of(_text_of(report), MAX_LONGREPR) or None},
         lambda: {"stdout": lens.end_of(report.capstdout, MAX_SECTION)},
         lambda: {"stderr": lens.end_of(report.capstderr, MAX_SECTION)},
@@ -320,6 +336,31 @@ def _text_of(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
         text = str(report.longrepr[2])
     return text
+
+
+def _of_text(report: pytest.TestReport, lens: Lens) -> dict[str, Any]:
+    """What the text of a failure has that another process made: its message, and its place."""
+    text = report.longrepr if report.failed and type(report.longrepr) is str else ""
+    lines = text.splitlines()
+    ends = [number for number, line in enumerate(lines) if _is_stated(line)]
+    if not ends:
+        return {}
+    start = end = ends[-1]  # of several exceptions the one that ended the test
+    while start and _is_stated(lines[start - 1]):
+        start -= 1
+    stated = [line[1:] for line in lines[start : end + 1]]
+    indent = min(len(line) - len(line.lstrip()) for line in stated if line.strip())
+    message = lens.end_of("\n".join(line[indent:] for line in stated), MAX_SECTION)
+    made: dict[str, Any] = {"exception": {"type": None, "message": message}}
+    file, _, line = lines[-1].rpartition(": ")[0].rpartition(":")
+    if line.isdecimal() and os.path.isfile(file):
+        shown = lens.project.relative(os.path.abspath(file))
+        made["location"] = {"file": shown, "line": int(line)}
+    return made
+
+
+def _is_stated(line: str) -> bool:
+    return line.startswith("E  ") and bool(line[1:].strip())
 
 
 def _attempt_of(report: pytest.TestReport) -> int | None:

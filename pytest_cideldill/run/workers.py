@@ -38,6 +38,11 @@ _HAS_TOLD = "cideldill_has_told"
 
 _UNTOLD = "its connection to the server was lost; its tests ran on undebugged"
 
+_CRASHED = "???"
+"""The phase of a test whose process died: xdist says so of workers, pytest-forked of children."""
+
+_LAST = ("teardown", _CRASHED)
+
 _UNORDERED = (
     "with several workers the order of nodeids is not kept: xdist chooses which worker runs a test "
     "and when; workers: 0 keeps it"
@@ -71,6 +76,7 @@ class Controller:
         self._invitation = invitation
         self._wanted = wanted
         self._relayed: set[str] = set()  # added to by the I/O thread as well
+        self._lost: set[str] = set()
         # Worker → the reports of its tests that are not relayed.
         self._reports: defaultdict[str, list[pytest.TestReport]] = defaultdict(list)
         host.relay_by(self._relayed.add)
@@ -146,6 +152,7 @@ class Controller:
         """A worker ended; without an error that is how it should be."""
         worker = node.gateway.id
         if error is not None:
+            self._lost.add(worker)
             self.host.link.send(WorkerLost(worker, self.host.lens.text(str(error))))
             self._relay(worker)
         elif worker not in self._relayed and _HAS_TOLD not in node.workeroutput:
@@ -157,11 +164,11 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Workers tell their own reports; a dead one can't tell that it crashed."""
         worker = report.node.gateway.id  # xdist's
-        if report.when not in ("setup", "call", "teardown"):  # xdist says "???"
+        if worker in self._lost and report.when == _CRASHED:
             self.host.link.send(self._relayed_node(worker, [report]))
             return
         self._reports[worker].append(report)
-        if report.when == "teardown" and worker in self._relayed:
+        if report.when in _LAST and worker in self._relayed:
             self._relay(worker)
 
     def _relay(self, worker: str) -> None:
@@ -169,7 +176,7 @@ class Controller:
         test: list[pytest.TestReport] = []
         for report in self._reports.pop(worker, ()):
             test.append(report)
-            if report.when == "teardown":
+            if report.when in _LAST:
                 self.host.link.send(self._relayed_node(worker, test))
                 test = []
         if test:

@@ -114,7 +114,8 @@ class NodeFinished:
     `duration_s`: all phases together, pauses excluded. `plain`: category → count of the reports
     that have nothing to tell but their category (a passed call, passed subtests). `again`: it was
     an attempt, and another one follows. `failed`: phase and category of each report whose outcome
-    is `failed`, so that one that got lost does not read as passed.
+    is `failed`, so that one that got lost does not read as passed. `apart`: it ran in a forked
+    child, which is not watched.
     """
 
     nodeid: str
@@ -122,6 +123,7 @@ class NodeFinished:
     plain: dict[str, int]
     again: bool = False
     failed: list[list[str]] | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
