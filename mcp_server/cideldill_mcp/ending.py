@@ -13,6 +13,10 @@ MAX_STACKS = 4_000
 MAX_MESSAGE = 2_000
 
 # pytest.ExitCode; plugins may use further ones.
+_CHOSEN = (
+    "tests ran: a plugin or a conftest has chosen exit code 5, which says that there were none"
+)
+
 _BY_CODE = {3: "internal_error", 4: "startup_error", 5: "no_tests"}
 
 
@@ -48,6 +52,8 @@ class Evidence:
         stopped: A client had it ended.
         cut_off: Its connection ended before it did.
         cut: How, if not by Ctrl-C alone.
+        ran: How many tests have ended.
+        searched: What a collection without tests looked for.
     """
 
     connected: bool
@@ -62,6 +68,8 @@ class Evidence:
     stopped: bool = False
     cut_off: bool = False
     cut: Cut | None = None
+    ran: int = 0
+    searched: str | None = None
 
 
 def classify(evidence: Evidence) -> dict[str, Any]:
@@ -78,13 +86,17 @@ def classify(evidence: Evidence) -> dict[str, Any]:
 
 def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
     kind = _BY_CODE.get(code, "finished")
+    if kind == "no_tests" and evidence.ran and evidence.interrupted is None:
+        return {"kind": "finished", "message": _CHOSEN}
     if evidence.interrupted is not None:  # pytest.exit may choose any code, also one of pytest's
         kind = "interrupted" if code == 2 else "finished"
     end: dict[str, Any] = {"kind": kind}
     if kind in ("interrupted", "internal_error"):
         end |= _last(evidence)
-    if kind == "interrupted" or evidence.interrupted:
-        end["message"] = evidence.interrupted
+    if evidence.interrupted is not None:
+        end["message"] = evidence.interrupted or "pytest.exit gave no reason"
+    elif kind == "no_tests":
+        end["message"] = evidence.searched or "pytest found no tests"
     elif kind == "internal_error":
         end["message"] = (evidence.internal_error or _message(evidence))[-MAX_MESSAGE:]
     elif kind == "startup_error":

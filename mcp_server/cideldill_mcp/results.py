@@ -81,6 +81,7 @@ class Results:
         nodeids: Of a listing, what was found so far; once `total` is known, all.
         missing: Names that were asked for and that no test has.
         beside: Ids of test functions in the files of these.
+        searched: What a collection without tests looked for.
         done: How many have ended.
         failed_reports: How many reports had pytest's outcome `failed`, whatever their category.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
@@ -95,6 +96,7 @@ class Results:
     nodeids: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
+    searched: str | None = None
     total: int | None = None
     done: int = 0
     failed_reports: int = 0
@@ -164,6 +166,7 @@ class Results:
         self.total = event.total
         self.missing = event.missing
         self.beside = event.beside
+        self.searched = event.searched
         self.nodeids = event.nodeids or []
 
     def collection_failed(self, event: CollectionFailed) -> None:

@@ -308,6 +308,8 @@ class Run:
             stopped=self.is_stopping,
             cut_off=self._main is not None and self._main.is_cut_off,
             cut=self.cut,
+            ran=self.results.done,
+            searched=self.results.searched,
         )
         self.end = classify(self._evidence)
         if (why := self._contradiction()) is not None:

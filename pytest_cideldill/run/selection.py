@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +22,7 @@ from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
+from pytest_cideldill.run.searched import searched
 from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
@@ -51,6 +53,7 @@ class Wanted:
     Attributes:
         missing: Names that no test has; known after collection.
         beside: Ids of the functions in the files of missing names, which may be meant.
+        found: How many tests there were at first.
     """
 
     def __init__(self, names: list[str] | None, host: Host | None = None) -> None:
@@ -58,6 +61,7 @@ class Wanted:
         self._names = names
         self.missing: list[str] = []
         self.beside: list[str] = []
+        self.found = 0
         # By the ids that items had at first: id(item) → the item, and the number of its name.
         self._chosen: dict[int, tuple[pytest.Item, int | None]] = {}
 
@@ -78,6 +82,7 @@ class Wanted:
     @guest
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the wanted items, and all of a file in which a name is not found (yet)."""
+        self.found = len(items)
         if self._names is None:
             return
         order = {name: number for number, name in enumerate(self._names)}
@@ -137,6 +142,7 @@ class Selection:
         self.host = host
         self._wanted = wanted
         self._list_nodeids = list_nodeids
+        self._deselected = 0
 
     @pytest.hookimpl(tryfirst=True)
     @guest
@@ -149,10 +155,20 @@ class Selection:
         """Everything that tests import at module level is there now."""
         self.host.bind()
         nodeids = [item.nodeid for item in session.items] if self._list_nodeids else None
-        wanted = self._wanted
-        self.host.link.send(Collected(len(session.items), wanted.missing, nodeids, wanted.beside))
+        missing, beside = self._wanted.missing, self._wanted.beside
+        looked = None if session.items else self._searched(session)
+        self.host.link.send(Collected(len(session.items), missing, nodeids, beside, looked))
         if not self._list_nodeids and (seed := seed_of(session.config)) is not None:
             self.host.warn(seed)
+
+    @guest
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Count what others leave out."""
+        self._deselected += len(items)
+
+    def _searched(self, session: pytest.Session) -> str:
+        config, found = session.config, max(self._wanted.found, self._deselected)
+        return self.host.lens.text(searched(config, config.args, found, self._deselected))
 
     @guest
     def pytest_exception_interact(

@@ -46,13 +46,15 @@ class Rejoined:
 class Collected:
     """Collection ended. `nodeids` only when the run was asked to list them.
 
-    `beside`: ids of test functions in the files of those that are missing.
+    `beside`: ids of test functions in the files of those that are missing. `searched`: where no
+    test is left, a sentence about what was looked for.
     """
 
     total: int
     missing: list[str]
     nodeids: list[str] | None = None
     beside: list[str] = field(default_factory=list)
+    searched: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

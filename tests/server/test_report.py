@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,10 +12,15 @@ import pytest
 from cideldill_mcp.run import Run
 from cideldill_mcp.runlist import RunList
 from cideldill_mcp.targets import Target
+from cideldill_mcp.tools import profile
 from cideldill_mcp.tools import report
 from pytest_cideldill.wire import Collected
+from pytest_cideldill.wire import CollectionFailed
+from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Finished
+from pytest_cideldill.wire import InternalErrorRaised
+from pytest_cideldill.wire import Interrupted
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
@@ -212,6 +219,61 @@ def test_a_run_that_did_not_finish_points_at_its_end() -> None:
     told.run.settle()
     (step,) = report.next_steps(told.run, runs_of(told))
     assert "end.message" in step
+
+
+KINDS = ("finished", "interrupted", "startup_error", "no_tests", "internal_error", "crashed")
+TOLD_BEFORE = {
+    "nothing": (),
+    "a start": (NodeStarted(TEST, 1.0),),
+    "a pass": (Collected(1, []), NodeStarted(TEST, 1.0), NodeFinished(TEST, 0.1, {"passed": 1})),
+    "a failure": (
+        Collected(1, []),
+        NodeStarted(TEST, 1.0),
+        PhaseReported(TEST, "call", "failed", "failed", 0.1),
+        NodeFinished(TEST, 0.1, {}),
+    ),
+    "a collection error": (CollectionFailed("test_a.py", "E   boom"), Collected(0, [])),
+    "a reason": (Interrupted("Exit: enough"),),
+    "no reason": (Interrupted(""),),
+    "an internal error": (InternalErrorRaised("boom"),),
+}
+LAST = {
+    "silence": (),
+    "a farewell": (Departed(),),
+    **{f"code {code}": (Finished(code, 0), Departed()) for code in range(8)},
+    "code 1, lost reports": (Finished(1, 3), Departed()),
+}
+
+
+def next_names(steps: list[str]) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+    """The calls that steps name, with their arguments, and the fields of the reply."""
+    calls = [re.match(r"(\w+) (\{.*?\})?", step) for step in steps]
+    asked = [(call[1], json.loads(call[2] or "{}")) for call in calls if call and "_" in call[1]]
+    words = {word for step in steps for word in re.findall(r"\b[a-z]+_[a-z_]+\b", step)}
+    asked += [(word, {}) for word in words if word.partition("_")[0] in ("test", "debug")]
+    return asked, [field for step in steps for field in re.findall(r"look at ([\w.]+\w)", step)]
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["by itself", "ended by a client"])
+def test_every_name_in_next_exists_however_a_run_ended(stopped: bool) -> None:
+    """All kinds of `end`: the tools and their parameters, the fields of the reply."""
+    tools = {tool.name: {each.name for each in tool.params} for tool in profile.ALL}
+    seen = set()
+    for before, last in itertools.product(TOLD_BEFORE.values(), LAST.values()):
+        told = Told()
+        told.run.is_stopping = stopped
+        told(*before, *last)
+        told.run.settle()
+        body = report.verdict(told.run)
+        seen.add(body["end"]["kind"])
+        calls, fields = next_names(report.next_steps(told.run, runs_of(told)))
+        assert all(arguments.keys() <= tools[name] for name, arguments in calls), calls
+        for field in fields:
+            value: Any = body
+            for name in field.split("."):
+                value = value[name]
+            assert value, (body, field)
+    assert stopped or seen == set(KINDS)
 
 
 def test_a_change_that_turned_a_failure_into_a_pass_is_named_as_the_cause(

@@ -63,12 +63,51 @@ def test_a_conftest_that_exits_is_a_startup_error(bench: Bench) -> None:
     assert "cannot work here" in reply["end"]["message"]
 
 
-@full
-def test_a_run_without_tests_says_so(bench: Bench) -> None:
+def test_a_run_without_tests_says_what_was_looked_for(bench: Bench) -> None:
     """pytest's exit code 5."""
     reply = bench.test("def not_a_test(): pass")
     assert ended(reply) == ("finished", "no_tests", 5)
     assert reply["outcomes"] == {"passed": 0, "failed": 0}
+    message = reply["end"]["message"]
+    assert message.startswith(f"no tests: 0 found in {bench.root}/test_it.py (python_files test_")
+    assert f"rootdir {bench.root}" in message
+    assert "python_functions test;" in message
+    assert reply["next"][0].startswith("look at end.message")
+    assert bench.agent.call("debug_state")["end"] == reply["end"]
+    assert bench.agent.call("breakpoint_wait", timeout_ms=1)["end"] == reply["end"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_without_tests_says_who_left_them_out(bench: Bench, workers: int) -> None:
+    """Options, and plugins, whose tests are counted; what no file has stands in `missing`."""
+    text = "def test_a(): pass\ndef test_b(): pass\n"
+    more = {"workers": workers} if workers else {}
+    end = bench.test(text, keyword="nothing", markers="slow", **more)["end"]
+    assert end["kind"] == "no_tests"
+    assert "2 deselected by -k 'nothing', -m 'slow'" in end["message"]
+    assert "python_files" not in end["message"]
+    end = bench.run(["nowhere.py"], **more)["end"]
+    assert end["message"].startswith("no tests: 0 found as none of the names exists (")
+    bench.write(
+        conftest="""
+        def pytest_collection_modifyitems(config, items):
+            config.hook.pytest_deselected(items=list(items))
+            del items[:]
+    """
+    )
+    end = bench.run(["test_it.py"], **more)["end"]
+    assert "2 found in" in end["message"]
+    assert "2 deselected by a plugin or a conftest" in end["message"]
+
+
+@pytest.mark.full
+def test_a_plugin_that_says_there_were_no_tests_is_told_as_one(bench: Bench) -> None:
+    """Exit code 5 after tests that passed."""
+    bench.write(conftest="def pytest_sessionfinish(session): session.exitstatus = 5\n")
+    reply = bench.test("def test_a(): pass\n")
+    assert ended(reply) == ("finished", "finished", 5)
+    assert "a plugin or a conftest has chosen exit code 5" in reply["end"]["message"]
 
 
 @pytest.mark.full

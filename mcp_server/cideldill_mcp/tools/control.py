@@ -46,7 +46,7 @@ async def state(request: Request) -> Reply:
         else report.next_steps(run, request.runs),
     }
     if run is not None:
-        body |= {"run_id": run.id}
+        body |= {"run_id": run.id, **report.ended(run)}
     if run is not None and (told := request.runs.ladder.told(run)) is not None:
         body |= {"message": told}
     if run is not None and run.warnings:

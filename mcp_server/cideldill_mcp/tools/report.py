@@ -169,7 +169,7 @@ def waits_for_client(run: Run) -> bool:
 
 
 def next_steps(run: Run, runs: Runs) -> list[str]:
-    """What can be done now, the most useful first."""
+    """What can be done now, the most useful first; may name `end.message`: see `ended`."""
     if run.pauses:
         return _at_a_pause(next(reversed(run.pauses.values())))
     if run.state == "stopping":
@@ -192,9 +192,16 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
     if failed:
         steps.append('test_results {"outcome": "failed"}: the reports')
         steps.append('test_run {"last_failed": true}: run the failed tests again, with your edits')
-    elif run.end and (run.end["kind"] != "finished" or "message" in run.end):
+    elif run.end and "message" in run.end:
         steps.append("look at end.message; edits take effect in the next test_run")
+    if run.end and run.end["kind"] == "no_tests" and not runs.are_opened:
+        steps.append("test_list {}: the node ids that there are")
     return steps
+
+
+def ended(run: Run) -> dict[str, Any]:
+    """`end` of a run that is over, for replies that have it not by `verdict`."""
+    return {"end": run.end} if run.is_over else {}
 
 
 def _at_a_pause(pause: dict[str, Any]) -> list[str]:

@@ -68,7 +68,7 @@ async def step(request: Request) -> Reply:
             body["message"] = "the process ended before the step did"
     else:
         body = _stopped(run, pause, request)
-    body["next"] = report.next_steps(run, request.runs)
+    body |= {"next": report.next_steps(run, request.runs), **report.ended(run)}
     return Reply(body)
 
 
@@ -127,6 +127,7 @@ async def pause(request: Request) -> Reply:
             for each in stops
         ],
         "next": report.next_steps(run, request.runs),
+        **report.ended(run),
     }
     messages = [each["message"] for each in told if each.get("message")]
     if messages:

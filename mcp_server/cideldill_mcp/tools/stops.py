@@ -77,6 +77,7 @@ async def wait(request: Request) -> Reply:
         if run is not None
         else ['test_run {"nodeids": […]}: start a run'],
     }
+    body |= report.ended(run) if run is not None else {}
     if reason == "timeout" and run is not None:
         body |= await report.stuck(run, request["timeout_ms"] / 1000)
     return Reply(body, lists=["hits", "no_progress"])
@@ -155,6 +156,7 @@ def _told_hit(request: Request, event: Event) -> dict[str, Any]:
         "worker": event["worker"],
         "locals": None,
         "next": report.next_steps(run, request.runs) if run is not None else [],
+        **(report.ended(run) if run is not None else {}),
     }
 
 
