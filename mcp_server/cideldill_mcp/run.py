@@ -86,6 +86,7 @@ class Run:
         redactor: As that of its processes, but for what they noticed on the way.
         watched: What became of the breakpoints, by worker; none of those that crashed.
         unwatched: The processes that ended their watch before their tests: a client stopped them.
+        called: Dotted paths of the functions of which a call was recorded.
         stopped_at: Ids of the breakpoints that paused something.
         is_stopping: A client has it ended.
         cut: How, when Ctrl-C alone did not.
@@ -116,6 +117,7 @@ class Run:
         self._finished: set[str] = set()
         self._failed: int | None = None
         self.held: dict[str, list[NodeRelayed]] = {}
+        self.called: set[str | None] = set()
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
         self.cut: Cut | None = None

@@ -251,6 +251,7 @@ class Runs(RunList):
         if isinstance(event, Recorded):
             if not run.order.listing:
                 self.records.add(run.id, target.worker, event.rows)
+            run.called.update(row.get("qualified_name") for row in event.rows)
             rows = due(event.rows, run, self.desired, self.log.dropped)
             self.log.extend(rows, run_id=run.id, worker=target.worker)
             return

@@ -60,6 +60,8 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
     silent += alone
     if not told or any(fact["why"] is None for fact in told.values()):
         return None
+    if any(fact.get("recorded") for fact in told.values()) and run.called & {*known.functions}:
+        return None
     if any(_was_hit_in(worker, known) for worker in silent):
         return None
     why = min((fact["why"] for fact in told.values()), key=_NEARER.index)

@@ -25,7 +25,7 @@ from pytest_cideldill.wire import Watched
 
 Fact = dict[str, Any]
 """Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it
-`times`, `held`, `line`, `note`."""
+`times`, `held`, `line`, `note`; `recorded`: its calls are only recorded, which tells of them."""
 
 _UNNAMED: Final = "nothing of this name was loaded"
 
@@ -97,7 +97,7 @@ def of_function(
     if compiled is not None:
         return _fact("no_code", watching, note=compiled)
     if tally.was_bound and not asked.acts(default):
-        return _fact("disabled", watching, note="behavior go")
+        return _fact("never_called", watching, recorded=True)
     if tally.was_bound:
         times = tally.misses.value
         return _fact("condition_false" if times else "never_called", watching, times=times)

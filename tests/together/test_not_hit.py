@@ -37,6 +37,8 @@ SHOP = """
         return 1  # unused
 
     def again(): return 1
+
+    def seen(): return 1
 """
 
 ATTIC = """
@@ -52,6 +54,7 @@ TEST = """
     def test_total(): assert shop.total([1, 2, 3], 10) == 6
 
     def test_refund():
+        shop.seen()
         with pytest.raises(shop.Empty):
             shop.refund(1)
 """
@@ -137,7 +140,7 @@ def test_the_reasons_of_functions_and_exceptions(shop: Bench) -> None:
         "nowhere": behind[0],
         "shop.unused": "never_called",
         "shop.total": "condition_false (1 time)",
-        "shop.again": "disabled (behavior go)",
+        "shop.again": "never_called",
     }
     options: dict[str, Any] = {
         "shop.total": {"condition": "limit > 10"},
@@ -161,6 +164,7 @@ def test_the_reasons_of_functions_and_exceptions(shop: Bench) -> None:
     shop.agent.call("breakpoint_enable", id=switched, enabled=False)
     expected[switched] = "disabled"
     on(shop, "Empty")
+    shop.breakpoint("shop.seen", behavior="go")  # its calls are recorded
     shop.breakpoint("shop.refund", condition="price == 1")
     stop = shop.stop_of(TEST)
     assert stop["location"]["function"] == "refund"
