@@ -5,7 +5,6 @@ Runs in the process under test; looks names up in modules that are loaded, and r
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
+from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
@@ -61,8 +61,8 @@ def find_replacement(text: str, project: Project) -> Replacement:
             ErrorCode.FUNCTION_NOT_FOUND, f"{text!r} is a glob; name one function", function=text
         )
     naming, found = Naming(project), dict[str, FunctionType]()
-    for each in gc.get_objects():
-        if type(each) is not FunctionType or is_stand_in(each):
+    for each in existing_functions():
+        if is_stand_in(each):
             continue
         code = original_code(code_of(each))
         path = naming.file(each, code)

@@ -28,6 +28,7 @@ from typing import Protocol
 
 from pytest_cideldill.borders import at_exit
 from pytest_cideldill.borders import at_fork
+from pytest_cideldill.sources.frozen import Frozen
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trail import Trail
@@ -256,21 +257,23 @@ def _if_alive(
 
 # --- what exists already ------------------------------------------------------------------------
 
+_frozen = Frozen()
+
 
 def existing_functions() -> list[FunctionType]:
-    """All Python functions the garbage collector knows (1 ms per 16,000 objects).
+    """All Python functions the garbage collector knows (1 ms per 16,000 objects), or has frozen.
 
-    Those under `gc.freeze` are missing. A swapped one still carries its trampoline:
-    `interpose.original_code`.
+    A swapped one still carries its trampoline: `interpose.original_code`.
     """
     # By type identity: isinstance would run a user's __class__ property.
-    return [each for each in gc.get_objects() if type(each) is FunctionType]
+    found = [each for each in gc.get_objects() if type(each) is FunctionType]
+    return found + _frozen.beside(found)
 
 
 def existing_code() -> list[tuple[CodeType, str]]:
     """The code of all functions, suspended generators and coroutines, each once, and its file."""
     found: dict[int, tuple[CodeType, str]] = {}
-    for each in gc.get_objects():
+    for each in (*_frozen.beside([]), *gc.get_objects()):
         code, names = _code_of(each)
         if type(code) is CodeType:
             code = original_code(code)
