@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.record.manifest import FAILED
+from pytest_cideldill.record.words import unstyled
 from pytest_cideldill.values import dataclass
 
 
@@ -75,8 +76,13 @@ class Failure:
 
     @property
     def during(self) -> str:
-        """` in setup`, ` in teardown`; empty: in the test itself, or in none."""
-        return f" in {self.phase}" if self.phase in ("setup", "teardown") else ""
+        """` in setup`, ` in teardown`, after `part`; empty: in the test itself, or in none."""
+        return self.part + (f" in {self.phase}" if self.phase in ("setup", "teardown") else "")
+
+    @property
+    def part(self) -> str:
+        """` [m] (n=1)` of a subtest, as pytest names it; empty: it is all of the test."""
+        return f" {part}" if (part := self.told.get("subtest")) else ""
 
     @property
     def category(self) -> str:
@@ -101,7 +107,7 @@ class Failure:
             message = _first_line(exception.get("message"))
             return f"{exception.get('type')}: {message}" if message else str(exception.get("type"))
         text = self.told.get("longrepr") or self.told.get("incomplete") or ""
-        lines = str(text).strip().splitlines()
+        lines = unstyled(text).strip().splitlines()
         return lines[-1].removeprefix("E ").strip() if lines else self.category
 
     @property
@@ -109,7 +115,7 @@ class Failure:
         """The same in full: of an assertion, what it compared."""
         assertion = self.autopsy.get("assertion") or {}
         exception = self.told.get("exception") or {}
-        text = str(assertion.get("explanation") or exception.get("message") or "")
+        text = unstyled(assertion.get("explanation") or exception.get("message") or "")
         if not exception:
             return self.cause
         return f"{exception.get('type')}: {text}" if text else str(exception.get("type"))
@@ -121,20 +127,20 @@ class Failure:
 
     @property
     def statement(self) -> str:
-        """The source of the line in the user's code where it failed; empty: nobody knows."""
-        own = [each for each in self.frames if not each.get("isExternal")]
-        return str((own or self.frames or [{}])[0].get("source") or "")
+        """The source of the line that `place` names; empty: no frame is there."""
+        here = (each for each in self.frames if place_of(each.get("location")) == self.place)
+        return str(next(here, {}).get("source") or "")
 
     @property
     def longrepr(self) -> str:
         """What pytest says about it."""
-        return str(self.told.get("longrepr") or "")
+        return unstyled(self.told.get("longrepr") or "")
 
     @property
     def output(self) -> list[tuple[str, str]]:
         """What was captured: `(stdout, text)`, …"""
         texts = ((name, self.told.get(name)) for name in ("stdout", "stderr", "log"))
-        return [(name, str(text)) for name, text in texts if text]
+        return [(name, unstyled(text)) for name, text in texts if text]
 
 
 def place_of(location: Any) -> str:
@@ -151,4 +157,5 @@ def variables_of(frame: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _first_line(text: Any) -> str:
-    return str(text or "").partition("\n")[0]
+    """The first one with text."""
+    return next((each.strip() for each in unstyled(text or "").splitlines() if each.strip()), "")

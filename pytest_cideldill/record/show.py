@@ -111,7 +111,7 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     for test in tests:
         yield _outcome(test, style)
     for failure in failures:
-        yield style.rule(f"{failure.phase}: {failure.category}", "_", "red")
+        yield style.rule(f"{failure.phase}{failure.part}: {failure.category}", "_", "red")
         yield from _in_full(failure, style)
     yield from _notes([each for each in story.notes if each.nodeid == nodeid], style)
     for tracepoint in story.hottest:
@@ -135,7 +135,8 @@ def _cause(failure: Failure, style: Style) -> Iterator[str]:
     name = f"{style(failure.nodeid, 'bold')}{failure.during}"
     yield f"{style(word, 'red')} {name} - {style(failure.cause)}"
     if failure.place:
-        yield f"  {style(failure.place)}: {style(failure.statement)}"
+        statement = f": {failure.statement}" if failure.statement else ""
+        yield f"  {style(failure.place + statement)}"
 
 
 def _outcome(test: Test, style: Style) -> str:

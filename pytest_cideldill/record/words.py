@@ -19,6 +19,14 @@ _COMMANDS: Final = re.compile(
 )
 
 
+_STYLES: Final = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def unstyled(text: object) -> str:
+    """A text of the record without the codes that give it colors in a terminal."""
+    return _STYLES.sub("", str(text))
+
+
 def printable(text: object) -> str:
     """A text of the record with what would not be shown as escapes; lines stay lines."""
     return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], str(text))

@@ -298,6 +298,26 @@ def test_show_tells_all_about_one_test(tmp_path: Path, capsys: pytest.CaptureFix
     )
 
 
+def test_show_names_subtests_and_skips_blank_lines_and_colors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A place that no frame is at has no source beside it."""
+    failure = {
+        "subtest": "[m] (c='B')",
+        "exception": {"type": "AssertionError", "message": "\n \n\x1b[31mNot equal\x1b[0m\nmore"},
+        "location": {"file": "test_shop.py", "line": 99},
+    }
+    story_of(tmp_path, ("test_wrong", failure))
+    assert cli.main(["show", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = "FAILED test_shop.py::test_wrong [m] (c='B') - AssertionError: Not equal"
+    assert lines[lines.index(told) + 1] == "  test_shop.py:99"
+    assert cli.main(["show", str(tmp_path), "--test", "test_shop.py::test_wrong"]) == 0
+    out = capsys.readouterr().out
+    assert "call [m] (c='B'): failed" in out
+    assert "x1b" not in out
+
+
 def test_report_writes_the_page_or_a_summary(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
