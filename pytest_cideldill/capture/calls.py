@@ -20,19 +20,15 @@ from types import FunctionType
 from typing import Any
 from typing import TypeVar
 
+from pytest_cideldill.capture.errortext import message_of
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.lens import LONGEST_KEPT
 from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.plain import NUMBERS
 
-_args_of = BaseException.__dict__["args"].__get__
-
 _T = TypeVar("_T")
 _NOTHING: dict[str, Any] = {}
-
-MAX_MESSAGE = 500
-"""Characters of an exception's message."""
 
 
 class DottedPath(str):
@@ -179,9 +175,7 @@ class Parameters:
 
 def raised(error: BaseException, lens: Lens) -> dict[str, str]:
     """`{type, message}` of an exception, from its data: `str` of it would run the user's code."""
-    args = _args_of(error)[: lens.limits.max_items]
-    shown = [each if type(each) is str else lens.show(each) for each in args]
-    return {"type": type_name(error), "message": lens.text(", ".join(shown), MAX_MESSAGE)}
+    return {"type": type_name(error), "message": message_of(error, lens)}
 
 
 def signature_text(function: FunctionType, code: CodeType, lens: Lens) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.calls import MAX_MESSAGE
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import visible_traceback
 from pytest_cideldill.capture.layout import Layout
+from pytest_cideldill.capture.lens import MESSAGE
 from pytest_cideldill.capture.lens import Lens
 
 MOST: Final = 5
@@ -49,7 +49,7 @@ def inner_exceptions(error: BaseException, lens: Lens, most: int = MOST) -> dict
 
 def notes_of(error: BaseException, lens: Lens) -> list[str]:
     """The notes that were added to an exception; bounded."""
-    return [lens.text(each, MAX_MESSAGE) for each in all_notes_of(error)[:MOST]]
+    return [lens.text(each, MESSAGE) for each in all_notes_of(error)[:MOST]]
 
 
 def all_notes_of(error: BaseException) -> list[str]:

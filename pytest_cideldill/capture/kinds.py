@@ -213,13 +213,32 @@ def _uuid(renderer: Renderer, x: uuid.UUID, depth: int) -> str:
 
 
 def _path(renderer: Renderer, x: PurePosixPath, _depth: int) -> str:
+    return renderer.shown(repr(x)) if _is_plain_path(x) else f"<{class_name(type(x))}>"
+
+
+def _is_plain_path(x: PurePosixPath) -> bool:
     # From 3.12 on a path keeps what it was made from and joins it when asked: with strings of the
     # user's making that would call them.
     held = find_in_class(type(x), "_raw_paths")
-    parts = [] if held is None else held.__get__(x)
-    if not all(type(part) is str for part in parts):
-        return f"<{class_name(type(x))}>"
-    return renderer.shown(repr(x))
+    return all(type(part) is str for part in ([] if held is None else held.__get__(x)))
+
+
+def own_text(x: Any) -> str | None:
+    """What `str` makes of a string, a number, a date or a path; None: only its `repr` is known."""
+    kind = id(type(x))
+    if is_a(type(x), str):
+        is_plain = find_in_class(type(x), "__str__") is str.__str__
+        return str.__str__(x) if is_plain else None
+    if kind in PATHS:
+        return str(x) if _is_plain_path(x) else None
+    if kind in _WITH_ZONE:
+        zone = find_in_class(type(x), "tzinfo").__get__(x)
+        return str(x) if zone is None or type(zone) is datetime.timezone else None
+    return str(x) if kind in _PLAIN_TEXTS else None
+
+
+_PLAIN_TEXTS: Final = frozenset(map(id, (Decimal, datetime.date, datetime.timedelta)))
+_WITH_ZONE: Final = frozenset(map(id, (datetime.datetime, datetime.time)))
 
 
 def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: int) -> str:
@@ -255,8 +274,13 @@ def is_genuine(cls: type, module: str) -> bool:
     Of modules that pytest does without: to import them here would keep the program from files of
     its own that have their names.
     """
+    return value_in(module, short_name(cls)) is cls
+
+
+def value_in(module: str, name: str) -> Any:
+    """What the program finds under a name in a loaded module; None: nothing."""
     home = sys.modules.get(module)
-    return type(home) is types.ModuleType and find(_module_dict(home), short_name(cls)) is cls
+    return find(_module_dict(home), name) if type(home) is types.ModuleType else None
 
 
 def draw_mock(cls: type, attributes: dict[str, Any]) -> str:

@@ -24,6 +24,9 @@ or a tenth of a longer time lengthens it."""
 NOTICED = Detail(depth=3, items=10, attributes=10, string=200, text=600, milliseconds=5)
 """In what part of a value secrets are looked for, whatever the limits are."""
 
+MESSAGE: Final = 500
+"""Characters of an exception's text."""
+
 MAX_SOURCE = 200
 """Characters of a source line."""
 
@@ -60,6 +63,14 @@ class Lens:
             text=max(SHORT.text, limits.max_string + 100),
             milliseconds=min(max(SHORT.milliseconds, limits.capture_ms / 10), limits.capture_ms),
         )
+        self._in_message = Detail(
+            depth=limits.max_depth,
+            items=limits.max_items,
+            attributes=self._short.attributes,
+            string=max(MESSAGE, limits.max_string),
+            text=2 * max(MESSAGE, limits.max_string),
+            milliseconds=self._short.milliseconds,
+        )
 
     def show(self, value: object, name: str = "") -> str:
         """A short rendering of a value that is known under `name`."""
@@ -76,6 +87,10 @@ class Lens:
         if shown and not (name and self.redactor.name_is_sensitive(name)):
             return shown
         return render(value, self._short, self.redactor, name)
+
+    def in_message(self, value: object) -> str:
+        """A value inside of the text of an exception: as `repr` shows it, as far as that may go."""
+        return render(value, self._in_message, self.redactor)
 
     def _plain(self, text: str) -> str:
         """Of a string that nothing is to be left out of; empty for others."""

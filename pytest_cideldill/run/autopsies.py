@@ -75,7 +75,7 @@ class Autopsies:
         places = visible_places(excinfo, lens.project)
         assertion = self._assertions.failed(excinfo, places, exception["message"])
         if assertion is not None:  # it has the rest
-            exception = exception | {"message": exception["message"].partition("\n")[0]}
+            exception = exception | {"message": exception["message"].lstrip().partition("\n")[0]}
         made = autopsy(excinfo.value, exception, places, lens, RECORDED, assertion=assertion)
         return made | self._around(item, output)
 

@@ -322,7 +322,7 @@ def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
         "load",
         "return {}[name]",
     )
-    assert cause == {"type": "KeyError", "message": "desk", "depth": 1, "relation": "cause"}
+    assert cause == {"type": "KeyError", "message": "'desk'", "depth": 1, "relation": "cause"}
     assert told["exception"]["message"] == "no price of desk"
     assert told["notes"] == ["prices are loaded at night"]
     assert [frame["function"] for frame in told["frames"]] == ["load", "test_cause"]

@@ -88,7 +88,7 @@ def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
     stop = only_stop(shop.run(["test_it.py"]))
     assert (stop["phase"], stop["pause_reason"]) == ("raise", "exception")
     assert (stop["breakpoint_id"], stop["hit_count"]) == (key["id"], 1)
-    assert stop["exception"] == {"type": "KeyError", "message": "desk"}
+    assert stop["exception"] == {"type": "KeyError", "message": "'desk'"}
     assert (stop["location"]["function"], stop["location"]["source"]) == (
         "price",
         "return cart[name]",
@@ -102,7 +102,7 @@ def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
     assert stop["exception"]["type"] == "shop.EmptyCart"
     (cause,) = stop["autopsy"]["innerExceptions"]
     assert cause.pop("location")["source"] == "return cart[name]"
-    assert cause == {"type": "KeyError", "message": "desk", "depth": 1, "relation": "cause"}
+    assert cause == {"type": "KeyError", "message": "'desk'", "depth": 1, "relation": "cause"}
     value = first(shop, "json.JSONDecodeError")  # while paused, under another name than its own
     assert (value["verified"], value["state"]) == (True, "bound")
 
