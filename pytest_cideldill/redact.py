@@ -22,6 +22,7 @@ from pytest_cideldill.secretshapes import find_shapes
 from pytest_cideldill.secretshapes import has_long_word
 from pytest_cideldill.secretshapes import may_be_shapes
 from pytest_cideldill.sensitive import NamedSecrets
+from pytest_cideldill.sensitive import is_row_number
 from pytest_cideldill.sensitive import label_of_name
 from pytest_cideldill.sensitive import spelled
 from pytest_cideldill.syntax.quiet import literal
@@ -189,6 +190,8 @@ class Redactor:
         if not rendered or (not whole and (rendered in _HARMLESS or rendered.startswith(_NO_DATA))):
             return rendered
         label = self._label_of(name) or "name"
+        if label == "session" and not whole and is_row_number(rendered):
+            return rendered
         value = rendered if whole else _unquoted(rendered)
         self._remember(label, value)
         return self.tag(label, value)

@@ -111,6 +111,14 @@ def label_of_name(name: str, extra: Collection[str] = ()) -> str | None:
     return next((label for word in words if (label := _label_by_ending(word))), None)
 
 
+def is_row_number(value: str) -> bool:
+    """Whether the id of a session is one of a table, which nobody can enter with: a short number.
+
+    Those of web servers have more digits, or letters.
+    """
+    return len(value) < 10 and value.isascii() and value.isdecimal()
+
+
 def _label_by_ending(word: str) -> str | None:
     found = _ENDINGS().search(word)
     return found.lastgroup if found else None
@@ -231,6 +239,8 @@ def _bare_value(text: str, found: re.Match[str], label: str) -> tuple[int, int] 
     value = (_HEADER if is_header else _BARE)().match(text, scheme.end() if scheme else at)
     told = value["value"].rstrip(")]} \t") if value else ""
     if value is None or not told or _NO_SECRET().fullmatch(told):
+        return None
+    if label == "session" and is_row_number(told):
         return None
     if told == found["name"].rpartition(".")[2] or _CODE().fullmatch(value["value"]):
         return None

@@ -70,6 +70,15 @@ class Evaluation:
     value: object
 
 
+_LONGEST: Final = 1_000_000
+"""Characters or bytes of a text that `repr` is asked for."""
+
+_UNITS: Final = {str: "chars", bytes: "bytes"}
+
+_ROOM: Final = 100
+"""Characters for a word about what was left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     output: str
@@ -255,6 +264,11 @@ def _ends_in_expression(tree: ast.Module) -> bool:
 
 
 def _shown(value: object, render: Callable[[object], str]) -> str:
+    kind = type(value)
+    if render is repr and (kind is str or kind is bytes) and len(value) > _LONGEST:  # type: ignore[arg-type]
+        # No copy of all of it, for which there may be no memory; it is cut off anyway.
+        shown = repr(value[:MAX_TEXT])[: MAX_TEXT - _ROOM]  # type: ignore[index]
+        return f"{shown}… +{len(value) - len(shown)} {_UNITS[kind]}"  # type: ignore[arg-type]
     try:
         return str.__str__(render(value))
     except Interruption:

@@ -10,8 +10,10 @@ import datetime
 import sys
 import types
 import uuid
+from collections import OrderedDict
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from decimal import Decimal
@@ -44,6 +46,7 @@ class Renderer(Protocol):
     def shown(self, x: str) -> str: ...
     def shown_bytes(self, x: bytes) -> bytes: ...
     def value(self, x: Any, depth: int) -> str: ...
+    def named(self, name: Any, x: Any, depth: int) -> str: ...
     def sequence(self, ends: str, items: Iterator[Any], count: int, depth: int) -> str: ...
     def mapping(self, items: Iterator[tuple[Any, Any]], count: int, depth: int) -> str: ...
 
@@ -105,7 +108,36 @@ def _tuple(renderer: Renderer, x: tuple[Any, ...], depth: int) -> str:
 
 
 def _dict(renderer: Renderer, x: dict[Any, Any], depth: int) -> str:
-    return renderer.mapping(iter(dict.items(x)), dict.__len__(x), depth)
+    return renderer.mapping(iter(pairs_of(x)), dict.__len__(x), depth)
+
+
+def pairs_of(x: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
+    """The keys and values of a dictionary, in its order.
+
+    An ordered one has an order of its own, and looks each key up to tell it: where the hash of a
+    key is of the program's making, the order is the one in which the keys were added.
+    """
+    if type(x) is dict or not is_a(type(x), OrderedDict) or dict.__len__(x) > _MOST_ORDERED:
+        return dict.items(x)
+    kinds = {id(type(key)): type(key) for key in tuple(dict.keys(x))}
+    if not all(kind in _HASHED_BY_C or _is_hashed_by_id(cls) for kind, cls in kinds.items()):
+        return dict.items(x)
+    try:
+        return tuple(OrderedDict.items(x))  # type: ignore[arg-type]
+    except RuntimeError:  # another thread changes it
+        return dict.items(x)
+
+
+def _is_hashed_by_id(cls: type) -> bool:
+    return all(find_in_class(cls, name) is object.__dict__[name] for name in ("__hash__", "__eq__"))
+
+
+_MOST_ORDERED: Final = 100_000
+"""Keys of an ordered dictionary that are looked at."""
+
+_HASHED_BY_C: Final = frozenset(
+    map(id, (str, int, float, bool, bytes, complex, type(None), datetime.date, uuid.UUID))
+)
 
 
 def _set(renderer: Renderer, x: set[Any], depth: int) -> str:
@@ -136,6 +168,10 @@ def draw_class(cls: type) -> str:
 
 
 def _function(_renderer: Renderer, x: types.FunctionType, _depth: int) -> str:
+    held = x.__dict__
+    mock = held.get("mock") if held else None
+    if mock is not None and is_mock(type(mock)):
+        return f"<function {_function_name(x)} (mocked)>"
     return f"<function {_function_name(x)}>"
 
 
@@ -199,11 +235,6 @@ def _timezone(_renderer: Renderer, x: datetime.timezone, _depth: int) -> str:
     return f"datetime.timezone({offset!r})" if offset else "datetime.timezone.utc"
 
 
-def _fraction(renderer: Renderer, x: Any, depth: int) -> str:
-    parts = (find_in_class(type(x), name) for name in ("_numerator", "_denominator"))
-    return f"Fraction({', '.join(renderer.value(part.__get__(x), depth) for part in parts)})"
-
-
 def _uuid(renderer: Renderer, x: uuid.UUID, depth: int) -> str:
     number = find_in_class(uuid.UUID, "int").__get__(x)
     if type(number) is not int:
@@ -249,25 +280,6 @@ def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: in
     return f"<{member}: {value}>"
 
 
-def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
-    """Shapes and scalars of numpy and pandas, fractions; None for anything else."""
-    cls = type(x)
-    name, module = short_name(cls), module_of(cls)
-    if module == "numpy" and name == "ndarray":
-        shape, dtype = _c_attribute(x, "shape"), _c_attribute(x, "dtype")
-        return f"<ndarray {shape!r} {_dtype(dtype)}>" if type(shape) is tuple else None
-    if module == "numpy":
-        item = find_in_class(cls, "item")
-        if type(item) is types.MethodDescriptorType:
-            return f"{name}({renderer.value(item.__get__(x)(), depth)})"
-    if name in ("DataFrame", "Series") and f"{module}.".startswith("pandas."):
-        # Only the real class is asked: its shape is a property, written in Python.
-        return f"<{name} {x.shape!r}>" if is_genuine(cls, module) else None
-    if module == "fractions" and name == "Fraction" and is_genuine(cls, module):
-        return _fraction(renderer, x, depth)
-    return None
-
-
 def is_genuine(cls: type, module: str) -> bool:
     """Whether a class is the one that the program finds under its name in a module.
 
@@ -283,6 +295,27 @@ def value_in(module: str, name: str) -> Any:
     return find(_module_dict(home), name) if type(home) is types.ModuleType else None
 
 
+def draw_call(renderer: Renderer, x: Any, attributes: dict[str, Any], depth: int) -> str:
+    """A call of a mock, as it shows itself: `call.get('a', n=1)`."""
+    parts = tuple(tuple.__iter__(x))
+    is_made = attributes.get("_mock_from_kall") is not False
+    name = parts[0] if is_made and len(parts) == 3 else attributes.get("_mock_name")
+    name = name if type(name) is str and (len(parts) == 3 or not is_made) else ""
+    if not is_made:
+        return f"call{name}" if name.startswith("()") else name or "call"
+    args, kwargs = parts[-2:] if len(parts) > 1 else ((), {})
+    shown = [renderer.value(each, depth - 1) for each in args] if type(args) is tuple else []
+    if type(kwargs) is dict:
+        shown += [f"{key}={renderer.named(key, each, depth - 1)}" for key, each in kwargs.items()]
+    path = name if name.startswith("()") or not name else f".{name}"
+    return f"call{path}({', '.join(shown)})"
+
+
+def is_call(cls: type) -> bool:
+    """Whether `cls` is that of the calls that mocks note."""
+    return module_of(cls) == "unittest.mock" and short_name(cls) == "_Call" and is_a(cls, tuple)
+
+
 def draw_mock(cls: type, attributes: dict[str, Any]) -> str:
     """A mock: its attributes tell little, its name and calls a lot."""
     names = (attributes.get(key) for key in ("_mock_name", "_mock_new_name"))
@@ -296,21 +329,6 @@ def draw_mock(cls: type, attributes: dict[str, Any]) -> str:
 def is_mock(cls: type) -> bool:
     """Whether `cls` is one of the classes that `unittest.mock` makes, one for each mock."""
     return module_of(cls) == "unittest.mock" and short_name(cls).endswith("Mock")
-
-
-def _dtype(dtype: Any) -> str:
-    code = _c_attribute(dtype, "str")
-    kinds = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
-    if type(code) is not str or code[1:2] not in kinds:
-        return str(code) if type(code) is str else "?"
-    kind = kinds[code[1]]
-    return kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
-
-
-def _c_attribute(x: Any, name: str) -> Any:
-    """An attribute that C code computes; None when the class has another idea of it."""
-    found = find_in_class(type(x), name)
-    return found.__get__(x) if type(found) is types.GetSetDescriptorType else None
 
 
 _DATE = ("year", "month", "day")

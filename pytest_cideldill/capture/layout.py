@@ -29,6 +29,9 @@ _module: Final = type.__dict__["__module__"].__get__
 IS_EXCEPTION: Final = 1 << 30
 IS_CLASS: Final = 1 << 31
 
+_KEPT_BY_LIBRARIES: Final = ("_sa_instance_state", "_state")
+"""What SQLAlchemy and Django put into each instance before its columns."""
+
 _OF_TEST_CASES: Final = frozenset(
     {
         "_asyncioRunner",
@@ -130,6 +133,13 @@ class Layout:
                 yield name, descriptor.__get__(x, self.cls)
             except AttributeError:
                 continue  # never assigned
+
+    def attributes_in_order(self, x: object) -> list[tuple[str, Any]]:
+        """The same; what a library keeps in each object for itself comes last."""
+        found = list(self.attributes(x))
+        if found and any(found[0][0] == name for name in _KEPT_BY_LIBRARIES):
+            found.append(found.pop(0))
+        return found
 
     def held(self, x: object) -> tuple[tuple[Any, Any], ...]:
         """All that an instance's `__dict__` holds."""

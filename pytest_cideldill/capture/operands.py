@@ -42,7 +42,7 @@ MAX_EXPRESSION: Final = 200
 
 _MOST_VALUES: Final = 10
 _MOST_LINES: Final = 20_000
-"""Of a file that is looked into."""
+"""Of a file that is parsed as a whole; of a longer one, functions are."""
 
 _OPERATORS: Final[Mapping[type[ast.cmpop], str]] = {
     ast.Eq: "==",
@@ -80,14 +80,14 @@ def statement_at(code: CodeType, line: int) -> ast.stmt | None:
     if is_small():
         return None
     lines = source_lines(code.co_filename)
-    if not 0 < line <= len(lines) <= _MOST_LINES:
+    if not 0 < line <= len(lines):
         return None
     if not code.co_name.startswith("<"):  # those are expressions, parts of a statement
         last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0)
         found = _statement_among(lines[:last], code.co_firstlineno, line)
         if found is not None:
             return found
-    return _statement_among(lines, 1, line)
+    return _statement_among(lines, 1, line) if len(lines) <= _MOST_LINES else None
 
 
 def _statement_among(lines: list[str], first: int, line: int) -> ast.stmt | None:
@@ -171,6 +171,17 @@ def assertion_of(
     }
     if inner:
         told["values"] = dict(islice(inner.items(), _MOST_VALUES))
+    return told | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
+
+
+def explained(compared: Compared | None, explanation: str, lens: Lens) -> dict[str, Any]:
+    """`assertion` where the statement is not known: what pytest told of it."""
+    left, op, right = (compared.left, compared.op, compared.right) if compared else (None,) * 3
+    told = {
+        "left": None if left is None else lens.text(left),
+        "op": op or TRUTH,
+        "right": None if right is None else lens.text(right),
+    }
     return told | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
 
 

@@ -17,6 +17,7 @@ from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.kinds import LEAVES
 from pytest_cideldill.capture.kinds import PATHS
 from pytest_cideldill.capture.kinds import is_mock
+from pytest_cideldill.capture.kinds import pairs_of
 from pytest_cideldill.capture.layout import Layout
 
 _VIEWS: Final[tuple[Any, ...]] = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
@@ -55,7 +56,7 @@ def items_of(x: object, kind: int, most: int | None = None) -> tuple[Any, ...]:
     """
     if kind in TEXTS:
         return ()
-    items = dict.items(x) if kind == DICT else _KINDS[kind].__iter__(x)  # type: ignore[arg-type]
+    items = pairs_of(x) if kind == DICT else _KINDS[kind].__iter__(x)  # type: ignore[arg-type]
     return tuple(islice(items, most))
 
 
@@ -95,5 +96,5 @@ def attributes_of(x: object, layouts: dict[int, Layout] | None = None) -> Iterat
         found = Layout.of(cls)
         if layouts is not None:
             layouts[known] = found  # it refers to the class, whose id stays taken
-    for name, value in found.attributes(x):
+    for name, value in found.attributes_in_order(x):
         yield (name.strip("_") if is_member and name in ("_name_", "_value_") else name), value

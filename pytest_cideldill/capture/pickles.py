@@ -14,6 +14,7 @@ from functools import lru_cache
 from functools import partial
 from hashlib import sha512
 from types import CodeType
+from types import GetSetDescriptorType
 from typing import Any
 from typing import Final
 from typing import NamedTuple
@@ -36,11 +37,33 @@ FAST_MS: Final = 15
 _ATOM_TYPES: Final = (int, float, bool, str, bytes, type(None))
 _ATOMS: Final = frozenset(map(id, _ATOM_TYPES))
 
+_SMALL: Final = frozenset(
+    map(id, (int, float, bool, type(None), list, dict, tuple, set, frozenset))
+)
+"""Types without a block of memory of their own, or with few bytes."""
+
 _dumps: Final = pickle.dumps
 
 
 class GivenUp(BaseException):
     """An object was given up. No Exception: code of the user's must not take it for its own."""
+
+
+def is_larger(x: Any, most: int) -> bool:
+    """Whether an object is one block of memory with more bytes: a string, bytes, an array.
+
+    Its size is asked of C code alone.
+    """
+    kind = type(x)
+    if kind is str or kind is bytes or kind is bytearray:
+        return len(x) > most
+    if id(kind) in _SMALL:
+        return False
+    size = layout.find_in_class(kind, "nbytes")
+    if type(size) is not GetSetDescriptorType:
+        return False
+    taken = size.__get__(x)
+    return type(taken) is int and taken > most
 
 
 # --- by C code ----------------------------------------------------------------------------------
@@ -130,7 +153,7 @@ def fast(value: object, max_bytes: int, milliseconds: float = FAST_MS) -> tuple[
     if get_ident() != MAIN and is_small():
         return with_room(partial(fast, value, max_bytes, milliseconds))
     if id(type(value)) in _ATOMS:
-        if type(value) in (str, bytes) and len(value) > max_bytes:  # type: ignore[arg-type]
+        if is_larger(value, max_bytes):
             raise Unfit
         return _dumps(value, PROTOCOL), True
     try:
@@ -158,9 +181,11 @@ def fast_digest(value: object, max_bytes: int, milliseconds: float) -> Pickled:
     """Like `fast`, for values that may have more bytes than are to be kept.
 
     Raises:
-        GivenUp: It takes too long.
+        GivenUp: It takes too long, or is one block of memory that would have to be copied whole.
         Exception: As for `fast`.
     """
+    if is_larger(value, max_bytes):
+        raise GivenUp
     file = _Digest(max_bytes, clock.monotonic() + milliseconds / 1000)
     with_room(lambda: _Fast(file).dump(value))
     return Pickled(file.hash.hexdigest(), file.data(), frozenset())
@@ -184,13 +209,14 @@ def dilled(
         original_code: What a code object of ours stands for; the bytes are as without us.
 
     Raises:
-        GivenUp: It takes too long, or is part of pytest: that would drag in all of it.
+        GivenUp: It takes too long, holds a block of memory that is larger than what is kept, or
+            is part of pytest: that would drag in all of it.
         BaseException: Whatever dill and the classes raise; ImportError if dill is not there.
     """
     capped = _capped()  # may import dill, which counts for nobody
     deadline = clock.monotonic() + milliseconds / 1000
     file = _Digest(max_bytes, deadline)
-    pickler = capped(file, deadline, original_code)
+    pickler = capped(file, max_bytes, deadline, original_code)
     try:
         pickler.dump(value)
     finally:
@@ -216,14 +242,21 @@ def _capped() -> Any:
     class Capped(dill.Pickler):  # type: ignore[misc, name-defined]
         # As `dill.dumps` by default, whatever `dill.settings` says now.
         def __init__(
-            self, file: _Digest, deadline: float, original_code: Callable[[CodeType], CodeType]
+            self,
+            file: _Digest,
+            max_bytes: int,
+            deadline: float,
+            original_code: Callable[[CodeType], CodeType],
         ) -> None:
+            self._max_bytes = max_bytes
             super().__init__(file, PROTOCOL, byref=False, fmode=0, recurse=False)
             self.names: set[str] = set()
             self._deadline = deadline
             self._original_code = original_code
 
         def save(self, x: Any, save_persistent_id: bool = True) -> None:
+            if is_larger(x, self._max_bytes):
+                raise GivenUp
             if id(type(x)) not in simple:
                 x = self._looked_at(x)
             dill.Pickler.save(self, x, save_persistent_id)

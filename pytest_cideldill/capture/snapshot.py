@@ -18,15 +18,17 @@ from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.kinds import CONTAINERS
 from pytest_cideldill.capture.kinds import LEAVES
 from pytest_cideldill.capture.kinds import PATHS
+from pytest_cideldill.capture.kinds import draw_call
 from pytest_cideldill.capture.kinds import draw_class
 from pytest_cideldill.capture.kinds import draw_enum
-from pytest_cideldill.capture.kinds import draw_library
 from pytest_cideldill.capture.kinds import draw_mock
+from pytest_cideldill.capture.kinds import is_call
 from pytest_cideldill.capture.kinds import is_mock
 from pytest_cideldill.capture.kinds import whole_text
 from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
+from pytest_cideldill.capture.librarykinds import draw_library
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.values import dataclass
 
@@ -197,6 +199,8 @@ class _Rendering:
             return draw_enum(self, x, dict(self._layout(cls).attributes(x)), depth)
         if is_mock(cls):
             return draw_mock(cls, dict(self._layout(cls).attributes(x)))
+        if is_call(cls):
+            return draw_call(self, x, dict(self._layout(cls).attributes(x)), depth)
         library = draw_library(self, x, depth)
         if library is not None:
             return library
@@ -223,7 +227,7 @@ class _Rendering:
 
     def _object(self, x: Any, cls: type, base: str | None, depth: int) -> str:
         parts = [base] if base else []
-        attributes = tuple(self._layout(cls).attributes(x))
+        attributes = self._layout(cls).attributes_in_order(x)
         if attributes and depth <= 0:
             parts.append("…")
         elif attributes:

@@ -27,7 +27,9 @@ from pytest_cideldill.capture.operands import TRUTH
 from pytest_cideldill.capture.operands import Compared
 from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import children_of
+from pytest_cideldill.capture.operands import explained
 from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.capture.sourcetext import line_of_source
 from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
@@ -106,9 +108,14 @@ class Assertions:
             return self._of_unittest(method, told)
         frame, line = places[0]
         statement = statement_at(frame.f_code, line)
+        code, at, compared = self._latest.get(get_ident(), (None, 0, None))
+        if statement is None and line_of_source(frame.f_code.co_filename, line).split()[:1] == [
+            "assert"
+        ]:
+            found = compared if code is frame.f_code and at == line else None
+            return explained(found, told, self._lens)
         if not isinstance(statement, ast.Assert):
             return None
-        code, at, compared = self._latest.get(get_ident(), (None, 0, None))
         is_it = code is frame.f_code and statement.lineno <= at <= (statement.end_lineno or at)
         values = _values(statement, frame)
         found = compared if is_it else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 from typing import Final
 
@@ -110,16 +111,24 @@ def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
     callspec = getattr(item, "callspec", None)
     definitions = getattr(getattr(item, "_request", None), "_fixture_defs", {})
     parameters = getattr(callspec, "params", {})
+    asked = getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
     fixtures = [
         {"name": name, "scope": str(definition.scope), "value": lens.show(cached[0], name)}
         for name, definition in list(definitions.items())
         if (cached := definition.cached_result) is not None and cached[2] is None
         if not name.startswith(_MADE_BY_PYTEST) and not _is_parameter(definition)
+        if cached[0] is not None or name in asked or not _is_of_a_plugin(definition, lens)
     ]
     return {
         "parameters": {name: lens.show(value, name) for name, value in parameters.items()},
         "fixtures": fixtures,
     }
+
+
+def _is_of_a_plugin(definition: Any, lens: Lens) -> bool:
+    """Whether a fixture is not the user's; those that only prepare something have no value."""
+    func = definition.func
+    return type(func) is FunctionType and not lens.project.is_user(func.__code__.co_filename)
 
 
 def _is_parameter(definition: Any) -> bool:
