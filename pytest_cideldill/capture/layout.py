@@ -137,7 +137,7 @@ class Layout:
     def attributes_in_order(self, x: object) -> list[tuple[str, Any]]:
         """The same; what a library keeps in each object for itself comes last."""
         found = list(self.attributes(x))
-        if found and any(found[0][0] == name for name in _KEPT_BY_LIBRARIES):
+        if found and found[0][0] in _KEPT_BY_LIBRARIES:  # exact strings
             found.append(found.pop(0))
         return found
 

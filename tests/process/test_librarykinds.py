@@ -16,6 +16,7 @@ import pytest
 from pytest_cideldill.capture.parts import DICT
 from pytest_cideldill.capture.parts import items_of
 from pytest_cideldill.capture.pickles import GivenUp
+from pytest_cideldill.capture.pickles import dilled
 from pytest_cideldill.capture.pickles import fast_digest
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.structure import describe
@@ -128,3 +129,11 @@ def test_a_block_of_memory_that_is_too_large_is_not_pickled() -> None:
         with pytest.raises(GivenUp):
             fast_digest(value, 99, 1_000)
         assert fast_digest(value, 200, 1_000).data
+
+
+def test_a_large_array_is_not_pickled_wherever_it_is() -> None:
+    array = pytest.importorskip("numpy").ones(1_000)
+    for value in (array, [array], {"held": array}):
+        with pytest.raises(GivenUp):
+            dilled(value, 7_999, 1_000, lambda code: code)
+    assert dilled([array], 9_000, 1_000, lambda code: code).data
