@@ -46,12 +46,31 @@ def test_own():
     except Own as error:
         raise RuntimeError("it") from error
 
-def test_order():
+@pytest.fixture
+def own():
+    pass
+
+def test_order(own, prepared):
     held = OrderedDict(a=97, b=98, c=99)
     left, right = OrderedDict(held), held
     held.move_to_end("a")
     calls = [mock.call.get("a", n=1)]
     assert left == right
+"""
+PLUGIN = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def _prepares_something():
+    pass
+
+@pytest.fixture
+def prepared():
+    pass
+
+@pytest.fixture(autouse=True)
+def _has_a_value():
+    return 7
 """
 LONG = "\n".join(
     [
@@ -69,7 +88,11 @@ LONG = "\n".join(
 
 
 def test_texts_of_exceptions_and_values_are_those_that_python_tells(tmp_path: Path) -> None:
-    with workbench(tmp_path, "-o", "cideldill_capture_ms=2000") as bench:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "preparing.py").write_text(PLUGIN, encoding="utf-8")
+    env = {"PYTHONPATH": str(tmp_path / "plugins")}
+    options = ("-o", "cideldill_capture_ms=2000", "-p", "preparing")
+    with workbench(tmp_path / "project", *options, env=env) as bench:
         bench.write(test_it=TESTS, test_long=LONG)
         assert bench.run(pause_on="never")["outcomes"]["failed"] == 10
         explain = bench.agent.call
@@ -80,6 +103,8 @@ def test_texts_of_exceptions_and_values_are_those_that_python_tells(tmp_path: Pa
         assert told["innerExceptions"][0]["message"].startswith("7 (its text is made by its")
 
         told = explain("exception_get_context", nodeid="test_it.py::test_order")
+        fixtures = {each["name"] for each in told["fixtures"]}
+        assert fixtures == {"_has_a_value", "own", "prepared"}  # nothing that only prepares
         held = told["assertion"]
         assert held["left"] == "OrderedDict({'a': 97, 'b': 98, 'c': 99})"
         assert held["right"] == "OrderedDict({'b': 98, 'c': 99, 'a': 97})"
