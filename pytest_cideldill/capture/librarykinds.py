@@ -14,6 +14,7 @@ from typing import Final
 
 from pytest_cideldill.capture.kinds import Renderer
 from pytest_cideldill.capture.kinds import is_genuine
+from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import find_in_class
 from pytest_cideldill.capture.layout import module_of
 from pytest_cideldill.capture.layout import short_name
@@ -111,42 +112,109 @@ def _is_plain_end(x: Any, side: str) -> bool:
 
 
 def _table(renderer: Renderer, x: Any, name: str, depth: int) -> str:
-    """Of pandas, whose own code is asked: it is written in Python."""
+    """Of pandas: what its blocks hold, read as data, as its own code may have breakpoints."""
+    if name == "Categorical":
+        return f"<Categorical{_listed(renderer, _categories(x), depth)}>"
     shape = x.shape
     told = f"<{name} {shape!r}"
     is_small = 0 < shape[0] <= (_MOST_ROWS if name == "DataFrame" else _MOST_ITEMS)
     if not is_small or (len(shape) > 1 and not 0 < shape[1] <= _MOST_COLUMNS):
         return f"{told}>"
-    dtypes = x.dtypes.tolist() if name == "DataFrame" else [x.dtype]
-    if name == "Categorical":
-        dtypes.append(x.categories.dtype)
-    if not all(module_of(type(each)).partition(".")[0] in ("numpy", "pandas") for each in dtypes):
+    manager = _held(x, "_mgr")
+    blocks, axes = _held(manager, "blocks"), _held(manager, "axes")
+    columns = [_items(_held(each, "values")) for each in blocks] if type(blocks) is tuple else []
+    if not columns or not all(columns):
         return f"{told}>"
-    if name != "DataFrame":
-        return f"{told} {renderer.value(x.tolist(), max(depth, 1))}>"
-    columns = x.columns.tolist()
-    values = {n: x.iloc[:, n].tolist() for n in range(len(columns))}
-    pairs = ((column, values[n]) for n, column in enumerate(columns))
-    return f"{told} {renderer.mapping(pairs, len(columns), max(depth, 2))}>"
+    if name == "Series":
+        return f"{told} {renderer.value(columns[0], max(depth, 1))}>"
+    names = _items(_held(axes[0], "_data")) if type(axes) is list else None
+    places = [_items(_held(_held(each, "_mgr_locs"), "as_array")) for each in blocks]
+    if not names or not all(places):
+        return f"{told}>"
+    found: dict[int, Any] = {}
+    for few, many in zip(places, columns, strict=True):
+        rows = many if many and type(many[0]) is list else [many]
+        found.update(zip(few or (), rows, strict=False))
+    pairs = ((names[at], found.get(at)) for at in range(len(names)))
+    return f"{told} {renderer.mapping(pairs, len(names), max(depth, 2))}>"
+
+
+def _categories(x: Any) -> list[Any] | None:
+    codes = _items(_held(x, "_ndarray"))
+    known = _items(_held(_held(_held(x, "_dtype"), "_categories"), "_data"))
+    if codes is None or known is None:
+        return None
+    return [known[code] if code >= 0 else None for code in codes]
+
+
+def _listed(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
+    if values is None:
+        return ""
+    return f" ({len(values)},) {renderer.value(values, max(depth, 1))}"
+
+
+def _items(values: Any) -> list[Any] | None:
+    """Those of an array of numpy, or of what pandas wraps around one; None: only code can tell."""
+    cls = type(values)
+    if module_of(cls).startswith("pandas.") and is_genuine(cls, module_of(cls)):
+        values = _held(values, "_ndarray")
+        cls = type(values)
+    method = find_in_class(cls, "tolist")
+    if module_of(cls) != "numpy" or type(method) is not types.MethodDescriptorType:
+        return None
+    size = _c_attribute(values, "size")
+    is_simple = _c_attribute(_c_attribute(values, "dtype"), "char") in _SIMPLE
+    if not is_simple or type(size) is not int or size > _MOST_ROWS * _MOST_COLUMNS:
+        return None
+    found = method.__get__(values)()
+    return found if type(found) is list else None
+
+
+def _held(x: Any, name: str) -> Any:
+    """An attribute that is data: of the object, or of C code; None: there is none."""
+    for known, value in Layout.of(type(x)).held(x):
+        if type(known) is str and known == name:
+            return value
+    return _c_attribute(x, name)
 
 
 def _frame(renderer: Renderer, x: Any, name: str, depth: int) -> str | None:
-    """Of polars."""
+    """Of polars: what its part in Rust tells."""
     if name == "Series":
-        count = len(x)
-        told = f"<Series ({count},)"
-        return (
-            f"{told} {renderer.value(x.to_list(), max(depth, 1))}>"
-            if 0 < count <= _MOST_ITEMS
-            else f"{told}>"
-        )
-    if name != "DataFrame":
+        count, values = _series(_held(x, "_s"))
+        return None if count is None else f"<Series ({count},){_after(renderer, values, depth)}>"
+    inner = _held(x, "_df")
+    columns = _by_c(inner, "get_columns") if name == "DataFrame" else None
+    if type(columns) is not list:
         return None
-    rows, columns = x.shape
-    told = f"<DataFrame {(rows, columns)!r}"
-    if not 0 < rows <= _MOST_ROWS or not 0 < columns <= _MOST_COLUMNS:
+    series = [_series(each) for each in columns]
+    rows = series[0][0] if series else 0
+    told = f"<DataFrame {(rows, len(series))!r}"
+    names = [_by_c(each, "name") for each in columns]
+    lists = [values for _, values in series]
+    if not rows or rows > _MOST_ROWS or len(lists) > _MOST_COLUMNS or None in lists:
         return f"{told}>"
-    return f"{told} {renderer.value(x.to_dict(as_series=False), max(depth, 2))}>"
+    pairs = iter(list(zip(names, lists, strict=True)))
+    return f"{told} {renderer.mapping(pairs, len(names), max(depth, 2))}>"
+
+
+def _after(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
+    return "" if values is None else f" {renderer.value(values, max(depth, 1))}"
+
+
+def _series(x: Any) -> tuple[int | None, list[Any] | None]:
+    """The length, and the values if they are few."""
+    count = _by_c(x, "len")
+    if type(count) is not int:
+        return None, None
+    values = _by_c(x, "to_list") if 0 < count <= _MOST_ITEMS else None
+    return count, values if type(values) is list else None
+
+
+def _by_c(x: Any, name: str) -> Any:
+    """What a method tells that is none of Python's; None: there is no such one."""
+    method = find_in_class(type(x), name)
+    return method.__get__(x)() if type(method) is types.MethodDescriptorType else None
 
 
 def _fraction(renderer: Renderer, x: Any, depth: int) -> str:

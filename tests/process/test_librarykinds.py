@@ -6,8 +6,10 @@ The libraries are not among what our tests need: where one is missing its values
 from __future__ import annotations
 
 import enum
+import sys
 from collections import OrderedDict
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -60,6 +62,28 @@ def test_values_of_libraries_are_shown(library: str, name: str, values: dict[str
     names = {name: pytest.importorskip(library)}
     shown = {text: render(eval(text, names)).removeprefix("np.") for text in values}
     assert shown == values
+
+
+def test_tables_are_read_without_the_code_of_their_libraries() -> None:
+    """It may have breakpoints; but for the shape, which is a property."""
+    tables = {
+        "pandas": "[x.Series([1]), x.DataFrame({'a': [1]}), x.Categorical(['a'])]",
+        "polars": "[x.Series([1]), x.DataFrame({'a': [1]})]",
+    }
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and any(f"/{each}/" in frame.f_code.co_filename for each in tables):
+            called.add(frame.f_code.co_name)
+
+    for library, text in tables.items():
+        for value in eval(text, {"x": pytest.importorskip(library)}):
+            sys.setprofile(note)
+            try:
+                render(value)
+            finally:
+                sys.setprofile(None)
+    assert called <= {"shape", "_values", "internal_values", "_block", "__len__"}
 
 
 def test_an_ordered_dictionary_has_its_own_order() -> None:
