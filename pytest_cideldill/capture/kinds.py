@@ -136,7 +136,7 @@ _MOST_ORDERED: Final = 100_000
 """Keys of an ordered dictionary that are looked at."""
 
 _HASHED_BY_C: Final = frozenset(
-    map(id, (str, int, float, bool, bytes, complex, type(None), datetime.date, uuid.UUID))
+    map(id, (str, int, float, bool, bytes, complex, type(None), datetime.date))
 )
 
 
