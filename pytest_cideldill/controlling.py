@@ -259,7 +259,7 @@ class Control:
         """The user's frame that a signal came to, in a library perhaps, but not in our code."""
         project = self._lens.project
         while frame is not None and not project.is_ours(frame.f_code.co_filename):
-            if self.steps.is_user(frame.f_code):
+            if self.steps.is_user(frame):
                 return frame
             frame = frame.f_back
         return None

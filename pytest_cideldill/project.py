@@ -8,10 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from types import FrameType
+
+from pytest_cideldill.installed import is_installed
+from pytest_cideldill.origin import frame_file
 
 
 class Project:
     """The tree under the rootdir, and further ones; without environments inside them.
+
+    A file has the name that it has below the rootdir: where a link leads out of that, by way of the
+    link. Names that are relative begin at the folder in which the process was started.
 
     Args:
         rootdir: As pytest found it.
@@ -39,28 +46,57 @@ class Project:
         further = (os.path.join(self.rootdir, os.path.expanduser(each)) for each in user_paths)
         self.roots = (self.rootdir, *map(os.path.realpath, further))
         self._trees = tuple(map(_Tree, self.roots))
+        self._start = _current_folder() or self.rootdir
+        self._around = _Tree(self._start) if self.is_inside(self._start) else None
         self._real: dict[str, str] = {}
+        self._named: dict[str, str] = {}
+        self._folders: dict[str, str | None] = {}
         self._user: dict[str, bool] = {}
 
     def real(self, filename: str) -> str:
         """The absolute real path of a `co_filename`; one `realpath` per distinct name."""
         path = self._real.get(filename)
         if path is None:
-            path = self._real[filename] = os.path.realpath(filename)
+            path = self._real[filename] = os.path.realpath(os.path.join(self._start, filename))
         return path
 
+    def named(self, filename: str) -> str:
+        """The absolute path of a `co_filename`, below the rootdir if it is there by a link."""
+        path = self._named.get(filename)
+        if path is None:
+            path = self._named[filename] = self._name(filename)
+        return path
+
+    def found(self, file: str) -> str | None:
+        """The file that somebody names from the rootdir, or from where the process was started.
+
+        Returns:
+            As `named`; None: there is none.
+        """
+        for folder in (self.rootdir, self._start):
+            path = os.path.join(folder, file)
+            if os.path.isfile(path):  # Path.is_file raises where the name is too long
+                return self.named(path)
+        return None
+
     def here(self, path: str) -> str:
-        """A path of the machine that commands come from, inside its rootdir: that of this one."""
+        """A path of the machine that commands come from, inside its rootdir: that of this one.
+
+        A real path; what is there by a link is told by the name of the link from now on.
+        """
         end = len(self._elsewhere)
         if not path.startswith(self._elsewhere) or path[end : end + 1] not in ("/", "\\"):
             return path
-        return os.path.realpath(self._prefix + path[end + 1 :])
+        spelled = self._prefix + path[end + 1 :]
+        real = os.path.realpath(spelled)
+        self._named[real] = self.named(spelled)
+        return real
 
     def relative(self, filename: str) -> str:
         """Relative to the rootdir with forward slashes when inside it, else absolute."""
         if filename.startswith("<"):
             return filename
-        path = self.real(filename)
+        path = self.named(filename)
         if not path.startswith(self._prefix):
             return path
         return path[len(self._prefix) :].replace(os.sep, "/")
@@ -72,6 +108,10 @@ class Project:
             verdict = self._user[filename] = self._decide(filename)
         return verdict
 
+    def has(self, frame: FrameType) -> bool:
+        """Whether a frame runs the user's own code."""
+        return self.is_user(frame_file(frame))
+
     def is_ours(self, filename: str) -> bool:
         """Whether a `co_filename` belongs to this plugin."""
         return not filename.startswith("<") and self.real(filename).startswith(self._ours)
@@ -79,10 +119,88 @@ class Project:
     def _decide(self, filename: str) -> bool:
         if filename.startswith("<") or self.is_ours(filename):
             return False
-        path = self.real(filename)
-        if path.startswith(self._foreign):
+        path, name = self.real(filename), self.named(filename)
+        if path.startswith(self._foreign) or (name != path and is_installed(path)):
             return False
-        return any(tree.holds(path) for tree in self._trees)
+        return any(tree.holds(name) or tree.holds(path) for tree in self._trees)
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether there may be code beside the rootdir."""
+        return self._around is not None
+
+    def is_inside(self, folder: str) -> bool:
+        """Whether the rootdir is somewhere below a folder."""
+        return _is_in(os.path.realpath(folder), self.rootdir)
+
+    def beside(self, filename: str) -> str | None:
+        """How to make code the user's that is beside the rootdir.
+
+        None: it is not below the folder in which the process was started, or is the user's.
+        """
+        path = self._path_beside(filename)
+        return path and f"beside the rootdir: cideldill_user_paths = {path} makes it user code"
+
+    def source_of(self, module: str, filename: str) -> str | None:
+        """The file of the project that an installed module was made of, as far as names tell.
+
+        Args:
+            module: Its dotted name.
+            filename: Its own file.
+        """
+        if filename.startswith("<") or not is_installed(self.real(filename)):
+            return None
+        path = module.replace(".", os.sep)
+        for folder in ("", "src"):
+            for end in (".py", f"{os.sep}__init__.py"):
+                file = os.path.join(self.rootdir, folder, path + end)
+                if os.path.isfile(file) and self.is_user(file):
+                    return self.relative(file)
+        return None
+
+    def _path_beside(self, filename: str) -> str | None:
+        if self._around is None or filename.startswith("<") or self.is_user(filename):
+            return None
+        path, start = self.real(filename), self._start.rstrip(os.sep) + os.sep
+        if self.is_ours(filename) or is_installed(path) or not self._around.holds(path):
+            return None
+        first = path[len(start) :].split(os.sep)[0]
+        return None if first.startswith(".") else os.path.relpath(start + first, self.rootdir)
+
+    def _name(self, filename: str) -> str:
+        path = self.real(filename)
+        spelled = os.path.abspath(os.path.join(self._start, filename))
+        if path == spelled or path.startswith(self._prefix):
+            return path
+        folder, name = os.path.split(spelled)
+        below = self._below(folder)
+        return path if below is None else os.path.join(below, name)
+
+    def _below(self, folder: str) -> str | None:
+        """A folder as it is called below the rootdir; None: it is not there, by no link."""
+        if folder in self._folders:
+            return self._folders[folder]
+        path = os.path.realpath(folder)
+        found: str | None = None
+        if path == self.rootdir or path.startswith(self._prefix):
+            found = path
+        else:
+            outer, name = os.path.split(folder)
+            above = self._below(outer) if outer != folder else None
+            found = None if above is None else os.path.join(above, name)
+        self._folders[folder] = found
+        return found
+
+
+def _current_folder() -> str | None:
+    try:
+        return os.path.realpath(os.getcwd())
+    except OSError:  # it was removed
+        return None
+
+
+def _is_in(folder: str, path: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 class _Tree:

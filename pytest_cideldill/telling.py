@@ -26,6 +26,7 @@ from pytest_cideldill.capture.tasks import task_of
 from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.running import thread_names
 from pytest_cideldill.sources.interpose import is_trampoline
@@ -152,7 +153,7 @@ class Teller:
             "worker": self.identity.worker,
             "thread": {"id": ident, "name": str(ident)},
             "location": {
-                "file": code.co_filename,
+                "file": frame_file(frames[0]),
                 "line": line,
                 "function": code.co_qualname,
                 "module": None,

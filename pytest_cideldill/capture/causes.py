@@ -68,7 +68,7 @@ def members_of(error: BaseException) -> tuple[BaseException, ...]:
 def _place_of(error: BaseException, lens: Lens) -> dict[str, Any] | None:
     """The innermost place in user code that it passed, else where it came from; None: nowhere."""
     places = visible_traceback(error, lens.project)
-    users = (place for place in places if lens.project.is_user(place[0].f_code.co_filename))
+    users = (place for place in places if lens.project.has(place[0]))
     place = next(users, places[0] if places else None)
     return None if place is None else location(*place, lens)
 

@@ -217,6 +217,6 @@ def _shortened(chain: list[str]) -> list[str]:
 
 def _line(frame: FrameType, lens: Lens) -> str:
     """`file:line function` of the user's code, the dotted name of other code."""
-    if not lens.project.is_user(frame.f_code.co_filename):
+    if not lens.project.has(frame):
         return f"{module_of(frame)}.{frame.f_code.co_qualname}"
     return line_of(frame, lens)

@@ -18,10 +18,11 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.origin import file_of
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.probes.naming import behind
-from pytest_cideldill.probes.naming import file_of
+from pytest_cideldill.probes.naming import file_of_module
 from pytest_cideldill.probes.naming import implementations
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.functioncode import code_of
@@ -150,7 +151,9 @@ class Attributes:
             return bool(_members_of(value).get("__module__") == _names_of(module).get("__name__"))
         function = behind(value)
         is_function = type(function) is FunctionType
-        return is_function and self._project.is_user(code_of(function).co_filename)
+        return is_function and self._project.is_user(
+            file_of(code_of(function), function.__globals__)
+        )
 
     def _starts(
         self, name: FunctionName, parts: list[str]
@@ -158,7 +161,7 @@ class Attributes:
         """Modules that a name may begin with, and what is left of it."""
         if name.path is not None:
             for module in list(sys.modules.values()):
-                file = file_of(module)
+                file = file_of_module(module)
                 if file is not None and name.is_in(self._project.relative(file)):
                     yield module, parts
             return
@@ -255,7 +258,7 @@ def _is_made_in_c(cls: type) -> bool:
     flags = _flags_of(cls)
     if not flags & _HEAP_TYPE or flags & _IMMUTABLE_TYPE:
         return True
-    file = file_of(sys.modules.get(str(_members_of(cls).get("__module__"))))
+    file = file_of_module(sys.modules.get(str(_members_of(cls).get("__module__"))))
     return file is not None and not file.endswith(".py")
 
 

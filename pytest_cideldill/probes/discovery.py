@@ -17,6 +17,8 @@ from typing import Any
 
 from pytest_cideldill.borders import at_fork
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.origin import file_of
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
@@ -215,11 +217,14 @@ class Discovery:
         if not self._recording.wants_any:
             return
         for function in existing_functions():
-            module = function.__globals__.get("__name__")
+            names, code = function.__globals__, original_code(code_of(function))
+            file_of(code, names)
+            module = names.get("__name__")
             if type(module) is str:
-                self._recording.consider(source, original_code(code_of(function)), module)
+                self._recording.consider(source, code, module)
 
     def _on_code(self, code: CodeType, frame: FrameType) -> Watch:
+        frame_file(frame)  # who has only the code asks for its `file_now`
         self._lines.seen(code, frame)
         module = frame.f_globals.get("__name__")
         if type(module) is not str:

@@ -24,6 +24,7 @@ from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.origin import file_now
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
@@ -109,7 +110,7 @@ class FunctionTraces:
         qualname = code.co_qualname.replace(".<locals>", "")
         mine = [each for each in self._known if each.qualname.replace(".<locals>", "") == qualname]
         real = self._lens.project.real
-        return [each for each in mine if real(code.co_filename) == each.file]
+        return [each for each in mine if real(file_now(code.co_filename)) == real(each.file)]
 
     def handlers(self, code: CodeType, traces: list[FunctionTrace]) -> tuple[OnStart, OnEnd]:
         """What an event source calls for these."""

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Final
 
 from pytest_cideldill import clock
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
@@ -28,7 +29,6 @@ from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Takes
-from pytest_cideldill.sources.events import actual_file
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.passes import repeats
@@ -130,7 +130,7 @@ class LineProbes:
         if self._source() is None or not files:
             return
         for frame in running_frames():
-            path = self._project.real(actual_file(frame) or frame.f_code.co_filename)
+            path = self._project.real(frame_file(frame))
             if path in files:
                 self._found(frame.f_code, path)
         for code, its_file in existing_code():
@@ -202,7 +202,7 @@ class LineProbes:
     def seen(self, code: CodeType, frame: FrameType) -> None:
         """Code starts for the first time; arm what is wanted in it before its first line runs."""
         if self._by_file:
-            file = self._project.real(actual_file(frame) or code.co_filename)
+            file = self._project.real(frame_file(frame))
             if file in self._by_file:
                 self._found(code, file)
 

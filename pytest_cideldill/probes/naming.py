@@ -25,6 +25,7 @@ from typing import Final
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.origin import file_of
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.syntax.names import FunctionName
@@ -56,10 +57,10 @@ class Naming:
 
     def file(self, function: FunctionType, code: CodeType) -> str:
         """The file that a function counts for: a generated `__init__` for that of its class."""
-        file = code.co_filename
+        file = file_of(code, function.__globals__)
         if not file.startswith("<") or function.__name__ != "__init__":
             return file
-        return file_of(sys.modules.get(_text(function.__module__))) or file
+        return file_of_module(sys.modules.get(_text(function.__module__))) or file
 
     def name(self, function: FunctionType, code: CodeType) -> tuple[str, str]:
         """Module and qualified name.
@@ -77,18 +78,18 @@ class Naming:
 
     def path(self, function: FunctionType, code: CodeType) -> DottedPath:
         """`module.Class.method`."""
-        return DottedPath.of(*self.name(function, code), code.co_filename)
+        return DottedPath.of(*self.name(function, code), file_of(code, function.__globals__))
 
     def user_modules(self) -> Iterator[ModuleType]:
         """The modules of user code that are loaded."""
         for module in list(sys.modules.values()):
-            file = file_of(module)
+            file = file_of_module(module)
             if file is not None and self._project.is_user(file):
                 yield module
 
     def is_user(self, module: ModuleType) -> bool:
         """Whether a module is user code."""
-        file = file_of(module)
+        file = file_of_module(module)
         return file is not None and self._project.is_user(file)
 
     def _assigned(self, names: dict[str, Any], module: str) -> dict[int, str]:
@@ -202,11 +203,15 @@ def implementations(value: object) -> list[FunctionType]:
     return [each for each in found if type(each) is FunctionType]
 
 
-def file_of(module: object) -> str | None:
+def names_of_module(module: object) -> dict[str, Any] | None:
+    """What a module holds, without running a `__getattr__` of its own; None: it is no module."""
+    return _names_of(module) if is_kind(module, ModuleType) else None
+
+
+def file_of_module(module: object) -> str | None:
     """Where a module comes from, as it says itself."""
-    if not is_kind(module, ModuleType):
-        return None
-    file = _names_of(module).get("__file__")
+    names = names_of_module(module)
+    file = names.get("__file__") if names else None
     return file if type(file) is str else None
 
 

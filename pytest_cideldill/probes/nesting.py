@@ -14,6 +14,7 @@ from types import FrameType
 from types import FunctionType
 
 from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.origin import file_now
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.events import existing_functions
@@ -78,7 +79,7 @@ class Nesting:
         has_grown = False
         seen: set[int] = set()
         for root, module in roots if CAN_PLANT else ():
-            if not self._may_mean(root.co_filename, module):
+            if not self._may_mean(file_now(root.co_filename), module):
                 continue
             key = id(root)
             if (key in self._plantings or key in self._recorded) and key not in governing:

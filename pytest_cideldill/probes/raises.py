@@ -154,9 +154,8 @@ class RaiseProbes:
         project, outermost = self._project, frame
         called_by_user = False
         while frame is not None:
-            file = frame.f_code.co_filename
-            called_by_user = called_by_user or project.is_user(file)
-            if not called_by_user and project.is_ours(file):
+            called_by_user = called_by_user or project.has(frame)
+            if not called_by_user and project.is_ours(frame.f_code.co_filename):
                 return True
             outermost, frame = frame, frame.f_back
         return outermost is not None and project.is_ours(outermost.f_code.co_filename)
@@ -164,11 +163,11 @@ class RaiseProbes:
     def _first_seen(self, frame: FrameType, traceback: TracebackType) -> tuple[str, ...]:
         """For which scopes this is the first frame that sees an exception."""
         project, innermost, place = self._project, traceback, traceback.tb_next
-        is_user = project.is_user(frame.f_code.co_filename)
+        is_user = project.has(frame)
         while place is not None:
             if has_run(place.tb_frame):
                 innermost = place
-                if not is_user or project.is_user(place.tb_frame.f_code.co_filename):
+                if not is_user or project.has(place.tb_frame):
                     return ()  # most often: it is on its way out
             place = place.tb_next
         if self._is_the_client_s(innermost) or self._is_inside_us(frame):

@@ -27,6 +27,7 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.clock import monotonic
 from pytest_cideldill.clock import ticking
+from pytest_cideldill.origin import file_now
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import NUMBER
 from pytest_cideldill.probes.begun import PARENT
@@ -111,13 +112,14 @@ class Recording:
 
     def consider(self, source: Source, root: CodeType, module: str) -> None:
         """Record the functions inside a code object (a module's, or one function's) that match."""
-        if not self._lens.project.is_user(root.co_filename):
+        file = file_now(root.co_filename)
+        if not self._lens.project.is_user(file):
             return
         for code in _functions_in(root):
             name = f"{module}.{code.co_qualname.replace('.<locals>', '')}"
             if any(fnmatchcase(name, pattern) for pattern in self._patterns):
                 self._chosen.add(id(code))
-                self.record(source, code, DottedPath.of(module, code.co_qualname, code.co_filename))
+                self.record(source, code, DottedPath.of(module, code.co_qualname, file))
             else:
                 self._tell_calls(source, code)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable
-from types import CodeType
 from types import FrameType
 
 from pytest_cideldill.project import Project
@@ -113,7 +112,7 @@ class Steps:
 
         def on_line(frame: FrameType, _line: int) -> None:
             __tracebackhide__ = True
-            if self.is_user(frame.f_code):
+            if self.is_user(frame):
                 stop(frame)
 
         before = self.follow(ident, Trail(anywhere=True, on_line=on_line))
@@ -123,15 +122,16 @@ class Steps:
 
         return undo
 
-    def is_user(self, code: CodeType) -> bool:
-        """Whether a frame of this code is one to stop in."""
-        if not self._project.is_user(code.co_filename) or code.co_name in _INLINE:
+    def is_user(self, frame: FrameType) -> bool:
+        """Whether a frame is one to stop in."""
+        code = frame.f_code
+        if not self._project.has(frame) or code.co_name in _INLINE:
             return False
         return not is_trampoline(code)
 
     def user_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame to stop in, from `frame` outwards."""
-        while frame is not None and not self.is_user(frame.f_code):
+        while frame is not None and not self.is_user(frame):
             frame = frame.f_back
         return frame
 
@@ -183,7 +183,7 @@ class _Walk:
             self._steps.stop(frame)
 
     def _on_start(self, frame: FrameType) -> None:
-        if self._steps.is_user(frame.f_code):
+        if self._steps.is_user(frame):
             self._aim(frame, "over", self._until)
 
     def _on_leave(self, frame: FrameType, left: Left) -> None:

@@ -21,6 +21,7 @@ from _pytest.debugging import pytestPDB
 from pytest_cideldill.borders import contained
 from pytest_cideldill.borders import every
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.origin import frame_file
 
 _TERMINAL = frozenset({"IPython", "bpdb", "ipdb", "pdb", "pudb", "pytest"})
 """Modules whose debuggers wait for a terminal."""
@@ -105,7 +106,7 @@ class UserBreakpoints:
 
     def _pass(self, frame: FrameType, what: str) -> None:
         """Say that nobody waits there."""
-        place = f"{self._manager.lens.project.relative(frame.f_code.co_filename)}:{frame.f_lineno}"
+        place = f"{self._manager.lens.project.relative(frame_file(frame))}:{frame.f_lineno}"
         message = f"{what} at {place} was passed: no client waits for it"
         self._manager.warn(message)
         logging.getLogger("pytest_cideldill").warning(message)

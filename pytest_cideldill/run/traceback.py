@@ -106,7 +106,7 @@ def _is_hidden(frame: FrameType) -> bool:
 
 
 def _has_users(places: list[Place], project: Project) -> bool:
-    return any(project.is_user(frame.f_code.co_filename) for frame, _ in places)
+    return any(project.has(frame) for frame, _ in places)
 
 
 def _inside(error: Any) -> Iterator[BaseException]:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final
 
 from pytest_cideldill.framelocals import has_no_snapshot_yet
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
@@ -252,7 +253,7 @@ class BaseSource(ABC):
         if traceback is None or traceback.tb_frame is not frame:
             return
         try:
-            if raises.in_file(frame.f_code.co_filename) and not is_trampoline(frame.f_code):
+            if raises.in_file(frame_file(frame)) and not is_trampoline(frame.f_code):
                 raises.tell(frame, error, traceback)
         except Deliberate as wanted:
             instead = wanted.error

@@ -7,7 +7,6 @@ the thread that commands. Must not know what an event means to its consumer.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Protocol
 
 from pytest_cideldill.borders import at_exit
 from pytest_cideldill.borders import at_fork
+from pytest_cideldill.origin import file_of
 from pytest_cideldill.sources.frozen import Frozen
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
@@ -73,7 +73,7 @@ class Raises:
 
     Attributes:
         wants: By their class; asked for every exception that is raised anywhere: it must be fast.
-        in_file: By the `co_filename` of the frame.
+        in_file: By the file of the frame, as `origin` tells it.
         tell: `(frame, error, traceback)`, once for each frame that an exception passes, from the
             one where it was raised outwards. The traceback begins at that frame.
     """
@@ -277,7 +277,7 @@ def existing_code() -> list[tuple[CodeType, str]]:
         code, names = _code_of(each)
         if type(code) is CodeType:
             code = original_code(code)
-            found[id(code)] = (code, _file_of(code, names) or code.co_filename)
+            found[id(code)] = (code, file_of(code, names))
     return list(found.values())
 
 
@@ -294,22 +294,6 @@ def _code_of(each: Any) -> tuple[object, Any]:
     elif kind is AsyncGeneratorType:
         code, frame = each.ag_code, each.ag_frame
     return code, {} if frame is None else frame.f_globals
-
-
-def actual_file(frame: FrameType) -> str | None:
-    """The file of code whose `co_filename` is stale, None when it is right.
-
-    pytest up to 9.0.3 keeps the old name when a project with cached code was moved.
-    """
-    return _file_of(frame.f_code, frame.f_globals)
-
-
-def _file_of(code: CodeType, names: dict[str, Any]) -> str | None:
-    file, stale = dict.get(names, "__file__"), code.co_filename
-    if type(file) is not str or file == stale:
-        return None
-    # Text that a module executes has the module's globals, but a name of its own.
-    return file if os.path.basename(file) == os.path.basename(stale) else None
 
 
 class Seen:

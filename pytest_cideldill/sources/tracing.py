@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_cideldill.framelocals import keep_as_they_are
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.running import current_frames
 from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.base import BESIDE
@@ -289,7 +290,7 @@ class TracingSource(BaseSource):
 
     def _may_raise(self, frame: FrameType) -> bool:
         raises = self._raises
-        return raises is not None and raises.in_file(frame.f_code.co_filename)
+        return raises is not None and raises.in_file(frame_file(frame))
 
     def _passes_raise(
         self,

@@ -12,10 +12,10 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.events import Deliberate
-from pytest_cideldill.sources.events import actual_file
 from pytest_cideldill.sources.passes import continuations
 from pytest_cideldill.sources.passes import repeats
 from pytest_cideldill.sources.trail import Left
@@ -112,7 +112,7 @@ class Trails:
         key = (id(code), line, whole)
         known = self._repeats.get(key)
         if known is None:
-            file = actual_file(frame) or code.co_filename
+            file = frame_file(frame)
             found = (continuations if whole else repeats)(code, line, file)
             known = self._repeats[key] = (code, found)
         return known[1]

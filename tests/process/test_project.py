@@ -184,3 +184,47 @@ def test_the_copy_of_pytest_that_xdist_brings_along_is_not_user_code(root: Path)
     ours = Project(str(root), foreign=[str(root / "_pytest")])
     assert not ours.is_user(file(root, "_pytest/python.py"))
     assert ours.is_user(file(root, "_pytest_helper.py"))
+
+
+def test_what_a_link_leads_to_is_the_user_s_by_the_name_of_the_link(root: Path) -> None:
+    """A folder or a file outside, linked below the rootdir; not what is installed."""
+    package = file(root.parent, "store/shop/cart.py")
+    alone = file(root.parent, "store/alone.py")
+    foreign = file(root.parent, "env/site-packages/six/core.py")
+    (root / "src").mkdir()
+    (root / "src" / "shop").symlink_to("../../store/shop")
+    (root / "alone.py").symlink_to(alone)
+    (root / "six").symlink_to(Path(foreign).parent)
+    (root.parent / "link").symlink_to(root)
+    for start in (root, root.parent / "link"):
+        project = Project(str(start))
+        for name in ("src/shop/cart.py", "alone.py"):
+            assert project.is_user(str(start / name))
+            assert project.relative(str(start / name)) == name
+        assert not project.is_user(str(start / "six" / "core.py"))
+    project = Project(str(root))
+    assert not project.is_user(package)
+    assert project.relative(package) == package
+    # A client calls it by its name below the rootdir.
+    assert project.here(str(root / "src/shop/cart.py")) == package
+    assert project.relative(package) == "src/shop/cart.py"
+
+
+def test_code_beside_the_rootdir_is_told_how_to_become_the_user_s(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the folder where the process was started; no libraries, nothing that is hidden."""
+    monkeypatch.chdir(root)
+    code, tests = file(root, "app/cart.py"), file(root, "tests/test_cart.py")
+    others = [file(root, ".venv/lib.py"), file(root, "env/site-packages/six.py"), os.__file__]
+    project = Project(str(root / "tests"))
+    hint = (
+        f"beside the rootdir: cideldill_user_paths = {os.path.join('..', 'app')} makes it user code"
+    )
+    assert project.beside(code) == hint
+    assert not any(map(project.beside, [tests, OURS, "<string>", *others]))
+    assert Project(str(root / "tests"), ["../app"]).beside(code) is None
+    assert Project(str(root)).beside(code) is None
+    assert project.found("app/cart.py") == code
+    assert project.found("test_cart.py") == project.found("tests/test_cart.py") == tests
+    assert project.found("cart.py") is None

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.events import actual_file
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.trail import Trail
@@ -450,13 +450,13 @@ def check_a_stale_file_name_is_recognised() -> None:
         code = compile(old.read_text(encoding="utf-8"), str(old), "exec")
         shutil.copytree(old.parent, new.parent)
         consumer = Consumer()
-        found: list[tuple[str, str | None]] = []
+        found: list[tuple[str, str]] = []
 
         def stale(code: CodeType) -> bool:
             return code.co_filename == str(old)
 
         def bind(code: CodeType, frame: FrameType) -> Watch:
-            found.append((code.co_filename, actual_file(frame)))
+            found.append((code.co_filename, frame_file(frame)))
             return Watch.NOTHING
 
         consumer.on_found = bind
@@ -472,8 +472,8 @@ def check_a_stale_file_name_is_recognised() -> None:
             import_file(new)
     assert found.count((str(old), str(new))) == 3
     assert known == {"function": str(new), "generator": str(new)}
-    assert ("<text>", None) in found
-    assert (str(new), None) in found
+    assert ("<text>", "<text>") in found
+    assert (str(new), str(new)) in found
 
 
 # --- passes ---------------------------------------------------------------------------------------

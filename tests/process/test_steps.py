@@ -50,9 +50,10 @@ class Walk(Steps):
         self._orders = orders
         self.places: list[str] = []
 
-    def is_user(self, code: CodeType) -> bool:
-        is_check = code.co_name.startswith("check_")
-        return not is_check and code.co_name not in DRIVES and super().is_user(code)
+    def is_user(self, frame: FrameType) -> bool:
+        name = frame.f_code.co_name
+        is_own = name in DRIVES or name.startswith("check_")
+        return not is_own and super().is_user(frame)
 
     def _stopped(self, frame: FrameType) -> None:
         self.places.append(name_of_line(frame.f_code.co_filename, frame.f_lineno))
