@@ -24,7 +24,7 @@ from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
 from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import path_of
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.opening import open_records
@@ -127,7 +127,7 @@ async def _begin(runs: Runs, settings: Settings) -> None:
     for text in settings.trace:
         spec = parse_spec(text)
         try:
-            path = real_path(runs.recipe, spec.file or "")
+            path = path_of(runs.recipe, spec.file or "")
             checked = {"condition": spec.condition, "template": spec.template}
             place, *_ = await find_places(runs.recipe, path, line=spec.line, **checked)
             runs.desired.add_line(place, condition=spec.condition, log_message=spec.template)

@@ -38,27 +38,35 @@ HINT_S = 2
 _HELPER = "pytest_cideldill.syntax.helper"
 
 
-def real_path(recipe: Recipe, file: str) -> Path:
-    """The file that a client means: absolute, or relative to the rootdir.
+def project_of(recipe: Recipe) -> Project:
+    """The project that a recipe runs."""
+    return Project(recipe.rootdir or os.getcwd(), recipe.user_paths)
+
+
+def path_of(recipe: Recipe, file: str) -> Path:
+    """The file that a client means: absolute, or relative to the rootdir or where the server runs.
+
+    Returns:
+        As `Project.named`.
 
     Raises:
         Refusal: `file_not_found`.
     """
-    root = Path(recipe.rootdir or os.getcwd())
-    path = root / file
-    if not os.path.isfile(path):  # Path.is_file raises where the name is too long
+    project = project_of(recipe)
+    path = project.found(file)
+    if path is None:
+        folders = " or ".join(dict.fromkeys((project.rootdir, os.getcwd())))
         raise Refusal(
             ErrorCode.FILE_NOT_FOUND,
-            f"{file!r} is no file; paths are absolute or relative to {root}",
+            f"{file!r} is no file; paths are absolute or relative to {folders}",
             file=file,
         )
-    return path.resolve()
+    return Path(path)
 
 
 def shown_path(recipe: Recipe, path: Path) -> str:
     """A path as clients see it (contract, rule 5)."""
-    root = Path(recipe.rootdir or os.getcwd()).resolve()
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    return project_of(recipe).relative(str(path))
 
 
 async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
@@ -182,6 +190,18 @@ def sources_of(recipe: Recipe) -> Sources:
     return _sources(tuple(recipe.interpreter), root, tuple(recipe.user_paths))
 
 
+async def beside(recipe: Recipe, name: FunctionName) -> str:
+    """A remark on functions of a name that are beside the rootdir; empty: there are none."""
+    project, here = project_of(recipe), os.getcwd()
+    if not project.is_inside(here):
+        return ""
+    survey = await _sources_beside(tuple(recipe.interpreter), here).find(name, HINT_S)
+    files = dict.fromkeys(os.path.join(here, each.file) for each in survey.functions)
+    found = ((file, project.beside(file)) for file in files)
+    shown = [f"{project.relative(file)} has one, {hint}" for file, hint in found if hint]
+    return f"; {shown[0]}" if shown else ""
+
+
 class Sources:
     """The functions of a project; what was read stays known until its file changes.
 
@@ -210,13 +230,13 @@ class Sources:
         found = [function for _, function in self._functions(files["files"])]
         return self._survey(files, found, is_certain=True)
 
-    async def find(self, name: FunctionName) -> Survey:
+    async def find(self, name: FunctionName, seconds: int = SCAN_S) -> Survey:
         """The functions that a name means. Only files that may define them are read.
 
         Raises:
             Refusal: See `all`.
         """
-        files = await self._scan(name=name.text, seconds=SCAN_S)
+        files = await self._scan(name=name.text, seconds=seconds)
         certain, others = [], []
         for modules, each in self._functions(files["files"]):
             if name.matches(modules[0], each.qualname, each.file):
@@ -265,6 +285,11 @@ class Sources:
 @lru_cache(maxsize=1)
 def _sources(interpreter: tuple[str, ...], root: str, user_paths: tuple[str, ...]) -> Sources:
     return Sources(interpreter, root, user_paths)
+
+
+@lru_cache(maxsize=1)
+def _sources_beside(interpreter: tuple[str, ...], root: str) -> Sources:
+    return Sources(interpreter, root)
 
 
 async def _ask(interpreter: Sequence[str], about: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Place:
     """A line that has code, as `syntax.helper` answers it.
 
     Attributes:
-        file: Absolute real path.
+        file: Absolute, as `Project.named`.
         shown: As clients see it: relative to the rootdir when inside it.
         function: Qualified name of the code object.
         key: See `syntax.codes.CodeKey.to_plain`.

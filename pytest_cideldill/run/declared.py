@@ -5,12 +5,14 @@ Every process of a run reads the same options, so that a tracepoint has the same
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pytest_cideldill.project import Project
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.syntax.helper import read_source
 from pytest_cideldill.syntax.locations import FunctionNotFound
@@ -48,49 +50,45 @@ def declared(config: pytest.Config, settings: Settings) -> list[Command]:
         what = {"condition": spec.condition, "message": spec.template}
         if spec.file is None:
             what |= {"at": spec.at}
-            commands.append(AddTrace(id, str(file), code.qualname, place.line, **what))  # type: ignore[arg-type]
+            commands.append(AddTrace(id, file, code.qualname, place.line, **what))  # type: ignore[arg-type]
         else:
-            commands.append(AddLine(0, id, str(file), place.line, code.to_plain(), **what))  # type: ignore[arg-type]
+            commands.append(AddLine(0, id, file, place.line, code.to_plain(), **what))  # type: ignore[arg-type]
     return commands
 
 
-def _find(config: pytest.Config, spec: TraceSpec) -> tuple[Path, Place]:
+def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, Place]:
     """The file that a tracepoint means, and where in it.
 
     Raises:
         ValueError, OSError: There is no such place, or the file can't be read.
     """
+    project = Project(str(config.rootpath))
     if spec.file is not None:
-        given = Path(spec.file)
-        file = _first([config.rootpath / given, config.invocation_params.dir / given])
+        file = project.found(spec.file)
         if file is None:
             raise ValueError(f"there is no file {spec.file} in {config.rootpath}")
         return file, _map_of(file, spec.file).code_for_line(spec.line)
-    file = _first(_files_of(config, spec.module))
+    file = next(filter(None, map(project.found, _files_of(config, spec.module))), None)
     if file is None:
         raise ValueError(f"there is no module {spec.module} in {config.rootpath} or on sys.path")
     name = spec.function[len(spec.module) + 1 :]
-    places = _map_of(file, file.name).function_places(name)
+    places = _map_of(file, os.path.basename(file)).function_places(name)
     return file, places[0]
 
 
-def _map_of(file: Path, shown: str) -> SourceMap:
+def _map_of(file: str, shown: str) -> SourceMap:
     try:
-        return SourceMap.from_source(read_source(str(file)), shown)
+        return SourceMap.from_source(read_source(file), shown)
     except (InvalidSource, InvalidLine, FunctionNotFound) as error:
         raise ValueError(str(error)) from error
 
 
-def _files_of(config: pytest.Config, module: str) -> Iterator[Path]:
+def _files_of(config: pytest.Config, module: str) -> Iterator[str]:
     """Where a module may be, nothing being imported: the project is not on the path yet."""
     folders = [config.rootpath, config.rootpath / "src"]
     folders += [config.rootpath / each for each in config.getini("pythonpath")]
     folders += [Path(each) for each in sys.path if each]
     path = Path(*module.split("."))
     for folder in folders:
-        yield folder / path.with_suffix(".py")
-        yield folder / path / "__init__.py"
-
-
-def _first(files: Iterator[Path] | list[Path]) -> Path | None:
-    return next((each.resolve() for each in files if each.is_file()), None)
+        yield str(folder / path.with_suffix(".py"))
+        yield str(folder / path / "__init__.py")

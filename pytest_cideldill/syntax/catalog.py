@@ -19,6 +19,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
 
+from pytest_cideldill.installed import is_installed
 from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.describe import outline
 from pytest_cideldill.syntax.names import FunctionName
@@ -130,7 +131,7 @@ def find_sources(root: str, is_over: Callable[[], bool]) -> tuple[dict[str, Stam
     """The Python files of a project, upper ones first, and whether these are all.
 
     User code is what `project.Project` says; here hidden folders and what builds make are left out
-    too. Links are not followed: what they lead to inside of the project is found where it is.
+    too. Links are followed that lead out of the root: what is inside is found where it is.
 
     Args:
         root: A real path.
@@ -141,17 +142,20 @@ def find_sources(root: str, is_over: Callable[[], bool]) -> tuple[dict[str, Stam
     foreign.add(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     found: dict[str, Stamp] = {}
     folders = deque([""])
+    linked: set[str] = set()
     while folders:
         if len(found) >= MAX_FILES or is_over():
             return found, False
         folder = folders.popleft()
         for entry in _entries(os.path.join(root, folder)):
             path = folder + entry.name
-            if entry.is_dir(follow_symlinks=False):
+            if entry.is_symlink() and not _leads_out(entry, root, linked):
+                continue
+            if entry.is_dir():
                 if entry.path not in foreign and _is_own(entry):
                     folders.append(f"{path}/")
-            elif path.endswith(".py") and entry.is_file(follow_symlinks=False):
-                found[path] = stamp_of(entry.stat(follow_symlinks=False))
+            elif path.endswith(".py") and entry.is_file():
+                found[path] = stamp_of(entry.stat())
     return found, True
 
 
@@ -166,6 +170,16 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return sorted(entries, key=lambda each: each.name)
     except OSError:
         return []  # gone meanwhile, or none of our business
+
+
+def _leads_out(link: os.DirEntry[str], root: str, known: set[str]) -> bool:
+    """Whether a link leads to files that are told nowhere else; each is followed once."""
+    path = os.path.realpath(link.path)
+    inside, around = path + os.sep, root + os.sep
+    is_apart = not inside.startswith(around) and not around.startswith(inside)
+    is_news = is_apart and path not in known and not is_installed(path)
+    known.add(path)
+    return is_news
 
 
 def _is_own(folder: os.DirEntry[str]) -> bool:

@@ -123,7 +123,10 @@ class FunctionName:
         """
         if self.path is None or not self.path.startswith(f"{root}/"):
             return self
-        path = self.path[len(root) + 1 :]
+        return self.at(self.path[len(root) + 1 :])
+
+    def at(self, path: str) -> FunctionName:
+        """The same name in the file with this path."""
         return replace(self, text=f"{path}::{self.target}", path=path)
 
     def is_in(self, file: str) -> bool:

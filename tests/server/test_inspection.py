@@ -13,10 +13,11 @@ from cideldill_mcp import inspection
 from cideldill_mcp.inspection import Sources
 from cideldill_mcp.inspection import Survey
 from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import path_of
 from cideldill_mcp.inspection import shown_path
 from cideldill_mcp.inspection import sources_of
 from cideldill_mcp.launch import Recipe
+from cideldill_mcp.tools.tests import _relative
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.syntax.names import parse_function_name
@@ -193,14 +194,26 @@ def test_paths_are_told_relative_to_the_rootdir(root: Path) -> None:
     """Contract, rule 5."""
     recipe = recipe_of(root)
     for given in ("shop/cart.py", "./shop/../shop/cart.py", str(root / "shop" / "cart.py")):
-        path = real_path(recipe, given)
+        path = path_of(recipe, given)
         assert path == (root / "shop" / "cart.py").resolve()
         assert shown_path(recipe, path) == "shop/cart.py"
     assert shown_path(recipe, Path(json.__file__)) == json.__file__
     for given in ("shop", "", "é" * 1000, "a\0b", "\ud800"):
         with pytest.raises(Refusal) as caught:
-            real_path(recipe, given)
+            path_of(recipe, given)
         assert caught.value.code is ErrorCode.FILE_NOT_FOUND
+
+
+def test_node_ids_may_begin_where_the_server_was_started(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on pytest's command line; one of a record is never looked for on this machine."""
+    monkeypatch.chdir(root)
+    rootdir = str(root / "shop")
+    for given in ("cart.py::test_a", "shop/cart.py::test_a", f"{rootdir}/cart.py::test_a"):
+        assert _relative(given, rootdir) == "cart.py::test_a"
+    assert _relative("other.py::test_a", rootdir) == "other.py::test_a"
+    assert _relative("shop/cart.py::test_a", "/gone") == "shop/cart.py::test_a"
 
 
 # --- breakpoint_add -----------------------------------------------------------------------------

@@ -9,8 +9,10 @@ from cideldill_mcp.breakpoints import SOURCES
 from cideldill_mcp.breakpoints import FunctionBreakpoint
 from cideldill_mcp.inspection import Function
 from cideldill_mcp.inspection import Survey
+from cideldill_mcp.inspection import beside
 from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import path_of
+from cideldill_mcp.inspection import project_of
 from cideldill_mcp.inspection import sources_of
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
@@ -55,10 +57,18 @@ async def list_functions(request: Request) -> Reply:
     }
     if body["truncated"]:
         body["next_after"] = page[-1]
-    if survey.message:
-        body["message"] = survey.message
+    if message := survey.message or _left_out(request.runs.recipe):
+        body["message"] = message
     in_step = {"functions": ("signatures", "metadata")}
     return Reply(body, lists=["functions"], cursor=str, in_step=in_step)
+
+
+def _left_out(recipe: Recipe) -> str | None:
+    """What is to be said where there may be code beside the rootdir."""
+    project = project_of(recipe)
+    if recipe.user_paths or not project.has_beside:
+        return None
+    return f"of {project.rootdir}; cideldill_user_paths adds folders beside it"
 
 
 def _metadata(function: Function, records: Records) -> dict[str, Any]:
@@ -74,7 +84,7 @@ def _metadata(function: Function, records: Records) -> dict[str, Any]:
 
 
 def parsed(request: Request, text: str, parameter: str = "function_name") -> FunctionName:
-    """A function's name; an absolute path inside of the rootdir becomes relative to it.
+    """A function's name; the path of a file becomes relative to the rootdir.
 
     Raises:
         Refusal: `invalid_parameter`.
@@ -85,6 +95,11 @@ def parsed(request: Request, text: str, parameter: str = "function_name") -> Fun
         raise Refusal(
             ErrorCode.INVALID_PARAMETER, str(error), parameter=parameter, expected="name"
         ) from error
+    project = project_of(request.runs.recipe)
+    # The project of a record may be that of another machine.
+    is_here = name.path is not None and os.path.isdir(project.rootdir)
+    if is_here and (file := project.found(name.path or "")) is not None:
+        return name.at(project.relative(file))
     return name.within(sources_of(request.runs.recipe).root.as_posix())
 
 
@@ -129,6 +144,7 @@ async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
             names = sorted({each.name for each in survey.functions})
             return Bound(added.id, names, verified=True, via="code")
         close = sorted({each.name for each in survey.functions}) or await sources.close_to(name)
+        rest = _rest(survey) + ("" if survey.functions else await beside(recipe, name))
     except Refusal as refusal:  # nothing is wrong with the breakpoint
         return Bound(added.id, [], verified=False, message=refusal.message)
     if not survey.functions and name.is_builtin_method:
@@ -141,7 +157,7 @@ async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
         [],
         verified=False,
         message=f"not bound yet: no function of the project's sources has this name{_hint(close)}; "
-        f"it is bound when a test process loads one{_rest(survey)}",
+        f"it is bound when a test process loads one{rest}",
     )
 
 
@@ -219,18 +235,18 @@ async def _elsewhere(recipe: Recipe, name: FunctionName, survey: Survey, **check
     """In a file outside of the project, or by the end of a qualified name, else nowhere."""
     sources = sources_of(recipe)
     if name.path is not None and os.path.isfile(sources.root / name.path):
-        path = real_path(recipe, name.path)
+        path = path_of(recipe, name.path)
         places = await find_places(recipe, path, function=name.target, **checked)
         if len(places) > 1:
             raise _several(name, [(each.function, each.shown, each.line) for each in places])
         return places[0]
     close = await sources.close_to(name)
     if name.path is not None and not close:
-        real_path(recipe, name.path)
+        path_of(recipe, name.path)
     raise Refusal(
         ErrorCode.FUNCTION_NOT_FOUND,
         f"no function of the project is called {name.text!r}{_hint(close)}; "
-        f"breakpoint_list_functions shows them all{_rest(survey)}",
+        f"breakpoint_list_functions shows them all{_rest(survey)}{await beside(recipe, name)}",
         function=name.text,
         known=close,
     )

@@ -9,7 +9,7 @@ from cideldill_mcp.breakpoints import ExceptionBreakpoint
 from cideldill_mcp.breakpoints import FunctionBreakpoint
 from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import path_of
 from cideldill_mcp.places import Place
 from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
@@ -101,7 +101,7 @@ async def _place(request: Request) -> Place:
             ErrorCode.MISSING_PARAMETER, f"which line of {file}? give line", parameter="line"
         )
     recipe, column = request.runs.recipe, request["column"]
-    places = await find_places(recipe, real_path(recipe, file), line=line, column=column, **checked)
+    places = await find_places(recipe, path_of(recipe, file), line=line, column=column, **checked)
     return places[0]
 
 

@@ -121,10 +121,16 @@ def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
 
 
 def _relative(nodeid: str, rootdir: str | None) -> str:
-    """A node id with its path relative to the rootdir, as pytest tells it."""
+    """A node id with its path relative to the rootdir, as pytest tells it.
+
+    Paths are also taken from where the server was started, as on pytest's command line.
+    """
     path, separator, rest = nodeid.partition("::")
-    if rootdir is not None and os.path.isabs(path):
-        path = os.path.relpath(path, rootdir)
+    if rootdir is not None and path:
+        here = os.path.abspath(path)
+        is_missing = os.path.isdir(rootdir) and not os.path.exists(os.path.join(rootdir, path))
+        if os.path.isabs(path) or (is_missing and os.path.exists(here)):
+            path = os.path.relpath(here, rootdir)
     clean = path.replace(os.sep, "/").removeprefix("./").rstrip("/")
     return clean + separator + rest
 

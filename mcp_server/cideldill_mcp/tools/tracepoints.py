@@ -9,7 +9,7 @@ from typing import Any
 from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.inspection import find_each
-from cideldill_mcp.inspection import real_path
+from cideldill_mcp.inspection import path_of
 from cideldill_mcp.places import Place
 from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools.registry import Param
@@ -52,7 +52,7 @@ async def wishes(request: Request, items: Sequence[dict[str, Any]]) -> list[Wish
     for index, item in enumerate(items):
         try:
             arguments = TOOL.check(item)
-            wanted.append((real_path(recipe, arguments["file"]), _where(arguments)))
+            wanted.append((path_of(recipe, arguments["file"]), _where(arguments)))
         except Refusal as refusal:
             raise _of(index, refusal) from refusal
         checked.append(arguments)
@@ -66,7 +66,7 @@ async def wishes(request: Request, items: Sequence[dict[str, Any]]) -> list[Wish
 
 async def set_tracepoint(request: Request) -> Reply:
     """`tracepoint_set`: tell a message at every pass, without stopping."""
-    path = real_path(request.runs.recipe, request["file"])
+    path = path_of(request.runs.recipe, request["file"])
     (places,) = await find_each(request.runs.recipe, [(path, _where(request.arguments))])
     if isinstance(places, Refusal):
         raise places
