@@ -96,7 +96,7 @@ def autopsy(
     frames: list[dict[str, Any]] = []
     left = extent.variables
     for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
-        if left <= 0 or not lens.project.is_user(frame.f_code.co_filename):
+        if left <= 0 or not lens.project.has(frame):
             told = describe_frame(frame, line, index, lens, with_locals=False)
             frames.append(told | {"arguments": None, "variables": None})
             continue
@@ -122,7 +122,9 @@ def _frame(
 ) -> dict[str, Any]:
     """With variables; of the first one what matters most is opened."""
     code = frame.f_code
-    first = names_in(statement_at(code, line), lens.source_line(code.co_filename, line))
+    first = names_in(
+        statement_at(code, line, lens.texts.of(frame)), lens.source(frame, line)["source"]
+    )
     told = describe_frame(
         frame, line, index, lens, with_locals=True, deadline=deadline, first=first
     )
@@ -149,7 +151,9 @@ def _trace(places: Sequence[Place], lens: Lens) -> str:
     """The traceback, outermost first: `file:line in function`, a line each."""
     shown = list(places[:MAX_TRACE])[::-1]
     told = [
-        f"{lens.project.relative(frame.f_code.co_filename)}:{line} in {frame.f_code.co_qualname}"
+        "{file}:{line} in {function}".format(
+            **lens.place(frame, line), function=frame.f_code.co_qualname
+        )
         for frame, line in shown
     ]
     if len(places) > len(shown):

@@ -20,6 +20,7 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.clock import monotonic
 from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.project import Project
 
 NOT_SHOWN = "<not shown: out of time>"
@@ -76,7 +77,7 @@ def user_side(
     shown = frames[:1] + [
         each for each in frames[1:] if not is_of_tools(each) and not is_hidden(each.f_code)
     ]
-    users = [at for at, each in enumerate(shown) if project.is_user(each.f_code.co_filename)]
+    users = [at for at, each in enumerate(shown) if project.has(each)]
     return shown[: users[-1] + 1] if users else frames
 
 
@@ -117,7 +118,7 @@ def visible_places(place: TracebackType | None, project: Project) -> list[tuple[
 def top_user_frame(frames: list[FrameType], project: Project) -> int:
     """Index of the innermost frame of user code; 0 when there is none."""
     for index, frame in enumerate(frames):
-        if project.is_user(frame.f_code.co_filename):
+        if project.has(frame):
             return index
     return 0
 
@@ -151,7 +152,7 @@ def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
         **lens.place(frame, line),
         "function": code.co_qualname,
         "module": module_of(frame),
-        "source": lens.source_line(code.co_filename, line),
+        **lens.source(frame, line),
     }
 
 
@@ -172,8 +173,7 @@ def user_stack(
     shown = (
         (frame, lines[index] if lines else frame.f_lineno)
         for index, frame in enumerate(frames)
-        if not index
-        or (lens.project.is_user(frame.f_code.co_filename) and not is_hidden(frame.f_code))
+        if not index or (lens.project.has(frame) and not is_hidden(frame.f_code))
     )
     return [location(*place, lens) for place in islice(shown, lens.limits.max_frames)]
 
@@ -197,10 +197,12 @@ def describe_frame(
         "index": index,
         "function": code.co_qualname,
         "module": module_of(frame),
-        "isExternal": not lens.project.is_user(code.co_filename),
+        "isExternal": not lens.project.has(frame),
         "location": lens.place(frame, line),
-        "source": lens.source_line(code.co_filename, line),
+        **lens.source(frame, line),
     }
+    if (hint := lens.project.beside(frame_file(frame))) is not None:
+        described["hint"] = hint
     if with_locals:
         variables = locals_of(frame, lens, deadline, first)
         names = set(_parameter_names(code))
@@ -279,7 +281,7 @@ def notice_secrets_behind(error: BaseException, lens: Lens) -> None:
         error = waiting.pop()
         place = _traceback_of(error)
         while place is not None and monotonic() < deadline:
-            if lens.project.is_user(place.tb_frame.f_code.co_filename):
+            if lens.project.has(place.tb_frame):
                 notice_secrets(place.tb_frame, lens)
             place = place.tb_next
         for other in (_cause_of(error), _context_of(error)):

@@ -5,13 +5,14 @@ Everything that leaves the process as text passes here. Any thread; no lock, no 
 
 from __future__ import annotations
 
+from types import CodeType
 from types import FrameType
 from typing import Final
 
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
-from pytest_cideldill.capture.sourcetext import line_of_source
+from pytest_cideldill.capture.sourcetext import Texts
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
@@ -49,10 +50,18 @@ class Lens:
         project: Tells user code and paths.
         redactor: Knows secrets.
         limits: How much is captured.
+        texts: Know the text of code.
     """
 
-    def __init__(self, project: Project, redactor: Redactor, limits: Limits = DEFAULTS) -> None:
+    def __init__(
+        self,
+        project: Project,
+        redactor: Redactor,
+        limits: Limits = DEFAULTS,
+        texts: Texts | None = None,
+    ) -> None:
         self.project = project
+        self.texts = texts or Texts()
         self.limits = limits
         self.redactor = redactor
         self._short = Detail(
@@ -137,11 +146,23 @@ class Lens:
             return text
         return f"[{len(text) - limit} earlier characters]…{text[-limit:]}"
 
-    def source_line(self, filename: str, line: int) -> str:
-        """The stripped text of a line, empty when unknown."""
-        text = line_of_source(filename, line).strip()
-        return self.redactor.redact_source(text)[:MAX_SOURCE]
+    def source(self, frame: FrameType, line: int) -> dict[str, str]:
+        """`{source}` of a place in a frame: the stripped text of the line, empty when unknown.
+
+        And a `note` where the file has another text now.
+        """
+        text, note = self.texts.source(frame, line)
+        told = {"source": self.redactor.redact_source(text)[:MAX_SOURCE]}
+        return told if note is None else told | {"note": note}
 
     def place(self, frame: FrameType, line: int) -> dict[str, object]:
         """`{file, line}` of a place in a frame."""
-        return {"file": self.project.relative(frame.f_code.co_filename), "line": line}
+        return self._shown(*self.texts.place(frame, line))
+
+    def site(self, code: CodeType, line: int) -> dict[str, object]:
+        """The same of code alone."""
+        return self._shown(*self.texts.site(code, line))
+
+    def _shown(self, file: str, line: int, is_of_file: bool) -> dict[str, object]:
+        shown = self.project.relative(file)
+        return {"file": shown if is_of_file else f"<compiled from {shown}>", "line": line}

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import islice
 from types import BuiltinFunctionType
 from types import CodeType
@@ -22,7 +23,7 @@ from typing import Final
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.parts import kind_of
-from pytest_cideldill.capture.sourcetext import source_lines
+from pytest_cideldill.capture.sourcetext import Text
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
 from pytest_cideldill.framelocals import read_locals
@@ -71,26 +72,29 @@ class Compared:
     right: str
 
 
-def statement_at(code: CodeType, line: int) -> ast.stmt | None:
-    """The innermost statement in the source of `code` that begins at or before a line and spans it.
+def statement_at(code: CodeType, line: int, text: Text) -> ast.stmt | None:
+    """The innermost statement in the text of `code` that begins at or before a line and spans it.
 
-    Files may be long: a function is looked for in its own lines first. A thread without room on its
-    stack gets none: even to let go of a tree takes much.
+    It has the lines of the code. Files may be long: a function is looked for in its own lines
+    first. A thread without room on its stack gets none: even to let go of a tree takes much.
     """
     if is_small():
         return None
-    lines = source_lines(code.co_filename)
-    if not 0 < line <= len(lines):
+    lines, shift = text.lines, text.shift
+    if not 0 < line + shift <= len(lines):
         return None
+    found = None
     if not code.co_name.startswith("<"):  # those are expressions, parts of a statement
-        last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0)
-        found = _statement_among(lines[:last], code.co_firstlineno, line)
-        if found is not None:
-            return found
-    return _statement_among(lines, 1, line) if len(lines) <= _MOST_LINES else None
+        last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0) + shift
+        found = _statement_among(lines[:last], code.co_firstlineno + shift, line + shift)
+    if found is None and len(lines) <= _MOST_LINES:
+        found = _statement_among(lines, 1, line + shift)
+    if found is not None and shift:
+        ast.increment_lineno(found, -shift)
+    return found
 
 
-def _statement_among(lines: list[str], first: int, line: int) -> ast.stmt | None:
+def _statement_among(lines: Sequence[str], first: int, line: int) -> ast.stmt | None:
     """The same in the lines from the `first` on, numbered from 1, which may be indented."""
     part = lines[first - 1 :]
     if not part:

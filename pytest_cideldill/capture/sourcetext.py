@@ -1,28 +1,292 @@
-"""The lines of source files, as they are on disk; of generated code, as the program keeps them.
+"""The text that code was compiled from, and which line of which file that is.
 
-Any thread. No user code runs.
+What is on disk now may be another text: files are edited while a run is paused, modules are
+reloaded, and templates are compiled under the names of files that hold no Python. Any thread. No
+code of the program runs.
 """
 
 from __future__ import annotations
 
+import ast
 import linecache
+import os
 import sys
+import time
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from operator import attrgetter
+from types import CodeType
+from types import FrameType
 from typing import Any
 from typing import Final
+
+from pytest_cideldill.capture.layout import Layout
+from pytest_cideldill.origin import file_now
+from pytest_cideldill.origin import frame_file
+from pytest_cideldill.roomy import is_small
+from pytest_cideldill.syntax.codes import walk
+from pytest_cideldill.syntax.quiet import compiled
+from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.values import dataclass
+
+EDITED: Final = "the file was edited since this process loaded it"
 
 _ENTRY: Final = 4
 """Items of an entry of `linecache.cache` that holds lines; a shorter one would call a loader."""
 
+_PYTHON: Final = (".py", ".pyw")
+
+_STARTED: Final = time.time_ns()
+"""A file that was changed before holds the text that was compiled."""
+
+_MOST_LINES: Final = 20_000
+"""Of a file that is compiled to compare."""
+
+_KEPT: Final = 4
+"""Texts of a file, and files that were compiled."""
+
+_REWRITTEN: Final = "@pytest_ar"
+"""A global of modules whose assertions pytest has rewritten."""
+
+Rewrite = Callable[[ast.Module, bytes], None]
+"""Does with the tree of a module what pytest does before it compiles it.
+
+Raises `CannotRewrite`.
+"""
+
+
+class CannotRewrite(Exception):
+    """What pytest does can't be done once more."""
+
+
+Stamp = tuple[int, int]
+"""When a file was changed, its status included, and its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What is known of the text of some code.
+
+    Attributes:
+        lines: Of its file, in the newest version that has the code; none where no one has.
+        shift: What is to be added to a line of the code to find it there.
+        note: What is to be said where a line of it is told.
+        is_present: Whether the file has these lines now.
+    """
+
+    lines: Sequence[str] = ()
+    shift: int = 0
+    note: str | None = None
+    is_present: bool = True
+
+    def line(self, line: int) -> str:
+        """A line of the code, stripped; empty where it is unknown."""
+        at = line + self.shift
+        return self.lines[at - 1].strip() if 0 < at <= len(self.lines) else ""
+
+    def note_on(self, line: int) -> str | None:
+        """What is to be said where a line of the code is told."""
+        is_moved = self.note is not None and self.shift and self.is_present
+        return f"{self.note}; this is line {line + self.shift} now" if is_moved else self.note
+
+
+_EDITED: Final = Text(note=EDITED)
+_UNKNOWN: Final = Text()
+_FOREIGN: Final = Text()
+"""Of code that was compiled from another text than its file holds."""
+
+
+class Texts:
+    """See the module.
+
+    Args:
+        rewrite: See there; None: nothing is rewritten.
+    """
+
+    def __init__(self, rewrite: Rewrite | None = None) -> None:
+        self._rewrite = rewrite
+        # File → its texts, the newest first; replaced whole.
+        self._versions: dict[str, tuple[_Version, ...]] = {}
+        self._compiled: dict[tuple[str, Stamp, bool], list[CodeType] | None] = {}
+
+    def place(self, frame: FrameType, line: int) -> tuple[str, int, bool]:
+        """The file and the line of a place in a frame, and whether the line is one of the file."""
+        file = frame_file(frame)
+        if file.endswith(_PYTHON) or file.startswith("<"):
+            return file, line, True
+        names = frame.f_globals
+        if (on_page := _line_on_page(names, line)) is not None:
+            return file, on_page, True
+        if type(page := names.get("_template_filename")) is str and "_template_uri" in names:
+            return page, line, False  # of Mako; the name of the code is no file
+        return file, line, self.of(frame) is not _FOREIGN
+
+    def site(self, code: CodeType, line: int) -> tuple[str, int, bool]:
+        """The same of code alone, whose globals could tell more."""
+        file = file_now(code.co_filename)
+        if file.endswith(_PYTHON) or file.startswith("<"):
+            return file, line, True
+        found = self._compare(code, file, self._read(file), is_rewritten=False)
+        return file, line, found is not None
+
+    def source(self, frame: FrameType, line: int) -> tuple[str, str | None]:
+        """The stripped text of a line, empty where it is unknown, and what is to be said of it."""
+        on_page = _line_on_page(frame.f_globals, line)
+        if on_page is None:
+            text = self.of(frame)
+            return text.line(line), text.note_on(line)
+        stamp, lines = next(iter(self._read(frame_file(frame))), (_NEVER, []))
+        is_known = stamp[0] <= _STARTED  # else it may have been edited since
+        return Text(lines).line(on_page) if is_known else "", None
+
+    def of(self, frame: FrameType) -> Text:
+        """The text of a frame's code."""
+        file, names = frame_file(frame), frame.f_globals
+        if file.startswith("<"):
+            return Text(_kept_by_program(file))
+        versions = self._read(file)
+        if not versions:  # in an archive, or nowhere
+            return Text(source_lines(file))
+        stamp, lines = versions[0]
+        is_python = file.endswith(_PYTHON)
+        if is_python and stamp[0] <= _STARTED:
+            return Text(lines)
+        found = self._compare(frame.f_code, file, versions, is_rewritten=_REWRITTEN in names)
+        if found is not None:
+            return found
+        if is_python:
+            return _EDITED
+        return Text(lines) if _is_mapped(frame) else _FOREIGN
+
+    def _read(self, file: str) -> tuple[_Version, ...]:
+        """The texts of a file, the one that it has now first; none if there is no such file."""
+        known = self._versions.get(file, ())
+        try:
+            status = os.stat(file)
+        except OSError:
+            return known
+        stamp = (max(status.st_mtime_ns, status.st_ctime_ns), status.st_size)
+        if not known or known[0][0] != stamp:
+            linecache.checkcache(file)
+            known = ((stamp, linecache.getlines(file)), *known)[:_KEPT]
+            self._versions[file] = known
+        return known
+
+    def _compare(
+        self, code: CodeType, file: str, versions: Sequence[_Version], *, is_rewritten: bool
+    ) -> Text | None:
+        """The newest text that has this code, wherever in it; None: no one has."""
+        for stamp, lines in versions:
+            codes = self._codes(file, stamp, lines, is_rewritten=is_rewritten)
+            if codes is None:
+                return _UNKNOWN
+            alike = [
+                each.co_firstlineno - code.co_firstlineno for each in codes if _is_same(each, code)
+            ]
+            if alike:
+                shift = min(alike, key=abs)
+                is_present = stamp == versions[0][0]
+                note = EDITED if shift or not is_present else None
+                return Text(lines, shift, note, is_present)
+        return None
+
+    def _codes(
+        self, file: str, stamp: Stamp, lines: list[str], *, is_rewritten: bool
+    ) -> list[CodeType] | None:
+        """The code that a text makes, none if it is malformed; None: it can't be made here."""
+        if len(lines) > _MOST_LINES or (is_rewritten and (self._rewrite is None or is_small())):
+            return None
+        key = (file, stamp, is_rewritten)
+        if key not in self._compiled:
+            for each in list(self._compiled)[: 1 - _KEPT]:
+                self._compiled.pop(each, None)
+            self._compiled[key] = self._made(file, lines, is_rewritten=is_rewritten)
+        return self._compiled.get(key)
+
+    def _made(self, file: str, lines: list[str], *, is_rewritten: bool) -> list[CodeType] | None:
+        source = "".join(lines)
+        try:
+            tree = parse(source, file)
+            if is_rewritten and self._rewrite is not None:
+                self._rewrite(tree, source.encode("utf-8", "surrogatepass"))
+            return [code for code, _, _ in walk(compiled(tree, file, "exec"))]
+        except CannotRewrite:
+            return None
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+
+
+_Version = tuple[Stamp, list[str]]
+_NEVER: Final[Stamp] = (0, 0)
+
+
+def _is_same(one: CodeType, other: CodeType) -> bool:
+    """Whether two code objects were compiled from the same text, at whatever line that stands.
+
+    What is nested in them is not looked at: other code may stand there for it.
+    """
+    return all(get(one) == get(other) for get in _PARTS) and all(
+        type(a) is type(b) and (type(a) is CodeType or a == b)
+        for a, b in zip(one.co_consts, other.co_consts, strict=False)
+    )
+
+
+_FLAGS: Final = 0xFFFF
+"""Those above tell what was imported from `__future__`, also where the code was compiled."""
+
+_PARTS: Final[tuple[Callable[[CodeType], object], ...]] = (
+    *map(
+        attrgetter,
+        ("co_qualname", "co_names", "co_varnames", "co_freevars", "co_cellvars"),
+    ),
+    attrgetter("co_argcount", "co_posonlyargcount", "co_kwonlyargcount"),
+    lambda code: (len(code.co_consts), code.co_flags & _FLAGS),
+    attrgetter("co_linetable"),
+    attrgetter("co_code"),
+)
+
+
+def _line_on_page(names: Mapping[str, Any], line: int) -> int | None:
+    """The line of a template of Jinja that a line of its code is from, as its own table tells.
+
+    None: these are not the globals of such code.
+    """
+    table = names.get("debug_info") if "__jinja_template__" in names else None
+    if type(table) is not str:
+        return None
+    pairs = (pair.partition("=") for pair in table.split("&"))
+    found = [
+        int(page)
+        for page, _, code in pairs
+        if page.isdecimal() and code.isdecimal() and int(code) <= line
+    ]
+    return found[-1] if found else 1
+
+
+def _is_mapped(frame: FrameType) -> bool:
+    """Whether code that is not compiled from its file as it is has the lines of that all the same.
+
+    That is code of a loader, of Hy for example, and what Jinja and Cython put into tracebacks.
+    """
+    names, code = frame.f_globals, frame.f_code
+    if "__jinja_exception__" in names or len(code.co_code) <= _LEAST_CODE:
+        return True
+    spec = names.get("__spec__")
+    held = Layout.of(type(spec)).held(spec) if spec is not None else ()
+    return any(
+        name == "origin" and type(value) is str and value == code.co_filename
+        for name, value in held
+    )
+
+
+_LEAST_CODE: Final = 8
+"""Bytes of code that does nothing: of a frame that was made for its name and line."""
+
 
 def source_lines(filename: str) -> list[str]:
-    """The lines of a `co_filename`; none where they are unknown."""
+    """The lines of a file as it was when it was read first; none where they are unknown."""
     return linecache.getlines(filename) or _kept_by_program(filename)
-
-
-def line_of_source(filename: str, line: int) -> str:
-    """One of them, numbered from 1; empty where it is unknown."""
-    lines = source_lines(filename)
-    return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
 def _kept_by_program(filename: str) -> list[str]:

@@ -93,5 +93,5 @@ class CallTelling:
         code, place = start.caller
         for first, end, line in code.co_lines():
             if first <= place < end:
-                return {"file": self._lens.project.relative(code.co_filename), "line": line}
+                return None if line is None else self._lens.site(code, line)
         return None

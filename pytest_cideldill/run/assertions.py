@@ -29,7 +29,8 @@ from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import children_of
 from pytest_cideldill.capture.operands import explained
 from pytest_cideldill.capture.operands import statement_at
-from pytest_cideldill.capture.sourcetext import line_of_source
+from pytest_cideldill.capture.sourcetext import CannotRewrite
+from pytest_cideldill.capture.sourcetext import Rewrite
 from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
@@ -107,11 +108,10 @@ class Assertions:
         if method is not None:
             return self._of_unittest(method, told)
         frame, line = places[0]
-        statement = statement_at(frame.f_code, line)
+        texts = self._lens.texts
+        statement = statement_at(frame.f_code, line, texts.of(frame))
         code, at, compared = self._latest.get(get_ident(), (None, 0, None))
-        if statement is None and line_of_source(frame.f_code.co_filename, line).split()[:1] == [
-            "assert"
-        ]:
+        if statement is None and texts.source(frame, line)[0].split()[:1] == ["assert"]:
             found = compared if code is frame.f_code and at == line else None
             return explained(found, told, self._lens)
         if not isinstance(statement, ast.Assert):
@@ -135,6 +135,20 @@ class Assertions:
         for (side, text), value in zip(shown.items(), held, strict=False):
             assertion |= children_of(side, value, text, self._lens)
         return assertion | {"explanation": self._lens.text(told, MAX_EXPLANATION)}
+
+
+def rewriting(config: pytest.Config) -> Rewrite:
+    """What pytest does with the assertions of a module, to compile it once more."""
+
+    def rewrite(tree: ast.Module, source: bytes) -> None:
+        if any(isinstance(x, ast.Assert) and isinstance(x.test, ast.Tuple) for x in ast.walk(tree)):
+            raise CannotRewrite("pytest would warn of these assertions again")
+        try:
+            AssertionRewriter(None, config, source).run(tree)
+        except Exception as error:  # a private class; another pytest may have another one
+            raise CannotRewrite from error
+
+    return rewrite
 
 
 def _frames(excinfo: pytest.ExceptionInfo[BaseException]) -> list[FrameType]:

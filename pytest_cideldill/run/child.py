@@ -22,6 +22,7 @@ from pytest_cideldill.borders import every
 from pytest_cideldill.borders import passes
 from pytest_cideldill.borders import text_of
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.sourcetext import Texts
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
@@ -31,6 +32,7 @@ from pytest_cideldill.position import PositionFile
 from pytest_cideldill.project import Project
 from pytest_cideldill.redact import Redactor
 from pytest_cideldill.run.assertions import Assertions
+from pytest_cideldill.run.assertions import rewriting
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.files import position_file
 from pytest_cideldill.run.guest import clean_up
@@ -129,7 +131,7 @@ def switch_on(
     project = Project(
         str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
     )
-    lens = Lens(project, redactor, settings.limits)
+    lens = Lens(project, redactor, settings.limits, Texts(rewriting(config)))
     if invitation.address is None and not (commands or configure.record_calls):
         host: Host = Unwatched(lens, outlets)
     else:

@@ -12,6 +12,7 @@ from types import CodeType
 import pytest
 
 from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.capture.sourcetext import Text
 
 
 def codes_of(code: CodeType) -> Iterator[CodeType]:
@@ -38,12 +39,13 @@ def test_a_function_s_own_lines_tell_the_same_as_the_whole_file() -> None:
     path = inspect.getfile(textwrap)
     source = Path(path).read_text(encoding="utf-8")
     tree = ast.parse(source)
+    text = Text(source.splitlines(keepends=True))
     number = 0
     for code in codes_of(compile(source, path, "exec")):
         if code.co_name.startswith("<"):
             continue
         for line in {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}:
-            found, expected = statement_at(code, line), innermost(tree, line)
+            found, expected = statement_at(code, line, text), innermost(tree, line)
             assert found is not None
             if isinstance(expected, ast.FunctionDef | ast.ClassDef):
                 continue  # of the code around it, that has its first line alone
