@@ -27,6 +27,11 @@ PENDING = "not bound yet: no test process has loaded such a function; it is boun
 
 PENDING_LINE = "not bound yet: no test process has run this file; it is bound when one does"
 
+EDITED = (
+    "the file was edited after this run began: a process that had loaded it has the old text, in "
+    "which this line may be another; run again"
+)
+
 PENDING_CLASS = "not bound yet: no test process has such a class; it is bound when one has"
 
 SOURCES = "sources"
@@ -154,6 +159,7 @@ class LineBreakpoint(Breakpoint):
     Attributes:
         run_id: It is for that run only.
         published: The messages of the current run, since it was enabled.
+        is_newer: It was set in a run that had begun when its file was edited.
     """
 
     place: Place
@@ -163,6 +169,7 @@ class LineBreakpoint(Breakpoint):
     max_notifications: int = 0
     run_id: str | None = None
     published: int = 0
+    is_newer: bool = False
 
     pending = PENDING_LINE
 
@@ -185,7 +192,12 @@ class LineBreakpoint(Breakpoint):
     def begin_run(self) -> None:
         """See `Breakpoint`."""
         Breakpoint.begin_run(self)
-        self.published = 0
+        self.published, self.is_newer = 0, False
+
+    @property
+    def message(self) -> str | None:
+        """See `Breakpoint`."""
+        return EDITED if self.is_newer else super(LineBreakpoint, self).message
 
     def command(self, request: int) -> Command:
         """See `Breakpoint`."""

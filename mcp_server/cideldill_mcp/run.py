@@ -126,7 +126,7 @@ class Run:
         self._tag_key = secrets.token_bytes(32)
         self.redactor = redactor_of(settings, self._tag_key)
         self._evidence = Evidence(False, None, departed=False, returncode=None)
-        self._started = time.monotonic()
+        self._started, self.began_ns = time.monotonic(), time.time_ns()
         self._ended: float | None = None
 
     # --- asking -----------------------------------------------------------------------------

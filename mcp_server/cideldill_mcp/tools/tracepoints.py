@@ -94,8 +94,10 @@ async def set_added(request: Request, added: LineBreakpoint) -> None:
     Raises:
         Refusal: A process refused it; it is taken out again.
     """
+    run, stamp = request.runs.active, added.place.stamp
+    added.is_newer = run is not None and stamp is not None and stamp.changed > run.began_ns
     try:
-        await set_everywhere(request.runs.active, added)
+        await set_everywhere(run, added)
     except Refusal:
         request.desired.remove(added.id)
         raise
