@@ -15,6 +15,7 @@ from weakref import ref
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.origin import file_now
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.behaviors import Tally
 from pytest_cideldill.probes.compiled import Compiled
@@ -184,6 +185,7 @@ class FunctionProbes:
                 meanings.refusal(id),
                 meanings.deciding(id),
                 None if self._keys_of(id) else self._compiled_by(id),
+                meanings.beside,
             )
             for id, each in self._breakpoints.items()
         }
@@ -320,7 +322,7 @@ class FunctionProbes:
         """Intercept the functions that will be made of some code."""
         self._hide()
         key = id(code)
-        path = DottedPath.of(module, code.co_qualname, code.co_filename)
+        path = DottedPath.of(module, code.co_qualname, file_now(code.co_filename))
         on_call = self._hits.handler(key, code, path, function_of)
         try:
             planting = Planting(code, on_call, self._hits.wants(key))
@@ -339,7 +341,7 @@ class FunctionProbes:
 
     def _record_code(self, code: CodeType, module: str) -> None:
         """Have the calls of all functions of some code recorded; nothing of them is changed."""
-        path = DottedPath.of(module, code.co_qualname, code.co_filename)
+        path = DottedPath.of(module, code.co_qualname, file_now(code.co_filename))
         one = partial(self._nesting.one_of, code)
         self._keep(id(code), _Intercepted(one, code, path, _nothing))
 

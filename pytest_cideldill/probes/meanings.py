@@ -6,6 +6,7 @@ code that will make others, runs nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from collections.abc import Mapping
 from types import CodeType
@@ -13,12 +14,14 @@ from types import FunctionType
 
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.origin import file_now
 from pytest_cideldill.probes.attributes import Attributes
 from pytest_cideldill.probes.attributes import Lead
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.behaviors import Overruled
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.probes.naming import may_assign
+from pytest_cideldill.probes.naming import names_of_module
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import existing_functions
@@ -26,6 +29,7 @@ from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trampolines import is_function
+from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 
 Governing = dict[int, FunctionBreakpoint]
@@ -48,6 +52,8 @@ class Meanings:
         self._overruled = Overruled()
         # Ids of breakpoints whose names a definition has.
         self._defined: set[str] = set()
+        # Module and qualified name of what was found in the modules' own files.
+        self._own: set[tuple[str, str]] = set()
         self.renew()
 
     def renew(self) -> None:
@@ -73,6 +79,17 @@ class Meanings:
         """Why what a name leads to can't be intercepted."""
         return next(iter(self._attributes.refusals.get(id, ())), None)
 
+    def beside(self, name: FunctionName) -> str | None:
+        """What is to be said of functions that a name would mean if they were the user's."""
+        for function in existing_functions() if self._project.has_beside else ():
+            code = original_code(code_of(function))
+            file = self._naming.file(function, code)
+            if name.matches(*self._naming.name(function, code), "") and (
+                hint := self._project.beside(file)
+            ):
+                return f"{self._project.relative(file)} has one, {hint}"
+        return None
+
     # --- functions that exist ---------------------------------------------------------------
 
     def begin(self) -> None:
@@ -82,13 +99,14 @@ class Meanings:
         self._naming.forget()
 
     def functions(self) -> list[FunctionType]:
-        """Those that names may mean, by the files and modules that they are in."""
-        return [
+        """Those that names may mean, by their files and modules; generated ones come last."""
+        found = (
             each
             for each in (existing_functions() if self._breakpoints else ())
             if self.may_mean(self._file(each), module_name(each))
             or code_of(each).co_filename.startswith("<")
-        ]
+        )
+        return sorted(found, key=_is_generated)
 
     def of(
         self,
@@ -143,7 +161,7 @@ class Meanings:
             module: The module's name.
             bound: Ids of code that is intercepted already.
         """
-        candidates = self._candidates(root.co_filename)
+        candidates = self._candidates(file_now(root.co_filename))
         if not candidates:
             return False
         is_module = root.co_name == "<module>"
@@ -152,15 +170,14 @@ class Meanings:
             return True
         if not is_module or root.co_filename.startswith("<"):
             return False  # what is evaluated in a module assigns nothing that a name can mean
-        file = self._project.relative(root.co_filename)
+        file = self._project.relative(file_now(root.co_filename))
         names = [each.name for each in candidates]
         return may_assign(root, codes, names, module, file)
 
     # --- names ------------------------------------------------------------------------------
 
     def _file(self, function: FunctionType) -> str:
-        file = code_of(function).co_filename
-        return self._naming.file(function, code_of(function)) if file.startswith("<") else file
+        return self._naming.file(function, code_of(function))
 
     def _candidates(self, file: str) -> list[FunctionBreakpoint]:
         """The breakpoints that may mean a function defined in this file."""
@@ -178,21 +195,41 @@ class Meanings:
     ) -> FunctionBreakpoint | None:
         code = original_code(code_of(function))
         file = self._shown(candidates, self._naming.file(function, code))
-        named = *self._naming.name(function, code), file
-        matching = [each for each in candidates if each.name.matches(*named)]
+        module, qualname = self._naming.name(function, code)
+        matching = [each for each in candidates if each.name.matches(module, qualname, file)]
         # A stand-in runs the code of a function that is intercepted: its call would stop twice.
         if not matching or is_stand_in(function) or not is_function(code):
+            return None
+        names = names_of_module(sys.modules.get(module))
+        if self._is_copy(code, module, qualname) and function.__globals__ is not names:
             return None
         self._defined.update(each.id for each in matching)
         return self._overruled.best(matching)
 
     def _matching(self, code: CodeType, module: str) -> list[FunctionBreakpoint]:
-        candidates = self._candidates(code.co_filename)
-        named = module, code.co_qualname, self._shown(candidates, code.co_filename)
+        file = file_now(code.co_filename)
+        candidates = self._candidates(file)
+        named = module, code.co_qualname, self._shown(candidates, file)
         matching = [each for each in candidates if each.name.matches(*named)]
-        return matching if matching and is_function(code) else []
+        if not matching or not is_function(code) or self._is_copy(code, module, code.co_qualname):
+            return []
+        return matching
+
+    def _is_copy(self, code: CodeType, module: str, qualname: str) -> bool:
+        """Whether generated code has the name of a function that the file of its module has.
+
+        Libraries make such functions to check arguments, Celery at each `delay`.
+        """
+        if code.co_filename.startswith("<"):
+            return (module, qualname) in self._own
+        self._own.add((module, qualname))
+        return False
 
     def _shown(self, candidates: list[FunctionBreakpoint], file: str) -> str:
         """The relative path of a file, if any name has one."""
         has_path = any(each.name.path is not None for each in candidates)
         return self._project.relative(file) if has_path else ""
+
+
+def _is_generated(function: FunctionType) -> bool:
+    return code_of(function).co_filename.startswith("<")

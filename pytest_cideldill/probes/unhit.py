@@ -72,7 +72,9 @@ def of_line(probe: Probe, is_loaded: Callable[[str], bool]) -> Fact:
         return _fact("never_called", watching)
     if probe.reach.is_absent:
         return _fact("no_code", watching)
-    return _fact("never_called" if is_loaded(asked.file) else "never_imported", watching)
+    if is_loaded(asked.file):
+        return _fact("never_called", watching)
+    return _fact("never_imported", watching, note=_elsewhere(asked.file))
 
 
 def of_function(
@@ -81,6 +83,7 @@ def of_function(
     refusal: str | None,
     deciding: list[str],
     compiled: str | None = None,
+    beside: Callable[[FunctionName], str | None] = lambda _name: None,
 ) -> Fact:
     """Of a breakpoint on functions.
 
@@ -90,6 +93,7 @@ def of_function(
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
         compiled: That all functions that it means now were compiled, and by whom.
+        beside: What is to be said of functions of a name that are beside the rootdir.
     """
     tally, watching = asked.tally, asked.tally.watching
     if tally.was_hit:
@@ -106,6 +110,10 @@ def of_function(
     if deciding:
         ids = ", ".join(deciding)
         return _fact("disabled", watching, note=f"{ids} decides at the functions of its name")
+    if (path := asked.name.path) is not None and (note := _elsewhere(path)) is not None:
+        return _fact("never_imported", watching, note=note)
+    if (note := beside(asked.name)) is not None:
+        return _fact("no_code", watching, note=note)
     why = "no_code" if _is_known_absent(asked.name) else "never_imported"
     return _fact(why, watching, note=_UNNAMED)
 
@@ -135,6 +143,26 @@ def is_imported(project: Project, file: str) -> bool:
         if type(path) is str and os.path.basename(path) == name and project.real(path) == file:
             return True
     return False
+
+
+def _elsewhere(file: str) -> str | None:
+    """Where the module of a file was imported from, if that is another file.
+
+    So it is where the tests import an installed copy.
+    """
+    path = "/" + file.replace(os.sep, "/")
+    stem = path.removesuffix(".py").removesuffix("/__init__")
+    found = {
+        name: module
+        for name, module in list(sys.modules.items())
+        if type(name) is str and stem.endswith("/" + name.replace(".", "/"))
+    }
+    for name in sorted(found, key=len, reverse=True):
+        other = _named(found[name]).get("__file__")
+        if type(other) is str:
+            is_it = f"/{other.replace(os.sep, '/')}".endswith(path)
+            return None if is_it else f"{name} came from {other}"
+    return None
 
 
 def _fact(why: str | None, watching: Watching, **details: object) -> Fact:

@@ -83,6 +83,8 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
         yield f"{counted(len(story.notes) - len(notes), 'message')} of cideldill.log"
     for tracepoint in story.tracepoints.values():
         told = counted(tracepoint.hits.count, "hit")
+        if tracepoint.why_not:
+            told += f": {style(tracepoint.why_not)}"
         yield f"{style(tracepoint.place, 'bold')} {told}  {style(tracepoint.message or '', 'dim')}"
         if hits:
             yield from _hits(tracepoint.hits.lines(_MOST_ROWS), tracepoint.hits.count, style)

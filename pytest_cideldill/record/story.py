@@ -74,6 +74,7 @@ class Tracepoint:
         place: `file:line`, or a function.
         message: Its template; None: it told none, as it pauses.
         hits: Its messages.
+        reasons: Why it told none, as its processes know; empty texts: it did.
     """
 
     id: str
@@ -81,6 +82,12 @@ class Tracepoint:
     message: str | None = None
     condition: str | None = None
     hits: Rows = field(default_factory=Rows)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def why_not(self) -> str:
+        """Why it told nothing; empty: it did, or that is not known."""
+        return self.reasons[0] if self.reasons and all(self.reasons) and not self.hits.count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +214,12 @@ class Story:
                 self.failures.append(Failure(values["nodeid"], line.worker, told))
             case "add_line" | "add_trace" | "add_breakpoint":
                 self._declared(values)
+            case "watched":
+                for id, fact in values["facts"].items():
+                    why, note = fact.get("why") or "", fact.get("note")
+                    reason = f"{why} ({note})" if why and note else why
+                    if id in self.tracepoints:
+                        self.tracepoints[id].reasons.append(reason)
             case type if type in _TOLD:
                 text = str(values[_TOLD[type]])
                 named = [f"{key}={value}" for key, value in (values.get("values") or {}).items()]

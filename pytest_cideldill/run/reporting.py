@@ -19,8 +19,11 @@ from pytest_cideldill.borders import add_to
 from pytest_cideldill.borders import at_fork
 from pytest_cideldill.borders import because
 from pytest_cideldill.borders import passes
+from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.frames import is_of_tools
+from pytest_cideldill.capture.frames import module_of
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.origin import frame_file
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
@@ -239,9 +242,24 @@ class Reporting:
     def _place(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
         lens = self.host.lens
         places = visible_places(excinfo, lens.project)
-        own = [place for place in places if lens.project.is_user(place[0].f_code.co_filename)]
+        own = [place for place in places if lens.project.has(place[0])]
+        self._warn_of(places)
         place = (own or places)[0]
         return {} if is_of_tools(place[0]) else {"location": lens.place(*place)}
+
+    def _warn_of(self, places: list[Place]) -> None:
+        """Say of code that somebody may take for the user's why it is not."""
+        project = self.host.lens.project
+        for frame, _ in places:
+            file, module = frame_file(frame), module_of(frame)
+            if project.is_user(file):
+                continue
+            if (hint := project.beside(file)) is not None:
+                self.host.warn(f"a failure passed code {hint}")
+            elif (source := project.source_of(module, file)) is not None:
+                self.host.warn(
+                    f"{module} came from {project.relative(file)}: edits of {source} have no effect"
+                )
 
 
 def attempt_of(item: pytest.Item) -> int | None:

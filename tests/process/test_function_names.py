@@ -21,6 +21,7 @@ from pytest_cideldill.wire import Configure
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import Warned
+from tests.process import tills
 from tests.process.debuggee import ROOT
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
@@ -146,6 +147,31 @@ def test_a_function_that_appears_later_is_bound_later(process: Debuggee) -> None
     process.stops(namespace["born_after_the_breakpoint"])
     process.manager.bind()
     assert not process.has(Bound)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_generated_code_is_meant_where_the_module_has_no_such_function(
+    process: Debuggee, *, is_first: bool
+) -> None:
+    """What a library makes in the name of a function; what a program makes for a module."""
+    others: dict[str, Any] = {"__name__": TILLS}
+    generated = "def price_of(amount, each=3): return 0\ndef made(): return 1"
+    if is_first:
+        exec(generated, others)
+    process.add(f"{TILLS}.price_of")
+    if not is_first:
+        exec(generated, others)
+        process.manager.bind()
+    assert process.passes(others["price_of"], 1) == 0
+    process.stops(price_of, 1)
+    process.add(f"{TILLS}.made", id="fn-2")
+    process.stops(others["made"])
+    exec("def price_of(amount): return 7", vars(tills))
+    try:
+        process.manager.bind()
+        process.stops(tills.price_of, 1)
+    finally:
+        tills.price_of = price_of
 
 
 @pytest.mark.parametrize(
