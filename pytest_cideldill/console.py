@@ -15,6 +15,7 @@ from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Pause
@@ -79,15 +80,33 @@ class Console:
             error=error,
         )
         notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
+        output = self._lens.text(done.output)
+        if done.missing is not None:
+            output += _frame_that_has(done.missing, pause, self._lens)
         cid = None
         if self._keeping is not None and done.output and not done.is_error:
             cid = self._keeping.objects.take(pause.held, done.value).cid
         return {
             "session_id": session_id,
-            "output": self._lens.text(done.output),
+            "output": output,
             "stdout": self._lens.text(done.stdout),
             "is_error": done.is_error,
             "timed_out": done.timed_out,
             "changed": [self._lens.text(each, MAX_NAME) for each in done.changed[:MAX_CHANGED]],
             "result_cid": cid,
         }
+
+
+def _frame_that_has(name: str, pause: Pause, lens: Lens) -> str:
+    """Where a name that an evaluation does not see is a local; empty: nowhere."""
+    for index, frame in enumerate(pause.frames):
+        code = frame.f_code
+        if name not in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            continue
+        has_it = name in frame.f_locals
+        forget_locals(frame)
+        if has_it:
+            place = lens.place(frame, pause.lines[index] if pause.lines else frame.f_lineno)
+            where = f"{place['file']}:{place['line']} {code.co_qualname}"
+            return f' (frame {index} has it: {where}; give "frame_index": {index})'
+    return ""

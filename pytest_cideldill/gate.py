@@ -69,6 +69,7 @@ class Pause:
         resolve: From a resume command to a resolution, on the parked thread; raises refusals.
         names: What REPL sessions begin with.
         lines: The current line of each frame where it is not the frame's own (tracebacks).
+        shown: Index of the frame in which expressions are evaluated by default.
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
         seen: What was told of the locals of its frames, here and where its steps began; by id.
@@ -82,6 +83,7 @@ class Pause:
     resolve: Callable[[Resume, Pause], Resolution]
     names: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[int] | None = None
+    shown: int = 0
     namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: bool = False
     seen: dict[int, Seen] = field(default_factory=dict)
@@ -283,8 +285,13 @@ def namespace_of(pause: Pause, session_id: str | None) -> tuple[str, dict[str, A
     return session_id, pause.namespaces[session_id]
 
 
-def frame_of(pause: Pause, index: int) -> FrameType:
-    """A frame of the pause, 0 being the innermost; refuses others as `invalid_frame`."""
+def frame_of(pause: Pause, index: int | None) -> FrameType:
+    """A frame of the pause, 0 being the innermost; refuses others as `invalid_frame`.
+
+    None: that which the pause shows.
+    """
+    if index is None:
+        index = pause.shown
     if not 0 <= index < len(pause.frames):
         raise Refusal(
             ErrorCode.INVALID_FRAME,

@@ -160,6 +160,7 @@ class Pauses:
         more: Callable[[], dict[str, Any]] = dict,
         lines: Sequence[int] | None = None,
         names: dict[str, Any] | None = None,
+        place: dict[str, Any] | None = None,
     ) -> Resolution:
         """Park the calling thread until it may go on.
 
@@ -173,6 +174,7 @@ class Pauses:
             held: Objects that clients may ask for, by content id; let go when the thread goes on.
             lines: The current line of each frame where it is not the frame's own (tracebacks).
             names: What evaluations see besides the names of the frame.
+            place: Where it is told to be, with no locals, if no frame is the user's.
         """
         # The last: in a child that C code forked, which nobody told of it.
         if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
@@ -187,10 +189,12 @@ class Pauses:
         bare = self._teller.bare(number, phase, reason, frames, lines)
         report = bare | details
         resolve = resolve or _only_continue
-        pause = Pause(number, phase, list(frames), report, resolve, names or {}, lines)
+        find = partial(self._teller.shown, phase, frames)
+        shown = contained("looking for the frame of a stop", find, self._warn, 0)
+        pause = Pause(number, phase, list(frames), report, resolve, names or {}, lines, shown)
         seen = partial(self._teller.see, pause, stepped)
         # First what others make: it notices secrets.
-        add_to(report, more, partial(self._teller.report, frames, lines), seen)
+        add_to(report, more, partial(self._teller.report, frames, lines, place), seen)
         keep = partial(keep_to_contract, report, bare)
         contained("the report of a stop", keep, self._warn, None)
         if stepped is not None:

@@ -67,6 +67,8 @@ _PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What they hold in turn."""
 
+_AT_EXCEPTIONS: Final = frozenset({"exception", "post_mortem", "raise"})
+
 _BITS: Final = 64
 _ITEMS: Final[Mapping[str, type]] = {
     "frames": dict,
@@ -162,16 +164,37 @@ class Teller:
             "locals": {},
         }
 
-    def report(self, frames: Sequence[FrameType], lines: Sequence[int] | None) -> dict[str, Any]:
-        """The rest of the contract's pause."""
+    def shown(self, phase: str, frames: Sequence[FrameType]) -> int:
+        """The frame in which expressions are evaluated by default: the one that the stop shows.
+
+        Of a call it is the call itself; of an exception the innermost of the user's, which may
+        have come from deep inside a library.
+        """
+        if phase not in _AT_EXCEPTIONS:
+            return 0
+        return top_user_frame(list(frames), self.lens.project)
+
+    def report(
+        self,
+        frames: Sequence[FrameType],
+        lines: Sequence[int] | None,
+        place: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The rest of the contract's pause; `place`: instead of that of the frame, and its locals.
+
+        A plugin's are no news.
+        """
         top = top_user_frame(list(frames), self.lens.project)
         frame = frames[top]
         line = lines[top] if lines else frame.f_lineno
         ident = get_ident()
-        shown = short_locals(frame, self.lens)
+        if place is not None:
+            shown, where = {}, {"function": None, "module": None, "source": ""} | place
+        else:
+            shown, where = short_locals(frame, self.lens), location(frame, line, self.lens)
         report: dict[str, Any] = {
             "thread": {"id": ident, "name": _thread_name(ident)} | self._task(frames),
-            "location": location(frame, line, self.lens),
+            "location": where,
             "locals": shown,
         }
         if self.position.attempt is not None:

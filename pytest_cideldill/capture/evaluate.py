@@ -60,6 +60,7 @@ class Evaluation:
         changed: What was assigned of the program: names of the frame's locals, globals, and
             attributes and items as they are written.
         value: What an expression gave, else None.
+        missing: The name that it does not see, if that is what failed.
     """
 
     output: str
@@ -68,6 +69,7 @@ class Evaluation:
     timed_out: bool
     changed: tuple[str, ...]
     value: object
+    missing: str | None = None
 
 
 _LONGEST: Final = 1_000_000
@@ -84,6 +86,7 @@ class _Outcome:
     output: str
     is_error: bool = False
     value: object = None
+    missing: str | None = None
 
 
 def evaluate(
@@ -124,7 +127,13 @@ def evaluate(
             outcome, timed_out = _Outcome("interrupted", is_error=True), True
     output = _cut(outcome.output, max_text)
     return Evaluation(
-        output, printed.text(), outcome.is_error, timed_out, tuple(changed), outcome.value
+        output,
+        printed.text(),
+        outcome.is_error,
+        timed_out,
+        tuple(changed),
+        outcome.value,
+        outcome.missing,
     )
 
 
@@ -152,7 +161,16 @@ def _outcome(
     except Interruption:
         raise
     except BaseException as error:  # noqa: BLE001 - a border: whatever user code raises is the answer
-        return _Outcome(_told(error), is_error=True)
+        return _Outcome(_told(error), is_error=True, missing=_missing(error))
+
+
+def _missing(error: BaseException) -> str | None:
+    """The name that the evaluated code itself does not see; None: that is not what failed."""
+    place = error.__traceback__ if type(error) is NameError else None
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    is_own = place is not None and place.tb_frame.f_code.co_filename == _FILENAME
+    return str(error.name) if is_own and isinstance(error, NameError) and error.name else None
 
 
 def _run(tree: ast.Module, names: FrameNamespace, flags: int, driver: _Driver) -> object:

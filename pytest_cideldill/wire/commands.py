@@ -185,13 +185,16 @@ class PauseOn:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Run source text on a parked thread, in the frame `frame_index`."""
+    """Run source text on a parked thread, in the frame `frame_index`.
+
+    None: in the one that the pause shows.
+    """
 
     request: int
     pause_id: str
     expression: str
     session_id: str | None = None
-    frame_index: int = 0
+    frame_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +223,13 @@ class ReadStack:
 class ReadVariables:
     """Tell the variables of a frame of a pause: their names, or the values of `names`.
 
+    `frame_index`: as of `Evaluate`.
     `scope`: `locals | globals | closure`.
     """
 
     request: int
     pause_id: str
-    frame_index: int = 0
+    frame_index: int | None = None
     scope: str = "locals"
     names: list[str] | None = None
 

@@ -334,13 +334,18 @@ TOOLS = (
         "breakpoint_repl_eval",
         "Evaluate in a paused frame",
         "Run Python in the paused frame: read and change variables, call functions, with fixtures "
-        "alive. Frame 0 is where it paused. After a call: __return__ or __exception__.",
+        "alive. Default: the frame that the stop shows. After a call: __return__ or __exception__.",
         repl_eval,
         (
             _PAUSE_ID,
             Param("expression", "any", "Expression or statements"),
             Param("session_id", "string", "Default: the pause's own"),
-            Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
+            Param(
+                "frame_index",
+                "integer",
+                "0 is innermost. Default: the frame that the stop shows",
+                minimum=0,
+            ),
             Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),
         ),
         destroys=True,

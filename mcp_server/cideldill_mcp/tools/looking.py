@@ -155,7 +155,12 @@ TOOLS = (
         variables,
         (
             Param("pause_id", "string", required=True),
-            Param("frame_index", "integer", "0 is innermost", default=0, minimum=0),
+            Param(
+                "frame_index",
+                "integer",
+                "0 is innermost. Default: the frame that the stop shows",
+                minimum=0,
+            ),
             Param("names", "array", items="string"),
             Param(
                 "scope",
