@@ -11,12 +11,10 @@ from pytest_cideldill.position import Position
 _FATAL = "Fatal Python error"
 MAX_STACKS = 4_000
 MAX_MESSAGE = 2_000
+LAST_LINES = 12
+"""Of the output of a run, which say why it has another exit status."""
 
 # pytest.ExitCode; plugins may use further ones.
-_CHOSEN = (
-    "tests ran: a plugin or a conftest has chosen exit code 5, which says that there were none"
-)
-
 _BY_CODE = {3: "internal_error", 4: "startup_error", 5: "no_tests"}
 
 
@@ -53,6 +51,7 @@ class Evidence:
         cut_off: Its connection ended before it did.
         cut: How, if not by Ctrl-C alone.
         ran: How many tests have ended.
+        failed: How many failures there were, in collection too.
         searched: What a collection without tests looked for.
     """
 
@@ -69,6 +68,7 @@ class Evidence:
     cut_off: bool = False
     cut: Cut | None = None
     ran: int = 0
+    failed: int = 0
     searched: str | None = None
 
 
@@ -85,9 +85,9 @@ def classify(evidence: Evidence) -> dict[str, Any]:
 
 
 def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
+    if _was_set(evidence, code):
+        return {"kind": "finished", "message": _set_by_others(evidence, code)}
     kind = _BY_CODE.get(code, "finished")
-    if kind == "no_tests" and evidence.ran and evidence.interrupted is None:
-        return {"kind": "finished", "message": _CHOSEN}
     if evidence.interrupted is not None:  # pytest.exit may choose any code, also one of pytest's
         kind = "interrupted" if code == 2 else "finished"
     end: dict[str, Any] = {"kind": kind}
@@ -102,6 +102,19 @@ def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
     elif kind == "startup_error":
         end["message"] = _message(evidence)
     return end
+
+
+def _was_set(evidence: Evidence, code: int) -> bool:
+    """Whether the code is not the one that pytest makes of what its tests did."""
+    is_told = evidence.interrupted is not None or (code == 3 and evidence.internal_error)
+    return evidence.ran > 0 and not is_told and code != (1 if evidence.failed else 0)
+
+
+def _set_by_others(evidence: Evidence, code: int) -> str:
+    what = f"{evidence.failed} failed" if evidence.failed else "all tests passed"
+    lines = "\n".join(evidence.output.rstrip().splitlines()[-LAST_LINES:])
+    told = f"{what}; something else set the exit status to {code}: a plugin or a conftest"
+    return f"{told}. Its last lines:\n{lines[-MAX_MESSAGE:]}" if lines else told
 
 
 def _stopped(evidence: Evidence) -> dict[str, Any]:

@@ -300,7 +300,8 @@ class Run:
             last = read_position(self._main.hello.position_file)
             if self._evidence.returncode is not None:
                 self._forget_position()
-        child = self.child
+        child, results = self.child, self.results
+        missing = results.counted(self._failed or 0)
         self._evidence = replace(
             self._evidence,
             last=last,
@@ -310,12 +311,17 @@ class Run:
             stopped=self.is_stopping,
             cut_off=self._main is not None and self._main.is_cut_off,
             cut=self.cut,
-            ran=self.results.done,
-            searched=self.results.searched,
+            ran=results.done,
+            failed=results.failed_reports + len(results.collection_errors),
+            searched=results.searched,
         )
         self.end = classify(self._evidence)
-        if (why := self._contradiction()) is not None:
-            self.end.setdefault("message", why)
+        if missing:
+            self.end.setdefault(
+                "message",
+                f"pytest counted {missing} failures whose reports could not be made or were lost; "
+                "its own output tells them",
+            )
         self._ended = self._ended or time.monotonic()
         for id in list(self.pauses):
             self._forget_pause(id)
@@ -326,19 +332,6 @@ class Run:
     def _forget_position(self) -> None:
         if self._main is not None and self._main.hello.position_file is not None:
             Path(self._main.hello.position_file).unlink(missing_ok=True)
-
-    def _contradiction(self) -> str | None:
-        """Why the exit code says that a test failed, when no report does."""
-        missing = self.results.counted(self._failed or 0)
-        if missing:
-            return (
-                f"pytest counted {missing} failures whose reports could not be made or were lost; "
-                "its own output tells them"
-            )
-        known = self.results.failed_reports or self.results.collection_errors
-        if self._evidence.exit_code == 1 and not known:
-            return "no test failed: a plugin or a conftest has chosen exit code 1"
-        return None
 
     def _note_end(self, target: Target, event: Event) -> None:
         if isinstance(event, Finished):
