@@ -15,9 +15,9 @@ from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.namespace import forget_locals
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.gate import namespace_of
@@ -103,9 +103,7 @@ def _frame_that_has(name: str, pause: Pause, lens: Lens) -> str:
         code = frame.f_code
         if name not in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             continue
-        has_it = name in frame.f_locals
-        forget_locals(frame)
-        if has_it:
+        if name in read_locals(frame):
             place = lens.place(frame, pause.lines[index] if pause.lines else frame.f_lineno)
             where = f"{place['file']}:{place['line']} {code.co_qualname}"
             return f' (frame {index} has it: {where}; give "frame_index": {index})'

@@ -48,7 +48,6 @@ def caught(work: Callable[[], object]) -> BaseException:
         lambda: int("x"),
         lambda: next(iter(())),
     ],
-    ids=str,
 )
 def test_what_python_raises_is_told_as_python_tells_it(work: Callable[[], object]) -> None:
     error = caught(work)
