@@ -239,16 +239,13 @@ class Child:
             os.close(stream)
 
 
-def launch(
-    command: Sequence[str], invitation: dict[str, Any], reaper: Reaper, hash_seed: str
-) -> Child:
+def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -> Child:
     """Start a child in a process group of its own, its stdin empty.
 
     Args:
         command: The whole command line.
-        invitation: Where it finds the front end; plain data.
+        invitation: Where it finds the front end; plain data. Its `hash_seed` is set as well.
         reaper: Told the group before anything can happen to us.
-        hash_seed: The value of PYTHONHASHSEED.
 
     Raises:
         OSError: The interpreter can't be started.
@@ -257,6 +254,7 @@ def launch(
     if os.name != "posix":
         group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
     run, directory = invitation["run_id"], invitation["directory"]
+    seed = {} if invitation.get("hash_seed") is None else {HASH_SEED: invitation["hash_seed"]}
     streams = [Stream(os.path.join(directory, f"{run}.{name}")) for name in ("out", "err")]
     started_at = time.time()
     try:
@@ -265,7 +263,7 @@ def launch(
             stdin=subprocess.DEVNULL,
             stdout=streams[0].inner,
             stderr=streams[1].inner,
-            env={**os.environ, HASH_SEED: hash_seed, VARIABLE: json.dumps(invitation)},
+            env={**os.environ, **seed, VARIABLE: json.dumps(invitation)},
             bufsize=0,
             **group,
         )

@@ -141,7 +141,7 @@ class Runs(RunList):
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:
-            run.child = launch(command, self._invitation(run), self._reaper, self.hash_seed)
+            run.child = launch(command, self._invitation(run), self._reaper)
         except OSError as error:
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"
@@ -156,6 +156,8 @@ class Runs(RunList):
     def _invitation(self, run: Run) -> dict[str, Any]:
         """What its main process needs to know; it may have to record itself."""
         invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
+        if not os.environ.get(HASH_SEED):
+            invitation["hash_seed"] = self.hash_seed
         if not self.settings.record or run.order.listing:
             return invitation
         folder = run_folder(Path(self.settings.record).absolute(), run.id, time.time())

@@ -39,6 +39,7 @@ from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.host import Unwatched
+from pytest_cideldill.run.invitation import HASH_SEED
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.invitation import connect
 from pytest_cideldill.run.invitation import rejoin
@@ -87,6 +88,8 @@ def activate(config: pytest.Config, text: str, variable: str) -> None:
         pytest.UsageError: What is declared up front is malformed.
     """
     plain = json.loads(text)
+    if plain.get("hash_seed") is not None:  # Python has read it; tests see what they see without us
+        os.environ.pop(HASH_SEED, None)
     try:  # a border as well: whatever is wrong with us, the tests run
         invitation = Invitation(**plain)
         if invitation.address is not None or invitation.record is not None:

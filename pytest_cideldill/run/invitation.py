@@ -28,6 +28,8 @@ from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
 
+HASH_SEED = "PYTHONHASHSEED"
+
 HANDSHAKE_S = 10.0
 """How long a process waits for the front end before it runs as without it."""
 
@@ -47,6 +49,8 @@ class Invitation:
         pinned: How many of pytest's first arguments the front end added; they mean this machine.
         wanted: What a worker chooses of the tests when it is not connected; None: all of them.
         record: Folder of this run in a record; None: it is not recorded, or on another machine.
+        hash_seed: What the front end has set as PYTHONHASHSEED, which tests don't see; None: the
+            user has, or nobody.
     """
 
     address: str | list[Any] | None
@@ -57,6 +61,7 @@ class Invitation:
     pinned: int = 0
     wanted: list[str] | None = None
     record: str | None = None
+    hash_seed: str | None = None
 
     def for_worker(self, wanted: list[str] | None, *, is_here: bool) -> Invitation:
         """What xdist's controller hands to a worker of this machine, or of another one."""

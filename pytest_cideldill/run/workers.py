@@ -8,6 +8,7 @@ controller tells by the reports that it got from xdist.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections import defaultdict
 from dataclasses import asdict
@@ -20,6 +21,7 @@ import pytest
 from pytest_cideldill import clock
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
+from pytest_cideldill.run.invitation import HASH_SEED
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.reporting import JUST_PASSED
 from pytest_cideldill.run.reporting import category_of
@@ -98,6 +100,8 @@ class Controller:
     def pytest_xdist_setupnodes(self, specs: list[Any]) -> None:
         """Workers connect at plugin import, before their conftests, wherever they are."""
         alone = []
+        if self._invitation.hash_seed is not None:  # execnet sets others when Python has read it
+            os.environ[HASH_SEED] = self._invitation.hash_seed
         for spec in specs:
             mine = self._invitation.for_worker(self._wanted, is_here=_is_here(spec))
             spec.env[self._variable] = json.dumps(asdict(mine))

@@ -163,7 +163,7 @@ def test_an_id_that_a_hook_has_made_chooses_its_test(bench: Bench) -> None:
 
 
 SETS = """
-    import uuid, pytest
+    import os, uuid, pytest
     class Shade:
         def __init__(self, name): self.name = name
         def __hash__(self): return hash(self.name)
@@ -171,7 +171,7 @@ SETS = """
     @pytest.mark.parametrize("shade", {Shade(f"color {n}") for n in range(30)})
     def test_shade(shade): assert shade.name != "color 7"
     @pytest.mark.parametrize("key", [uuid.uuid4()], ids=str)
-    def test_key(key): assert 0
+    def test_key(key): assert "PYTHONHASHSEED" in os.environ
 """
 
 
