@@ -630,7 +630,7 @@ async def test_a_record_that_alone_is_too_long_is_shortened() -> None:
     [
         ({"limit": 0}, "invalid_limit", "limit"),
         ({"limit": -3}, "invalid_limit", "limit"),
-        ({"limit": "5"}, "invalid_limit", "limit"),
+        ({"limit": "five"}, "invalid_limit", "limit"),
         ({"status": "failed"}, "invalid_parameter", "status"),
         ({"function_name": "a b"}, "invalid_parameter", "function_name"),
         ({"before": "r1.main.c99"}, "invalid_parameter", "before"),

@@ -60,7 +60,7 @@ def answers(agent: Agent, run_id: str) -> Answers:
     told |= _timelines(agent, run_id)
     for tool in ("breakpoint_list", "breakpoint_list_breakpoints", "breakpoint_list_paused"):
         told[tool] = agent.call(tool, max_chars=ROOM)
-    told["state"] = _without(agent.call("debug_state"), "counts")
+    told["state"] = _without(agent.call("debug_state"), "counts", "hash_seed")
     return {name: _without(each, "next", "pending") for name, each in told.items()}
 
 

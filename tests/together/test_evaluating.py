@@ -62,7 +62,9 @@ def test_frames_are_the_real_ones_and_assignments_stick(bench: Bench, stop: dict
     assert bench.eval(stop, "outer.append(3)", frame_index=1) == "None"
     assert bench.eval(stop, "outer = outer[::-1]", frame_index=1) == ""
     assert bench.eval(stop, "outer", frame_index=1) == "[3, 2, 1]"
-    assert bench.eval(stop, "outer") == "NameError: name 'outer' is not defined"
+    unseen = bench.eval(stop, "outer")
+    assert unseen.startswith("NameError: name 'outer' is not defined (frame 1 has it: ")
+    assert unseen.endswith('give "frame_index": 1)')
     assert bench.eval(stop, "depth = 40; depth += 2; depth") == "42"
     assert bench.eval(stop, "depth") == "42"
     for index in (2, 99):

@@ -343,7 +343,7 @@ TOOLS = (
             Param(
                 "frame_index",
                 "integer",
-                "0 is innermost. Default: the frame that the stop shows",
+                "0: innermost",
                 minimum=0,
             ),
             Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),

@@ -158,7 +158,7 @@ TOOLS = (
             Param(
                 "frame_index",
                 "integer",
-                "0 is innermost. Default: the frame that the stop shows",
+                "0: innermost. None: as shown",
                 minimum=0,
             ),
             Param("names", "array", items="string"),
