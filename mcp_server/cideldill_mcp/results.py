@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from pytest_cideldill.record.words import said
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import Event
@@ -15,6 +17,7 @@ from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import is_made_again
 from pytest_cideldill.wire import lost_reports
 
 Logged = tuple[str, dict[str, Any]]
@@ -23,6 +26,11 @@ Logged = tuple[str, dict[str, Any]]
 _Cause = tuple[str | None, ...]
 
 _OF_REPORT = ("exception", "location", "longrepr", "stdout", "stderr", "log", "incomplete")
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+
+CRASHED = "???"
+"""The phase, for xdist and pytest-forked, of a test in which its process died."""
 
 FAILED = frozenset({"failed", "error"})
 """Categories that make a run fail."""
@@ -41,7 +49,7 @@ class TestResult:
     duration_s: float = 0.0
     report: PhaseReported | None = None
     started_at: float | None = None
-    # Attempts that failed and were made again, by pytest-rerunfailures.
+    # Attempts that failed and were made again.
     reruns: list[PhaseReported] = field(default_factory=list)
     # What is not to be counted again when xdist's controller tells the test as well.
     phases: tuple[tuple[str, int | None], ...] = ()
@@ -143,6 +151,9 @@ class Results:
         if event.has_ended and not (test is not None and test.has_ended):
             events.append(NodeFinished(nodeid, event.duration_s, event.plain))
         logged = [self.apply(worker, each) for each in events]
+        if not event.has_ended and any(_is_last(each) for each in phases):
+            self._running.pop(self.key(worker, nodeid), None)  # no end of this test will come
+            self.done += 1
         return [each for each in logged if each is not None]
 
     def of(self, nodeid: str) -> TestResult | None:
@@ -192,10 +203,10 @@ class Results:
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
         test.phases += ((event.phase, event.attempt),)
-        if event.category == "rerun":  # pytest-rerunfailures: the attempt that counts follows
+        if is_made_again(event.category, event.outcome, event.attempt):
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
-            if event.phase == "???":
+            if event.phase == CRASHED:
                 test.worker = None
                 self._running.pop(key, None)
             return
@@ -211,10 +222,6 @@ class Results:
             test.outcome = event.category or event.outcome
             test.report = event
             test.group = self.group_of(event)
-        if event.phase == "???":  # its process died: of xdist's workers no end of it will come
-            self._running.pop(key, None)
-            test.has_ended = True
-            self.done += 1
 
     def group_of(self, event: PhaseReported) -> str | None:
         """`g1`, `g2` …: failures with one cause share it; None for what did not fail."""
@@ -279,6 +286,12 @@ class Results:
         return list(dict.fromkeys(failed))
 
 
+def _is_last(report: PhaseReported) -> bool:
+    """Whether a worker died in the test, and no other one tries it again."""
+    is_tried = is_made_again(report.category, report.outcome, report.attempt)
+    return report.phase == CRASHED and not is_tried
+
+
 def _rerun(report: PhaseReported) -> dict[str, Any]:
     """A failed attempt, in short."""
     told = {"attempt": report.attempt, "phase": report.phase}
@@ -290,12 +303,25 @@ def _cause_of(event: PhaseReported) -> _Cause:
     """What failures with one root cause share: the class raised, and the place in user code.
 
     Not the message, which tells values: the parameters of one test fail for one reason. But it is
-    all there is when the exception passed no code, as that of a fixture that is not found. A
-    failure without a place (its process died) has nothing else.
+    all there is when the exception passed no code of the user's: that of a fixture that is not
+    found, what a plugin says of a test.
     """
     kind = None if event.exception is None else event.exception["type"]
-    if event.exception is not None and not event.passed_code:
-        return (kind, event.exception["message"].partition("\n")[0])
-    if event.location is None:
+    if not event.passed_code and (message := _message_of(event)):
+        return (kind, _without_values(kind, message))
+    if event.location is None:  # its process died
         return (kind, event.nodeid, event.phase)
     return (kind, str(event.location.get("file")), str(event.location["line"]))
+
+
+def _message_of(event: PhaseReported) -> str:
+    if event.exception is not None:
+        return str(event.exception["message"])
+    return said(event.longrepr)
+
+
+def _without_values(kind: str | None, message: str) -> str:
+    """What failures with one cause say alike: no addresses; of a fixture not what others are."""
+    if kind is not None and kind.endswith("FixtureLookupError"):
+        return message.partition("\n")[0]
+    return _ADDRESS.sub("0x", message)

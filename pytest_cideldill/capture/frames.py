@@ -36,9 +36,9 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 # Not the attributes: a class may define its own.
 _traceback_of: Callable[[BaseException], TracebackType | None]
-_cause_of: Callable[[BaseException], BaseException | None]
+cause_of: Callable[[BaseException], BaseException | None]
 _context_of: Callable[[BaseException], BaseException | None]
-_traceback_of, _cause_of, _context_of = (
+_traceback_of, cause_of, _context_of = (
     BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__", "__context__")
 )
 
@@ -284,7 +284,7 @@ def notice_secrets_behind(error: BaseException, lens: Lens) -> None:
             if lens.project.has(place.tb_frame):
                 notice_secrets(place.tb_frame, lens)
             place = place.tb_next
-        for other in (_cause_of(error), _context_of(error)):
+        for other in (cause_of(error), _context_of(error)):
             if other is not None and id(other) not in seen:
                 seen.add(id(other))
                 waiting.append(other)

@@ -12,7 +12,9 @@ from typing import Final
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.capture.sourcetext import Text
 from pytest_cideldill.capture.sourcetext import Texts
+from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
@@ -154,6 +156,11 @@ class Lens:
         text, note = self.texts.source(frame, line)
         told = {"source": self.redactor.redact_source(text)[:MAX_SOURCE]}
         return told if note is None else told | {"note": note}
+
+    def line_of(self, file: str, line: int) -> str:
+        """The stripped text of a line of a file as it is now, empty when unknown."""
+        text = Text(source_lines(file)).line(line)
+        return self.redactor.redact_source(text)[:MAX_SOURCE]
 
     def place(self, frame: FrameType, line: int) -> dict[str, object]:
         """`{file, line}` of a place in a frame."""

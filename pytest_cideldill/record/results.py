@@ -6,8 +6,11 @@ from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.record.manifest import FAILED
+from pytest_cideldill.record.words import first_line
+from pytest_cideldill.record.words import said
 from pytest_cideldill.record.words import unstyled
 from pytest_cideldill.values import dataclass
+from pytest_cideldill.wire import is_made_again
 
 
 @dataclass(slots=True)
@@ -36,8 +39,11 @@ class Test:
     @property
     def outcome(self) -> str:
         """pytest's category; of several failures the first. `unfinished`: its process was gone."""
-        told = [str(each["category"] or each["outcome"]) for each in self.phases]
-        told = [each for each in told if each != "rerun"]
+        told = [
+            str(each["category"] or each["outcome"])
+            for each in self.phases
+            if not is_made_again(each["category"], each["outcome"], each.get("attempt"))
+        ]
         failed = [each for each in told if each in FAILED]
         plain = ["passed"] if "passed" in self.plain else list(self.plain)
         open_end = [] if self.ended is not None else ["unfinished"]
@@ -104,11 +110,12 @@ class Failure:
         """`AssertionError: assert 1 == 2`, in one line."""
         exception = self.told.get("exception")
         if exception:
-            message = _first_line(exception.get("message"))
+            message = first_line(exception.get("message"))
+            if not exception.get("type"):  # nobody told what was raised
+                return message or self.category
             return f"{exception.get('type')}: {message}" if message else str(exception.get("type"))
-        text = self.told.get("longrepr") or self.told.get("incomplete") or ""
-        lines = unstyled(text).strip().splitlines()
-        return lines[-1].removeprefix("E ").strip() if lines else self.category
+        text = self.told.get("longrepr") or self.told.get("incomplete")
+        return first_line(said(text)) or self.category
 
     @property
     def explanation(self) -> str:
@@ -116,8 +123,9 @@ class Failure:
         assertion = self.autopsy.get("assertion") or {}
         exception = self.told.get("exception") or {}
         text = unstyled(assertion.get("explanation") or exception.get("message") or "")
-        if not exception:
-            return self.cause
+        if not exception.get("type"):
+            whole = text or said(self.told.get("longrepr") or self.told.get("incomplete"))
+            return whole or self.category
         return f"{exception.get('type')}: {text}" if text else str(exception.get("type"))
 
     @property
@@ -127,9 +135,9 @@ class Failure:
 
     @property
     def statement(self) -> str:
-        """The source of the line that `place` names; empty: no frame is there."""
+        """The source of the line that `place` names; empty: nobody knows."""
         here = (each for each in self.frames if place_of(each.get("location")) == self.place)
-        return str(next(here, {}).get("source") or "")
+        return str(next(here, self.told.get("location") or {}).get("source") or "")
 
     @property
     def longrepr(self) -> str:
@@ -154,8 +162,3 @@ def variables_of(frame: dict[str, Any]) -> list[dict[str, Any]]:
     """Arguments and locals of a frame of an autopsy."""
     local = (frame.get("variables") or {}).get("locals") or ()
     return [*(frame.get("arguments") or ()), *local]
-
-
-def _first_line(text: Any) -> str:
-    """The first one with text."""
-    return next((each.strip() for each in unstyled(text or "").splitlines() if each.strip()), "")

@@ -18,7 +18,6 @@ _COMMANDS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-
 _STYLES: Final = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -52,6 +51,8 @@ def verdict(summary: Summary) -> str:
     told = ", ".join(counts) or "no tests"
     if summary.finished_at is None:
         return f"{told}; the run did not come to its end"
+    if summary.exit_code not in (0, 2, 3, None) and summary.outcomes and not summary.failures:
+        told += f"; something else set the exit status to {summary.exit_code}"
     cut_off = f"; the end of {', '.join(summary.cut_off)} is missing" if summary.cut_off else ""
     return f"{told} in {duration(summary.finished_at - summary.started_at)}{cut_off}"
 
@@ -80,3 +81,19 @@ def left_out(pairs: Iterable[tuple[int, str]]) -> str:
     """`3 failures and 10 calls`; empty: nothing."""
     told = [counted(count, name) for count, name in pairs if count > 0]
     return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+
+
+def said(text: object) -> str:
+    """What a failure says by the text of its report: the lines that pytest marks, else all of it.
+
+    Without the colors of a terminal.
+    """
+    plain = unstyled(text or "")
+    marked = [line[4:] for line in plain.splitlines() if line.startswith("E   ")]
+    return "\n".join(marked or plain.splitlines()).strip()
+
+
+def first_line(text: object) -> str:
+    """The first line of a text that is not empty."""
+    lines = (line.strip() for line in unstyled(text or "").splitlines())
+    return next((line for line in lines if line), "")

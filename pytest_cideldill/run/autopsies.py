@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from pytest_cideldill.capture.autopsy import MAX_MESSAGE
 from pytest_cideldill.capture.autopsy import MAX_OUTPUT
 from pytest_cideldill.capture.autopsy import RECORDED
 from pytest_cideldill.capture.autopsy import autopsy
@@ -24,7 +25,11 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.output import output_so_far
 from pytest_cideldill.run.traceback import crash_message
+from pytest_cideldill.run.traceback import passed_users
+from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.run.traceback import visible_places
+
+Raised = pytest.ExceptionInfo[BaseException]
 
 _MADE_BY_PYTEST: Final = ("_unittest_", "_xunit_")
 """How fixtures are called that run the `setUp` of classes and modules."""
@@ -44,17 +49,56 @@ class Autopsies:
         # The latest, and whose it is, which must not live longer for that. Not its `id`: the next
         # subtest may get the same one.
         self._latest: tuple[Callable[[], object], dict[str, Any]] = (_nobody, {})
+        # The call of the latest report, and what it had raised before others saw it.
+        self._raised: tuple[Callable[[], object], Raised | None] = (_nobody, None)
+        self._again: Callable[[], object] = _nobody
+
+    def note_raised(self, call: pytest.CallInfo[Any]) -> None:
+        """A report is made of a call; plugins may put an exception of theirs into it."""
+        self._raised = (weakref.ref(call), call.excinfo)
+
+    def note_again(self, call: pytest.CallInfo[Any]) -> None:
+        """A plugin makes the attempt again, and tells of that before the report is made."""
+        self._again = weakref.ref(call)
+
+    def is_tried_again(self, call: pytest.CallInfo[Any]) -> bool:
+        """Whether that is known of it: what is reported of it is a later attempt."""
+        return self._again() is call
+
+    def raised_by(self, call: pytest.CallInfo[Any]) -> Raised | None:
+        """What a test raised: not what a plugin raised of what it has to tell of the test.
+
+        None: nothing, or nobody knows. For `unittest` pytest tells it when the report is made.
+        """
+        made, raised = self._raised
+        return call.excinfo if made() is not call or raised is None else raised
+
+    def is_without_exception(self, call: pytest.CallInfo[Any]) -> bool:
+        """Whether no code of the user's raised anything: a plugin said that it failed."""
+        made, raised = self._raised
+        if made() is not call or raised is not None:
+            return False
+        project = self._lens.project
+        return call.excinfo is None or not passed_users(
+            visible_places(call.excinfo, project), project
+        )
 
     def of_report(
         self, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
     ) -> dict[str, Any]:
         """The autopsy of a failed phase: what `exception_get_context` tells (contract, 5)."""
-        assert call.excinfo is not None
+        excinfo, lens = self.raised_by(call), self._lens
+        assert excinfo is not None
         if self._latest[0]() is not call:
-            notice_secrets_behind(call.excinfo.value, self._lens)
-            told = describe_exception(call.excinfo.value, crash_message(report), self._lens)
+            notice_secrets_behind(excinfo.value, lens)
             output = (report.capstdout, report.capstderr, report.caplog)
-            self._latest = (weakref.ref(call), self._made(item, call.excinfo, told, output))
+            if is_of_others(item, report) or excinfo is not call.excinfo:
+                made = self._made(item, excinfo, raised(excinfo.value, lens), output)
+                made |= {"reported": lens.text(text_of(report), MAX_MESSAGE)}
+            else:
+                told = describe_exception(excinfo.value, crash_message(report), lens)
+                made = self._made(item, excinfo, told, output)
+            self._latest = (weakref.ref(call), made)
         return self._latest[1]
 
     def of_running(
@@ -97,9 +141,14 @@ class Autopsies:
         return _surroundings(item, self._lens) | told
 
     def forget(self) -> None:
-        """A test begins."""
-        self._latest = (_nobody, {})
+        """A test begins or ends."""
+        self._latest, self._raised, self._again = (_nobody, {}), (_nobody, None), _nobody
         self._assertions.forget()
+
+
+def is_of_others(item: pytest.Item, report: pytest.TestReport) -> bool:
+    """Whether the text of a report is not what pytest makes of an exception in a function."""
+    return isinstance(item, pytest.Function) and isinstance(report.longrepr, str)
 
 
 def _nobody() -> None:

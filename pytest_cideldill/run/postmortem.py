@@ -19,7 +19,9 @@ from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.guest import guest
+from pytest_cideldill.run.places import place_of_test
 from pytest_cideldill.run.reporting import subtest_of
+from pytest_cideldill.run.traceback import passed_users
 from pytest_cideldill.run.traceback import visible_places
 
 PHASES: dict[str, frozenset[str]] = {
@@ -83,7 +85,8 @@ class PostMortem:
             self._told.append(error)
             excinfo = pytest.ExceptionInfo.from_exc_info(raw)
             make = partial(self._autopsies.of_running, item, excinfo)
-            self._pause(excinfo, make, probe, "test_failure" if is_wanted else "exception")
+            where = partial(place_of_test, item, self.manager.lens, error)
+            self._pause(excinfo, make, where, probe, "test_failure" if is_wanted else "exception")
 
     @guest
     def pytest_exception_interact(
@@ -95,18 +98,20 @@ class PostMortem:
         """Pause with the autopsy of the failure, if failures or this exception are to pause."""
         if not isinstance(report, pytest.TestReport) or not isinstance(node, pytest.Item):
             return
-        if call.excinfo is None:
+        excinfo = self._autopsies.raised_by(call)
+        if excinfo is None or not report.failed or self._autopsies.is_tried_again(call):
             return
-        if any(each is call.excinfo.value for each in self._told):
+        if any(each is excinfo.value for each in self._told):
             return
-        probe = self._second_chance(call.excinfo.value, report)
+        probe = self._second_chance(excinfo.value, report)
         is_wanted = report.when in PHASES[self.manager.pauses.pause_on]
         if not is_wanted and probe is None:
             return
         make = partial(self._autopsies.of_report, node, call, report)
         reason = "test_failure" if is_wanted else "exception"
         subtest = partial(subtest_of, report, self.manager.lens)
-        self._pause(call.excinfo, make, probe, reason, subtest)
+        where = partial(place_of_test, report, self.manager.lens, excinfo.value)
+        self._pause(excinfo, make, where, probe, reason, subtest)
 
     @guest
     def pytest_runtest_logfinish(self) -> None:
@@ -117,6 +122,7 @@ class PostMortem:
         self,
         excinfo: pytest.ExceptionInfo[BaseException],
         make: Callable[[], dict[str, Any]],
+        where: Callable[[], dict[str, Any] | None],
         probe: RaiseProbe | None,
         reason: str,
         subtest: Callable[[], str | None] = lambda: None,
@@ -137,8 +143,18 @@ class PostMortem:
         frames = [frame for frame, _ in places]
         lines = [line for _, line in places]
         names = {"__exception__": excinfo.value}
+        place = None
+        if not passed_users(places, self.manager.lens.project):
+            place = contained("looking for a test", where, self.manager.warn, None)
         self.manager.pauses.pause(
-            "post_mortem", reason, frames, details, more=more, lines=lines, names=names
+            "post_mortem",
+            reason,
+            frames,
+            details,
+            more=more,
+            lines=lines,
+            names=names,
+            place=place,
         )
 
     def _second_chance(self, error: BaseException, report: pytest.TestReport) -> RaiseProbe | None:

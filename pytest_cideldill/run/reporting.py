@@ -18,22 +18,28 @@ from pytest_cideldill import clock
 from pytest_cideldill.borders import add_to
 from pytest_cideldill.borders import at_fork
 from pytest_cideldill.borders import because
+from pytest_cideldill.borders import note
 from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.frames import module_of
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.origin import frame_file
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
+from pytest_cideldill.run.autopsies import Raised
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
+from pytest_cideldill.run.places import place_in_code
+from pytest_cideldill.run.places import place_in_report
+from pytest_cideldill.run.places import place_of_test
 from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.run.traceback import visible_places
+from pytest_cideldill.wire import OUTCOMES
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.wire import is_made_again
 
 JUST_PASSED = frozenset({"", "passed", "subtests passed"})
 """Categories of which only the number is told, where the report's outcome is `passed`."""
@@ -44,6 +50,9 @@ _APART = (
     "tests ran in forked children, which are not debugged: nothing pauses or is hit there "
     "(pytest-forked; they are debugged without --forked)"
 )
+
+WITHOUT_EXCEPTION = "reported as failed without an exception, by a plugin or a conftest"
+"""There is nothing to pause at, and nothing to look into."""
 
 MAX_LONGREPR = 20_000
 MAX_SECTION = 5_000
@@ -79,16 +88,14 @@ class Reporting:
         # Phase and category of what failed, whether it can be told or not; what had failed before.
         self._failed: list[list[str]] = []
         self._failed_before = 0
-        # The terminal's: category → reports, the latest one at the end.
-        self._stats: Mapping[str, object] = {}
-        # Of those the one in which a report was found last, and its category.
-        self._counted: list[object] = []
-        self._counted_as = ""
-        # Whether the attempt failed and the next one has not begun.
+        # Whether the attempt failed and the next one has not begun; how many have.
         self._again = False
         # Since the test began: whether this process forked, and whether a phase ran in it.
         self._has_forked = self._is_here = False
         at_fork(after_in_parent=self._note_fork)
+        self._set_up = 0
+        # Whether pytest was given a report that makes an outcome.
+        self._has_outcome = False
         # Whose report was made last, until it is noted why it failed.
         self._reported: tuple[pytest.Item, pytest.CallInfo[None]] | None = None
         # Phase → what only the exception tells; until the report is logged.
@@ -101,8 +108,6 @@ class Reporting:
         self._enter(nodeid, "setup")
         self.host.link.send(NodeStarted(nodeid, clock.wall()))
         self._autopsies.forget()
-        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-        self._stats = getattr(reporter, "stats", {})
         self.host.link.settle()
 
     @pytest.hookimpl(tryfirst=True)
@@ -110,7 +115,8 @@ class Reporting:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Now it is known which attempt of the test this is; other plugins may rerun it as well."""
         position = self.host.position
-        position.attempt = attempt_of(item)
+        self._set_up += 1
+        position.attempt = attempt_of(item, self._set_up)
         position.around = partial(self._autopsies.around, item)
         self._again, self._is_here = False, True
         self._enter(item.nodeid, "setup")
@@ -136,31 +142,43 @@ class Reporting:
         what was raised: for `unittest` another hook tells the call.
         """
         self._reported, self._is_here = (item, call), True
-        call.duration -= self.host.pauses.overlap(call.start, call.stop)
+        self._autopsies.note_raised(call)
+        call.duration -= self.host.pauses.within(call.duration)
 
     @pytest.hookimpl(tryfirst=True)
     @guest
-    def pytest_exception_interact(self, report: object) -> None:
+    def pytest_exception_interact(self, node: object, call: Any, report: object) -> None:
         """Plugins that try tests again log reports later, when what raised is gone."""
-        if isinstance(report, pytest.TestReport):
+        if (
+            isinstance(report, pytest.TestReport)
+            and isinstance(node, pytest.Item)
+            and not self._autopsies.is_tried_again(call)
+        ):
+            self._reported = node, call  # pytest-retry makes no hook of the report of its attempts
             self._note_failure(report)
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others, which may be very many."""
-        category = self._category(report)
+        category = category_of(report, self._config)
         if report.failed:
             self._failed.append([report.when or "call", category])
         self._duration_s += report.duration
+        self._has_outcome = self._has_outcome or bool(category)
         if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
             return
-        self._again = self._again or category == "rerun"
+        if is_made_again(category, report.outcome, self.host.position.attempt):
+            self._again = True
+            if self._reported is not None:  # pytest-retry: before its report is made
+                self._autopsies.note_again(self._reported[1])
         self.host.link.send(told(report, category, partial(self._phase, report, category)))
 
     def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:
         self._note_failure(report)
         noted = self._failure.pop(report.when or "", {})
+        if (attempt := self.host.position.attempt) is not None:
+            noted = {"attempt": attempt, **noted}
         return phase_reported(report, category, self.host.lens, noted)
 
     @guest
@@ -169,14 +187,17 @@ class Reporting:
         plain = {category: count for category, count in self._plain.items() if category}
         untold = self._failed_in_all() - self._failed_before - len(self._failed)
         failed = self._failed + [["call", "failed"]] * untold or None
+        position = self.host.position
+        # flaky keeps the reports of an attempt that failed to itself.
+        is_kept = position.attempt is not None and not self._has_outcome
         apart = self._has_forked and not self._is_here
-        sums = (nodeid, self._duration_s, plain)
-        self.host.link.send(NodeFinished(*sums, self._again, failed, apart))
+        again = self._again or is_kept
+        self.host.link.send(NodeFinished(nodeid, self._duration_s, plain, again, failed, apart))
         if apart:
             self.host.warn(_APART)
         self._begin_anew()  # also for a test whose beginning we fail to note
         self._reported = None
-        position = self.host.position
+        self._autopsies.forget()
         position.attempt, position.around = None, dict
         self._enter(None, None)
 
@@ -185,7 +206,9 @@ class Reporting:
         self._plain.clear()
         self._failed, self._failed_before = [], self._failed_in_all()
         self._failure.clear()
-        self._again = self._has_forked = self._is_here = False
+        self._again = self._has_outcome = False
+        self._has_forked = self._is_here = False
+        self._set_up = 0
 
     def _note_fork(self) -> None:
         self._has_forked = True
@@ -194,21 +217,6 @@ class Reporting:
         """How many failures pytest has counted: none of them may read as passed."""
         session: Any = self._config.pluginmanager.get_plugin("session")
         return getattr(session, "testsfailed", 0)
-
-    def _category(self, report: pytest.TestReport) -> str:
-        """See `category_of`; what the terminal counted just now is not asked for again.
-
-        It came before: of plugins the last one registered is called first.
-        """
-        if self._counted and self._counted[-1] is report:
-            return self._counted_as
-        if report.when != "call" and report.outcome == "passed":
-            return ""
-        for category, counted in self._stats.items():
-            if counted and type(counted) is list and counted[-1] is report:
-                self._counted, self._counted_as = counted, category
-                return category
-        return category_of(report, self._config)
 
     @guest
     def _enter(self, nodeid: str | None, when: str | None) -> None:
@@ -222,15 +230,18 @@ class Reporting:
     def _note_failure(self, report: pytest.TestReport) -> None:
         """Note what was raised, if that is why it failed; it is not kept any longer."""
         reported, self._reported = self._reported, None
-        if reported is None or not report.failed:
+        if reported is None or report.passed or report.skipped:
             return
         item, call = reported
-        if call.excinfo is None or call.when != report.when:
+        if call.when != report.when:
             return
         noted = self._failure[report.when or ""] = {}
-        add_to(
-            noted, partial(self._autopsy, item, call, report), partial(self._place, call.excinfo)
-        )
+        if self._autopsies.is_without_exception(call):
+            note(noted, WITHOUT_EXCEPTION)
+        excinfo = self._autopsies.raised_by(call)
+        if excinfo is not None:
+            autopsy = partial(self._autopsy, item, call, report)
+            add_to(noted, autopsy, partial(self._place, excinfo, report))
 
     def _autopsy(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
@@ -239,13 +250,13 @@ class Reporting:
         exception = {name: made["exception"][name] for name in ("type", "message")}
         return {"exception": exception, "autopsy": made}
 
-    def _place(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
-        lens = self.host.lens
-        places = visible_places(excinfo, lens.project)
-        own = [place for place in places if lens.project.has(place[0])]
-        self._warn_of(places)
-        place = (own or places)[0]
-        return {} if is_of_tools(place[0]) else {"location": lens.place(*place)}
+    def _place(self, excinfo: Raised, report: pytest.TestReport) -> dict[str, Any]:
+        self._warn_of(visible_places(excinfo, self.host.lens.project))
+        place = place_in_code(excinfo, self.host.lens)
+        if place is not None:
+            return {"location": place, "passed_code": True}
+        place = place_of_test(report, self.host.lens, excinfo.value)
+        return {"location": place, "passed_code": False}
 
     def _warn_of(self, places: list[Place]) -> None:
         """Say of code that somebody may take for the user's why it is not."""
@@ -262,10 +273,21 @@ class Reporting:
                 )
 
 
-def attempt_of(item: pytest.Item) -> int | None:
-    """Which attempt pytest-rerunfailures makes, from 1 on; None: it would make no other one."""
-    count = vars(item).get("execution_count")
-    return count if isinstance(count, int) else None
+def attempt_of(item: pytest.Item, set_up: int) -> int | None:
+    """Which attempt this is, from 1 on, where a plugin may make others; None: none does.
+
+    Args:
+        item: The test.
+        set_up: How often it was set up since pytest told that it begins.
+    """
+    held = vars(item)
+    count = held.get("execution_count")  # pytest-rerunfailures
+    if isinstance(count, int):
+        return count
+    if isinstance(done := held.get("_flaky_current_runs"), int):  # flaky
+        return done + 1
+    retries = item.config.pluginmanager.has_plugin("pytest-retry")
+    return set_up if retries and item.get_closest_marker("flaky") is not None else None
 
 
 def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
@@ -286,21 +308,25 @@ def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
 
 
 def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
-    """pytest's own category, by which its terminal counts; empty: not counted.
+    """By what pytest's terminal counts a report; empty: not at all.
 
-    The usual one where a plugin fails to give any: a failure stays one.
+    What pytest itself knows is not asked for: plugins that draw another terminal answer what they
+    need for that.
     """
-    if report.passed and report.when != "call":
-        return ""
-    try:
+    if type(report) is pytest.TestReport and report.outcome in OUTCOMES:
+        if hasattr(report, "wasxfail") and not report.failed:
+            return "xfailed" if report.skipped else "xpassed"
+        if report.passed:
+            return "passed" if report.when == "call" else ""
+        is_error = report.failed and report.when in ("setup", "teardown")
+        return "error" if is_error else report.outcome
+    try:  # of a subtest, or of an attempt that is made again
         status = config.hook.pytest_report_teststatus(report=report, config=config)
-        category = status[0] if status else report.outcome
     except Exception as error:
         if passes(error):
             raise
-        is_error = report.failed and report.when in ("setup", "teardown")
-        category = "error" if is_error else report.outcome
-    return category
+        status = None
+    return status[0] if status else report.outcome
 
 
 def told(
@@ -333,20 +359,28 @@ def phase_reported(
         lens: Shows values.
         noted: Fields of the event that are known already.
     """
-    made: dict[str, Any] = {"passed_code": "location" in noted, **noted}
+    made: dict[str, Any] = {"passed_code": False, **noted}
     add_to(
         made,
         lambda: {} if noted else _of_text(report, lens),
-        lambda: {"location": made.get("location") or _place_of_test(report, lens)},
+        lambda: {} if "location" in made or not report.failed else _place(report, lens),
         lambda: {"longrepr": lens.end_of(_text_of(report), MAX_LONGREPR) or None},
         lambda: {"stdout": lens.end_of(report.capstdout, MAX_SECTION)},
         lambda: {"stderr": lens.end_of(report.capstderr, MAX_SECTION)},
         lambda: {"log": lens.end_of(report.caplog, MAX_SECTION)},
-        lambda: {"attempt": _attempt_of(report)},
+        lambda: {"attempt": noted.get("attempt") or _attempt_of(report)},
         lambda: {"subtest": subtest_of(report, lens)},
     )
     phase, duration_s = report.when or "call", report.duration
     return PhaseReported(report.nodeid, phase, category, report.outcome, duration_s, **made)
+
+
+def _place(report: pytest.TestReport, lens: Lens) -> dict[str, Any]:
+    """Of a failure of which nobody here knows the exception."""
+    place = place_in_report(report, lens)
+    if place is not None:
+        return {"location": place, "passed_code": True}
+    return {"location": place_of_test(report, lens)}
 
 
 def _text_of(report: pytest.TestReport) -> str:
@@ -384,13 +418,3 @@ def _is_stated(line: str) -> bool:
 def _attempt_of(report: pytest.TestReport) -> int | None:
     before = getattr(report, "rerun", None)  # pytest-rerunfailures: attempts before this one
     return before + 1 if isinstance(before, int) else None
-
-
-def _place_of_test(report: pytest.TestReport, lens: Lens) -> dict[str, Any] | None:
-    file, line, _ = report.location
-    if line is None or not report.failed:
-        return None
-    return {
-        "file": lens.project.relative(os.path.join(lens.project.rootdir, file)),
-        "line": line + 1,
-    }

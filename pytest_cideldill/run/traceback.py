@@ -18,6 +18,7 @@ from _pytest._io.terminalwriter import get_terminal_width
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.causes import MOST
 from pytest_cideldill.capture.causes import members_of
+from pytest_cideldill.capture.frames import cause_of
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.frames import was_raised
 from pytest_cideldill.framelocals import read_locals
@@ -28,18 +29,22 @@ _WIDTH: Final = get_terminal_width()
 _PLACE_AT_END: Final = re.compile(r"\n\S+:\d+(: \w+)?\s*$")
 
 
-def visible_places(excinfo: pytest.ExceptionInfo[BaseException], project: Project) -> list[Place]:
+def visible_places(
+    excinfo: pytest.ExceptionInfo[BaseException], project: Project, depth: int = MOST
+) -> list[Place]:
     """The frames of an exception without those of the test tools, innermost first.
 
     Those are pytest, pluggy, unittest, doctest and this plugin. An exception that passed no code of
-    the user's (pytest puts together what several teardowns raised) has the frames of the first one
-    inside of it that did. When nothing is left, the frame that raised it.
+    the user's (pytest puts together what several teardowns raised, or what a thread did) has the
+    frames of the first one inside or behind it that did. When nothing is left, the frame that
+    raised it.
     """
     shown = _shown(excinfo, project)
-    if not _has_users(shown, project):
+    if depth and not passed_users(shown, project):
         for inner in _inside(excinfo.value):
-            found = visible_places(pytest.ExceptionInfo.from_exception(inner), project)
-            if _has_users(found, project):
+            behind = pytest.ExceptionInfo.from_exception(inner)
+            found = visible_places(behind, project, depth - 1)
+            if passed_users(found, project):
                 return found
     return shown or raw_places(excinfo.tb)[:1]
 
@@ -105,13 +110,17 @@ def _is_hidden(frame: FrameType) -> bool:
     return False
 
 
-def _has_users(places: list[Place], project: Project) -> bool:
+def passed_users(places: list[Place], project: Project) -> bool:
+    """Whether code of the user is among the frames."""
     return any(project.has(frame) for frame, _ in places)
 
 
 def _inside(error: Any) -> Iterator[BaseException]:
-    """Members of a group; what an example of a doctest raised."""
+    """Members of a group; what an example of a doctest raised; the cause that it was given."""
     yield from (each for each in members_of(error)[:MOST] if was_raised(each))
     unexpected = getattr(sys.modules.get("doctest"), "UnexpectedException", None)
     if unexpected is not None and type(error) is unexpected:
         yield error.exc_info[1]
+    cause = cause_of(error)
+    if cause is not None and was_raised(cause):
+        yield cause

@@ -38,12 +38,10 @@ from pytest_cideldill.wire import WorkerReady
 _HAS_TOLD = "cideldill_has_told"
 """In `workeroutput`: all that a worker had to tell has left it."""
 
+_LAST = ("teardown", "???")
+"""The last phase of a test; pytest-forked's, of one in which a child died."""
+
 _UNTOLD = "its connection to the server was lost; its tests ran on undebugged"
-
-_CRASHED = "???"
-"""The phase of a test whose process died: xdist says so of workers, pytest-forked of children."""
-
-_LAST = ("teardown", _CRASHED)
 
 _UNORDERED = (
     "with several workers the order of nodeids is not kept: xdist chooses which worker runs a test "
@@ -78,9 +76,9 @@ class Controller:
         self._invitation = invitation
         self._wanted = wanted
         self._relayed: set[str] = set()  # added to by the I/O thread as well
-        self._lost: set[str] = set()
         # Worker → the reports of its tests that are not relayed.
         self._reports: defaultdict[str, list[pytest.TestReport]] = defaultdict(list)
+        self._down: set[str] = set()  # workers that died
         host.relay_by(self._relayed.add)
 
     @property
@@ -156,7 +154,7 @@ class Controller:
         """A worker ended; without an error that is how it should be."""
         worker = node.gateway.id
         if error is not None:
-            self._lost.add(worker)
+            self._down.add(worker)
             self.host.link.send(WorkerLost(worker, self.host.lens.text(str(error))))
             self._relay(worker)
         elif worker not in self._relayed and _HAS_TOLD not in node.workeroutput:
@@ -168,8 +166,8 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Workers tell their own reports; a dead one can't tell that it crashed."""
         worker = report.node.gateway.id  # xdist's
-        if worker in self._lost and report.when == _CRASHED:
-            self.host.link.send(self._relayed_node(worker, [report]))
+        if worker in self._down:  # xdist's own
+            self.host.link.send(self._relayed_node(worker, [report], has_ended=False))
             return
         self._reports[worker].append(report)
         if report.when in _LAST and worker in self._relayed:
@@ -181,12 +179,14 @@ class Controller:
         for report in self._reports.pop(worker, ()):
             test.append(report)
             if report.when in _LAST:
-                self.host.link.send(self._relayed_node(worker, test))
+                self.host.link.send(self._relayed_node(worker, test, has_ended=True))
                 test = []
         if test:
-            self.host.link.send(self._relayed_node(worker, test))
+            self.host.link.send(self._relayed_node(worker, test, has_ended=False))
 
-    def _relayed_node(self, worker: str, reports: list[pytest.TestReport]) -> NodeRelayed:
+    def _relayed_node(
+        self, worker: str, reports: list[pytest.TestReport], *, has_ended: bool
+    ) -> NodeRelayed:
         plain: Counter[str] = Counter()
         phases, duration_s, began = [], 0.0, clock.wall()
         for report in reports:
@@ -207,7 +207,7 @@ class Controller:
             phases,
             dict(plain),
             duration_s,
-            has_ended=last.when == "teardown",
+            has_ended=has_ended,
         )
 
     def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:

@@ -11,6 +11,8 @@ from dataclasses import fields
 from typing import Any
 from typing import get_args
 
+from pytest_cideldill.wire.attempts import OUTCOMES
+from pytest_cideldill.wire.attempts import is_made_again
 from pytest_cideldill.wire.commands import AddBreakpoint
 from pytest_cideldill.wire.commands import AddException
 from pytest_cideldill.wire.commands import AddLine
@@ -68,6 +70,7 @@ from pytest_cideldill.wire.lost import lost_reports
 
 __all__ = [
     "KINDS",
+    "OUTCOMES",
     "PROTOCOL",
     "AddBreakpoint",
     "AddException",
@@ -125,6 +128,7 @@ __all__ = [
     "WorkerLost",
     "WorkerReady",
     "from_plain",
+    "is_made_again",
     "kind_of",
     "lost_reports",
     "to_plain",

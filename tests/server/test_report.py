@@ -119,7 +119,8 @@ def test_pauses_end_with_the_run() -> None:
     ("exception", "longrepr", "told"),
     [
         ({"type": "KeyError", "message": "'x'"}, "text", {"type": "KeyError", "message": "'x'"}),
-        (None, "line\nworker 'gw0' crashed\n", {"type": None, "message": "worker 'gw0' crashed"}),
+        (None, "two\nlines\n", {"type": None, "message": "two\nlines"}),
+        (None, "    x\n>   y\nE   z\nE    1", {"type": None, "message": "z\n 1"}),
         (None, None, None),
         ({"type": "E", "message": "m" * 9_999}, None, {"type": "E", "message": "m" * 500}),
     ],
@@ -127,7 +128,7 @@ def test_pauses_end_with_the_run() -> None:
 def test_a_failure_says_what_was_raised(
     exception: dict[str, Any] | None, longrepr: str | None, told: dict[str, Any] | None
 ) -> None:
-    """An item of `failures`; without an exception the last line of pytest's text."""
+    """An item of `failures`; without an exception what pytest's text says."""
     event = PhaseReported(TEST, "setup", "error", "failed", 0.1, exception, {"line": 3}, longrepr)
     assert report.failure(event) == {
         "nodeid": TEST,

@@ -115,9 +115,20 @@ def test_a_test_whose_worker_crashed_is_over() -> None:
     """xdist reports it with phase `???`; no end of it will come."""
     results = Results()
     results.started("gw0", NodeStarted(TEST, 1.0))
-    results.reported("gw0", phase("???", "failed", longrepr="worker 'gw0' crashed"))
+    results.relayed(relayed(phase("???", "failed", longrepr="worker died"), has_ended=False))
     assert (results.running(), results.done) == ([], 1)
     assert results.failed_nodeids() == [TEST]
+
+
+def test_a_test_whose_own_child_crashed_is_counted_once() -> None:
+    """pytest-forked has the same phase, and its worker goes on to the end of the test."""
+    results = Results()
+    results.started("gw0", NodeStarted(TEST, 1.0))
+    results.reported("gw0", phase("???", "failed", longrepr="running the test CRASHED"))
+    results.finished("gw0", NodeFinished(TEST, 0.1, {}))
+    results.relayed(relayed(phase("???", "failed", longrepr="running the test CRASHED")))
+    assert (results.running(), results.done) == ([], 1)
+    assert results.outcomes == {"failed": 1}
 
 
 def relayed(*phases: PhaseReported, has_ended: bool = True) -> NodeRelayed:

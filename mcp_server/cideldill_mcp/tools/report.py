@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -14,6 +15,7 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.standstill import standstill
 from cideldill_mcp.tools.registry import Request
+from pytest_cideldill.record.words import said
 from pytest_cideldill.wire import PhaseReported
 
 AUTOPSY_CHARS = 6_000
@@ -30,6 +32,9 @@ MAX_HITS = 20
 """Hits in one reply; `timeline_get` has them all."""
 
 _OF_HIT = ("seq", "breakpoint_id", "nodeid", "worker", "location", "hit_count", "message")
+
+_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b")
+"""The name of a class, in a text."""
 
 MAX_CHANGES = 3
 """How many of a client's changes the hint at a cause names."""
@@ -96,7 +101,7 @@ def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> d
     """An item of `failures`; `alike`: how many share the cause, told by the first of a group."""
     exception = event.exception
     if exception is None and (text := event.longrepr or event.incomplete):
-        exception = {"type": None, "message": text.strip().rpartition("\n")[2]}
+        exception = {"type": None, "message": said(text)}
     if exception is not None:
         exception = exception | {"message": exception["message"][:SHORT_MESSAGE]}
     told: dict[str, Any] = {
@@ -111,6 +116,8 @@ def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> d
             told[name] = value
     if event.autopsy is not None and "assertion" in event.autopsy:
         told["assertion"] = event.autopsy["assertion"]
+    if event.autopsy is not None and "reported" in event.autopsy:
+        told["reported"] = event.autopsy["reported"][:SHORT_MESSAGE]
     return told | {"alike": alike} if alike > 1 else told
 
 
@@ -210,6 +217,7 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
     go_on = f'breakpoint_continue {{"pause_id": "{id}", "wait": true}}'
     if pause["phase"] == "post_mortem":
         return [
+            *_where_it_was_raised(pause),
             f"{look}: the fixtures are alive",
             'breakpoint_add {"function_name": "…"} and test_run with "replace": true: stop earlier',
             f"{go_on}: let the test fail and tear down",
@@ -230,6 +238,20 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
         f"{look}: frame 0 is the call, frame 1 its caller",
         f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: what if it returned something else?',
         f"{go_on}: let the call happen",
+    ]
+
+
+def _where_it_was_raised(pause: dict[str, Any]) -> list[str]:
+    """Of a failure that no code of the user's raised: its text may name what was raised."""
+    autopsy = pause.get("autopsy") or {}
+    if not autopsy or any(not each["isExternal"] for each in autopsy["frames"]):
+        return []
+    exception = autopsy["exception"]
+    named = _EXCEPTION.search(f"{exception['message']}\n{autopsy.get('reported', '')}")
+    name = named[0] if named else "…"
+    return [
+        f'breakpoint_set_exception {{"exception_type": "{name}"}} and test_run with "replace": '
+        "true: stop where it is raised, as no code of yours is in this traceback"
     ]
 
 
