@@ -25,6 +25,15 @@ class Verdict:
     def __init__(self, host: Host, position: PositionFile | None) -> None:
         self.host = host
         self._position = position
+        # How many failures pytest had counted when its tests were over; None: not known.
+        self._failed: int | None = None
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    @guest
+    def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
+        """Before every other plugin: some add failures that are none of a test, as pytest-cov."""
+        yield
+        self._failed = getattr(session, "testsfailed", None)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     @guest
@@ -33,7 +42,9 @@ class Verdict:
         self._mark_ending()
         yield
         status = getattr(session, "exitstatus", exitstatus)
-        failed = getattr(session, "testsfailed", None)
+        failed = self._failed
+        if failed is None:  # it did not come to run any
+            failed = getattr(session, "testsfailed", None)
         self.host.link.send(Finished(int(status), failed), urgent=True)
 
     @guest
