@@ -62,7 +62,7 @@ MOVED = """
 
     @pytest.fixture
     def moved(monkeypatch):
-        monkeypatch.setattr("_pytest.timing.time", lambda: 1_000_000.0)
+        monkeypatch.setattr("_pytest.timing.time", lambda: 9e9)
         yield
 
     def work(): return 1
