@@ -333,8 +333,8 @@ TOOLS = (
     Tool(
         "breakpoint_repl_eval",
         "Evaluate in a paused frame",
-        "Run Python in the paused frame: read and change variables, call functions, with fixtures "
-        "alive. Default: the frame that the stop shows. After a call: __return__ or __exception__.",
+        "Run Python in the frame that the stop shows: read and change variables, call functions, "
+        "with fixtures alive. After a call: __return__ or __exception__.",
         repl_eval,
         (
             _PAUSE_ID,
@@ -343,7 +343,7 @@ TOOLS = (
             Param(
                 "frame_index",
                 "integer",
-                "0: innermost",
+                "0 is innermost. Default: as shown",
                 minimum=0,
             ),
             Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),

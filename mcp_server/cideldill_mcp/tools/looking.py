@@ -158,7 +158,7 @@ TOOLS = (
             Param(
                 "frame_index",
                 "integer",
-                "0: innermost. None: as shown",
+                "0 is innermost. Default: as shown",
                 minimum=0,
             ),
             Param("names", "array", items="string"),
