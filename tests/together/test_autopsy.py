@@ -351,7 +351,7 @@ def test_what_is_behind_an_exception_is_told_with_its_place(over: Bench) -> None
     told = explained(over, "test_two_teardowns")
     assert (told["phase"], told["exception"]["type"]) == ("teardown", "ExceptionGroup")
     members = [(each["message"], each["location"]["function"]) for each in told["innerExceptions"]]
-    assert members == [("two", "two"), ("three", "three")]
+    assert members == [("'two'", "two"), ("three", "three")]
     # The group itself came through pytest alone: the frames are those of its first member.
     assert [frame["function"] for frame in told["frames"]] == ["two"]
 
@@ -381,7 +381,7 @@ def test_the_first_failure_of_a_test_is_explained_and_names_the_others(over: Ben
     ("test", "place", "message"),
     [
         ("test_unknown_fixture", "test_unknown_fixture(nowhere)", "fixture 'nowhere' not found"),
-        ("test_shop.documented", '"""', "Expected:"),
+        ("test_shop.documented", ">>> documented(1)", "Expected:"),
         ("test_shop.documented_too", "return 1 // n", "ZeroDivisionError"),
     ],
 )
@@ -394,7 +394,8 @@ def test_what_no_code_of_yours_raised_has_the_place_of_its_test(
     assert message in told["exception"]["message"]
     assert not re.search(r"test_shop.py:\d+(: \w+)?$", told["exception"]["message"])
     (result,) = over.results(nodeid=f"test_shop.py::{test}").values()
-    assert result["location"] == {"file": "test_shop.py", "line": line_of(TESTS, place)}
+    told = result["location"]
+    assert (told["file"], told["line"]) == ("test_shop.py", line_of(TESTS, place))
 
 
 @pytest.mark.full
