@@ -351,7 +351,7 @@ def test_what_is_behind_an_exception_is_told_with_its_place(over: Bench) -> None
     told = explained(over, "test_two_teardowns")
     assert (told["phase"], told["exception"]["type"]) == ("teardown", "ExceptionGroup")
     members = [(each["message"], each["location"]["function"]) for each in told["innerExceptions"]]
-    assert members == [("'two'", "two"), ("three", "three")]
+    assert members == [("'two'", "two"), ("'three'", "three")]
     # The group itself came through pytest alone: the frames are those of its first member.
     assert [frame["function"] for frame in told["frames"]] == ["two"]
 
