@@ -300,17 +300,17 @@ LEAVING = """
     class Late(Exception): pass
 
     def pytest_configure(config):
-        verdict = config.pluginmanager.get_plugin("cideldill-reporting")
-        kept, done = verdict._category, []
+        from pytest_cideldill.run import reporting
+        kept, done = reporting.category_of, []
         def ring(signum, frame):
             {raises}
-        def category(report):
+        def category(report, config):
             if report.when == "call" and not done:
                 done.append(report)
                 signal.signal(signal.SIGALRM, ring)
                 signal.raise_signal(signal.SIGALRM)
-            return kept(report)
-        verdict._category = category
+            return kept(report, config)
+        reporting.category_of = category
     """
 
 WAYS_OUT = {
