@@ -291,7 +291,7 @@ def test_as_many_arguments_are_told_as_the_ini_file_says(make_project: MakeProje
         assert (call["pretty_args"], call["pretty_kwargs"]) == (["1", "2"], {"a": "1", "b": "2"})
     for call in calls:
         assert [len(call["cids"][kind]) for kind in ("args", "kwargs")] == [2, 2]
-    assert calls[1]["exception"]["message"] == "1, 2"
+    assert calls[1]["exception"]["message"] == "(1, 2, … +1 items)"
 
 
 @pytest.mark.full
