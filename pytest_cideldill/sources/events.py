@@ -14,6 +14,7 @@ from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
+from itertools import chain
 from operator import attrgetter
 from types import AsyncGeneratorType
 from types import CodeType
@@ -273,7 +274,8 @@ def existing_functions() -> list[FunctionType]:
 def existing_code() -> list[tuple[CodeType, str]]:
     """The code of all functions, suspended generators and coroutines, each once, and its file."""
     found: dict[int, tuple[CodeType, str]] = {}
-    for each in (*_frozen.beside([]), *gc.get_objects()):
+    # Not in a new list: the collector has that as well, and it would hold itself and all others.
+    for each in chain(_frozen.beside([]), gc.get_objects()):
         code, names = _code_of(each)
         if type(code) is CodeType:
             code = original_code(code)
