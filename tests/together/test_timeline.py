@@ -126,21 +126,33 @@ def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
     ]
 
 
+FEW_WAIT = """
+    import gc, pytest_cideldill.log as log
+    log.MAX_WAITING = 5
+    for each in gc.get_objects():
+        if type(each) is log.RowLog:
+            each._limit = 5
+"""
+
+
 @pytest.mark.full
 def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
     """Told or counted, every one; the stop behind them is there."""
     with workbench(tmp_path / "project", "--cideldill-record-calls=test_it.helper") as bench:
-        # Far fewer rows than usual may wait.
-        bench.write(conftest="import pytest_cideldill.log as log\nlog.MAX_WAITING = 5\n")
+        # Far fewer rows than usual may wait, and nobody takes them away meanwhile.
+        bench.write(conftest=FEW_WAIT)
         text = """
+            import sys
             def helper(n): return n
             def test_many():
+                sys.setswitchinterval(1)
                 for n in range(3000):
                     helper(n)
+                sys.setswitchinterval(0.005)
                 assert False
         """
         bench.write(test_it=text)
-        bench.agent.call("tracepoint_set", file="test_it.py", line=5, log_message="{n}")
+        bench.agent.call("tracepoint_set", file="test_it.py", line=7, log_message="{n}")
         stop = bench.stop_of(text)
         told = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
         assert len(told["events"]) == 1
