@@ -11,6 +11,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -98,6 +99,8 @@ class Reporting:
         self._has_outcome = False
         # Whose report was made last, until it is noted why it failed.
         self._reported: tuple[pytest.Item, pytest.CallInfo[None]] | None = None
+        # Of which call the hook that makes reports was told last.
+        self._made_of: Callable[[], object] = lambda: None
         # Phase → what only the exception tells; until the report is logged.
         self._failure: dict[str, dict[str, Any]] = {}
 
@@ -142,6 +145,7 @@ class Reporting:
         what was raised: for `unittest` another hook tells the call.
         """
         self._reported, self._is_here = (item, call), True
+        self._made_of = ref(call)
         self._autopsies.note_raised(call)
         call.duration -= self.host.pauses.within(call.duration)
 
@@ -154,7 +158,8 @@ class Reporting:
             and isinstance(node, pytest.Item)
             and not self._autopsies.is_tried_again(call)
         ):
-            self._reported = node, call  # pytest-retry makes no hook of the report of its attempts
+            if self._made_of() is not call:  # pytest-retry makes reports without that hook
+                self._reported = node, call
             self._note_failure(report)
 
     @guest

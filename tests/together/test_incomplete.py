@@ -35,8 +35,9 @@ FAILING = """
     """
 
 MAKERS = (
-    "phase_reported", "category_of", "visible_places", "is_of_tools", "subtest_of", "_text_of",
-    "_place_of_test", "_attempt_of", "add_to", "told", "PhaseReported", "partial",
+    "phase_reported", "category_of", "visible_places", "place_in_code", "place_in_report",
+    "place_of_test", "subtest_of", "_text_of", "_of_text", "_attempt_of", "add_to", "told",
+    "PhaseReported", "partial",
 )  # fmt: skip
 """What the reporting of a phase uses."""
 
@@ -47,7 +48,7 @@ CERTAIN = (
 )  # fmt: skip
 """What a stop tells however it was spoiled."""
 
-UNSEEN = ("_place_of_test", "category_of", "is_of_tools")
+UNSEEN = ("category_of", "place_in_report", "place_of_test", "_of_text")
 """Those that are not needed for these failures."""
 
 

@@ -66,9 +66,9 @@ def ran(bench: Bench) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def cached(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A front end whose pytest has its cache."""
-    root = tmp_path_factory.mktemp("cached") / "project"
+    root = tmp_path_factory.mktemp("once") / "project"
     with workbench(root, "-p", "cacheprovider") as bench:
         yield bench
 
@@ -87,9 +87,9 @@ def test_the_order_that_was_asked_for_is_kept_behind_all_hooks_that_sort(
 
 
 @pytest.mark.full
-def test_what_failed_last_does_not_run_first_when_an_order_was_asked_for(cached: Bench) -> None:
+def test_what_failed_last_does_not_run_first_when_an_order_was_asked_for(once: Bench) -> None:
     """`addopts = --ff`, and `--nf`: the second run is as the first."""
-    cached.write(
+    once.write(
         **{"pytest.ini": "[pytest]\naddopts = --ff --nf\n"},
         test_it="""
             seen = []
@@ -100,8 +100,8 @@ def test_what_failed_last_does_not_run_first_when_an_order_was_asked_for(cached:
     )
     asked = ["first", "third"]
     for _ in range(2):
-        reply = cached.run([f"test_it.py::test_{each}" for each in asked], pause_on="never")
-        assert ran(cached) == asked
+        reply = once.run([f"test_it.py::test_{each}" for each in asked], pause_on="never")
+        assert ran(once) == asked
         assert reply["outcomes"] == {"passed": 1, "failed": 1}
 
 
