@@ -155,7 +155,9 @@ def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: 
     if sys.version_info >= (3, 12):
         # Before, what is not bound yet has every call traced: a recursion ends in our function.
         bench.breakpoint("never_called_by_anybody")
-    reply = bench.run(args=[*OPTIONS, "--report-to=driven.txt"], pause_on="never")
+    reply = bench.run(
+        args=[*OPTIONS, "--report-to=driven.txt"], pause_on="never", max_chars=100_000
+    )
     expected = terminal_report(bench.root / "plain.txt")
     assert terminal_report(bench.root / "driven.txt") == expected
     assert reply["exit_code"] == plain.returncode == 1
