@@ -247,14 +247,17 @@ SHOP = """
 
 FILES = {"observer": OBSERVER, "test_it": SUITE, "shop": SHOP}
 LINE = SHOP.splitlines().index("        result = number + 1  # watched") + 1
-RENEWED = sys.version_info < (3, 12)
-"""Whether the interpreter renews what a function holds of its locals where lines are traced."""
+HOLDS_LOCALS = sys.version_info[:2] == (3, 12)
+"""Whether a function holds its locals, and nobody but a look at its frame renews them.
+
+Before, the interpreter does so where lines are traced; after, `locals()` is a copy of its own.
+"""
 
 
 def changed(root: Path) -> dict[str, Any]:
     """What the program saw change, and how."""
     found: dict[str, Any] = json.loads((root / "seen.json").read_text(encoding="utf-8"))
-    return {each: found[each] for each in found if not (RENEWED and each.startswith("locals"))}
+    return {each: found[each] for each in found if HOLDS_LOCALS or not each.startswith("locals")}
 
 
 @pytest.mark.parametrize("watched", rest_in_full("both", ["nothing", "hits", "calls", "both"]))
