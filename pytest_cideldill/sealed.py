@@ -143,9 +143,7 @@ class _Room:
         level: int = 0,
     ) -> Any:
         """`__import__` of the modules in here."""
-        if level:
-            package = (globals or {})["__package__"].split(".")
-            name = ".".join([*package[: len(package) - level + 1], *filter(None, [name])])
+        name = _absolute(name, globals, level)
         module = self.module(name)
         if name == "sys" and (globals or {}).get("__name__") in self._copies:
             return self._sys_of_copies
@@ -304,9 +302,7 @@ class _Room:
         level: int = 0,
     ) -> Any:
         """`__import__` of guests: their own modules, the program's, or copies of Python's."""
-        if level:
-            package = (globals or {})["__package__"].split(".")
-            name = ".".join([*package[: len(package) - level + 1], *filter(None, [name])])
+        name = _absolute(name, globals, level)
         top = name.partition(".")[0]
         if top in GUESTS:
             find: Any = self._admitted
@@ -383,6 +379,14 @@ def _room() -> _Room:
     if not _rooms:
         _rooms.append(_Room())
     return _rooms[0]
+
+
+def _absolute(name: str, globals: Mapping[str, Any] | None, level: int) -> str:
+    """The name of a module that `__import__` is asked for, seen from the module that asks."""
+    if not level:
+        return name
+    package = (globals or {})["__package__"].split(".")
+    return ".".join([*package[: len(package) - level + 1], *filter(None, [name])])
 
 
 def _is_foreign(name: str) -> bool:

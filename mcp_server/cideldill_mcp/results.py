@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.record.words import said
+from pytest_cideldill.wire import CRASHED
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import Event
@@ -28,9 +29,6 @@ _Cause = tuple[str | None, ...]
 _OF_REPORT = ("exception", "location", "longrepr", "stdout", "stderr", "log", "incomplete")
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
-
-CRASHED = "???"
-"""The phase, for xdist and pytest-forked, of a test in which its process died."""
 
 FAILED = frozenset({"failed", "error"})
 """Categories that make a run fail."""

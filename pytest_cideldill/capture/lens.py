@@ -158,7 +158,7 @@ class Lens:
         return told if note is None else told | {"note": note}
 
     def line_of(self, file: str, line: int) -> str:
-        """The stripped text of a line of a file as it is now, empty when unknown."""
+        """The stripped text of a line of a file as it was read first, empty when unknown."""
         text = Text(source_lines(file)).line(line)
         return self.redactor.redact_source(text)[:MAX_SOURCE]
 

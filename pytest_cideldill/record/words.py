@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterable
 from collections.abc import Mapping
+from textwrap import dedent
 from typing import Final
 
 from pytest_cideldill.record.manifest import Summary
@@ -86,11 +87,21 @@ def left_out(pairs: Iterable[tuple[int, str]]) -> str:
 def said(text: object) -> str:
     """What a failure says by the text of its report: the lines that pytest marks, else all of it.
 
-    Without the colors of a terminal.
+    Of several exceptions those of the last one, which ended the test. Without the colors of a
+    terminal.
     """
-    plain = unstyled(text or "")
-    marked = [line[4:] for line in plain.splitlines() if line.startswith("E   ")]
-    return "\n".join(marked or plain.splitlines()).strip()
+    lines = unstyled(text or "").splitlines()
+    marked = [number for number, line in enumerate(lines) if _is_marked(line)]
+    if not marked:
+        return "\n".join(lines).strip()
+    start = end = marked[-1]
+    while start and _is_marked(lines[start - 1]):
+        start -= 1
+    return dedent("\n".join(line[1:] for line in lines[start : end + 1])).strip()
+
+
+def _is_marked(line: str) -> bool:
+    return line.startswith("E   ") or line.rstrip() == "E"
 
 
 def first_line(text: object) -> str:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 from typing import Final
 
 import pytest
 
+from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.run.traceback import visible_places
 
 _MOST_DECORATORS: Final = 50
 """Lines that are looked through for the `def` of a test."""
@@ -21,25 +22,29 @@ _MOST_DECORATORS: Final = 50
 _DEFINES: Final = ("def ", "async def ", "class ")
 
 
-def place_in_code(
-    excinfo: pytest.ExceptionInfo[BaseException], lens: Lens
-) -> dict[str, Any] | None:
-    """The innermost place in the user's code that an exception passed; None: there is none."""
-    for place in visible_places(excinfo, lens.project):
-        if lens.project.has(place[0]):
-            return lens.place(*place)
-    return None
+def place_in_code(places: Iterable[Place], lens: Lens) -> dict[str, Any] | None:
+    """The innermost of these places that is in the user's code; None: there is none."""
+    return next((lens.place(*each) for each in places if lens.project.has(each[0])), None)
 
 
 def place_in_report(report: pytest.TestReport, lens: Lens) -> dict[str, Any] | None:
     """The same of a report that came from another process, as far as it is pytest's own."""
     crash = getattr(report.longrepr, "reprcrash", None)
     path, line = (getattr(crash, name, None) for name in ("path", "lineno"))
+    if type(report.longrepr) is str:  # pytest-forked's: it ends with `file:line: class`
+        path, line = _place_at_end(report.longrepr)
     if not isinstance(path, str) or not isinstance(line, int) or line < 1:
         return None
     if not os.path.isabs(path) or not lens.project.is_user(path):
         return None
     return _at(path, line, lens)
+
+
+def _place_at_end(text: str) -> tuple[str | None, int]:
+    path, _, line = text.rstrip().rpartition("\n")[2].rpartition(": ")[0].rpartition(":")
+    if not line.isdecimal() or not os.path.isfile(path):
+        return None, 0
+    return os.path.abspath(path), int(line)
 
 
 def place_of_test(

@@ -5,7 +5,6 @@ Hooks on pytest's main thread; under xdist in the workers, which own their tests
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -91,10 +90,10 @@ class Reporting:
         self._failed_before = 0
         # Whether the attempt failed and the next one has not begun; how many have.
         self._again = False
+        self._set_up = 0
         # Since the test began: whether this process forked, and whether a phase ran in it.
         self._has_forked = self._is_here = False
         at_fork(after_in_parent=self._note_fork)
-        self._set_up = 0
         # Whether pytest was given a report that makes an outcome.
         self._has_outcome = False
         # Whose report was made last, until it is noted why it failed.
@@ -256,12 +255,13 @@ class Reporting:
         return {"exception": exception, "autopsy": made}
 
     def _place(self, excinfo: Raised, report: pytest.TestReport) -> dict[str, Any]:
-        self._warn_of(visible_places(excinfo, self.host.lens.project))
-        place = place_in_code(excinfo, self.host.lens)
+        lens = self.host.lens
+        places = visible_places(excinfo, lens.project)
+        self._warn_of(places)
+        place = place_in_code(places, lens)
         if place is not None:
             return {"location": place, "passed_code": True}
-        place = place_of_test(report, self.host.lens, excinfo.value)
-        return {"location": place, "passed_code": False}
+        return {"location": place_of_test(report, lens, excinfo.value), "passed_code": False}
 
     def _warn_of(self, places: list[Place]) -> None:
         """Say of code that somebody may take for the user's why it is not."""
@@ -367,8 +367,7 @@ def phase_reported(
     made: dict[str, Any] = {"passed_code": False, **noted}
     add_to(
         made,
-        lambda: {} if noted else _of_text(report, lens),
-        lambda: {} if "location" in made or not report.failed else _place(report, lens),
+        lambda: {} if "location" in noted or not report.failed else _place(report, lens),
         lambda: {"longrepr": lens.end_of(_text_of(report), MAX_LONGREPR) or None},
         lambda: {"stdout": lens.end_of(report.capstdout, MAX_SECTION)},
         lambda: {"stderr": lens.end_of(report.capstderr, MAX_SECTION)},
@@ -393,31 +392,6 @@ def _text_of(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
         text = str(report.longrepr[2])
     return text
-
-
-def _of_text(report: pytest.TestReport, lens: Lens) -> dict[str, Any]:
-    """What the text of a failure has that another process made: its message, and its place."""
-    text = report.longrepr if report.failed and type(report.longrepr) is str else ""
-    lines = text.splitlines()
-    ends = [number for number, line in enumerate(lines) if _is_stated(line)]
-    if not ends:
-        return {}
-    start = end = ends[-1]  # of several exceptions the one that ended the test
-    while start and _is_stated(lines[start - 1]):
-        start -= 1
-    stated = [line[1:] for line in lines[start : end + 1]]
-    indent = min(len(line) - len(line.lstrip()) for line in stated if line.strip())
-    message = lens.end_of("\n".join(line[indent:] for line in stated), MAX_SECTION)
-    made: dict[str, Any] = {"exception": {"type": None, "message": message}}
-    file, _, line = lines[-1].rpartition(": ")[0].rpartition(":")
-    if line.isdecimal() and os.path.isfile(file):
-        shown = lens.project.relative(os.path.abspath(file))
-        made["location"] = {"file": shown, "line": int(line)}
-    return made
-
-
-def _is_stated(line: str) -> bool:
-    return line.startswith("E  ") and bool(line[1:].strip())
 
 
 def _attempt_of(report: pytest.TestReport) -> int | None:

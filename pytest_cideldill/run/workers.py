@@ -29,6 +29,7 @@ from pytest_cideldill.run.reporting import phase_reported
 from pytest_cideldill.run.reporting import told
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.selection import collection_failed
+from pytest_cideldill.wire import CRASHED
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import PhaseReported
@@ -38,8 +39,8 @@ from pytest_cideldill.wire import WorkerReady
 _HAS_TOLD = "cideldill_has_told"
 """In `workeroutput`: all that a worker had to tell has left it."""
 
-_LAST = ("teardown", "???")
-"""The last phase of a test; pytest-forked's, of one in which a child died."""
+_LAST = ("teardown", CRASHED)
+"""The last phase of a test, also of one in which a child died."""
 
 _UNTOLD = "its connection to the server was lost; its tests ran on undebugged"
 

@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any
 from typing import get_args
 
+from pytest_cideldill.wire.attempts import CRASHED
 from pytest_cideldill.wire.attempts import OUTCOMES
 from pytest_cideldill.wire.attempts import is_made_again
 from pytest_cideldill.wire.commands import AddBreakpoint
@@ -69,6 +70,7 @@ from pytest_cideldill.wire.events import WorkerReady
 from pytest_cideldill.wire.lost import lost_reports
 
 __all__ = [
+    "CRASHED",
     "KINDS",
     "OUTCOMES",
     "PROTOCOL",

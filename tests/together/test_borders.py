@@ -97,7 +97,7 @@ MODES = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mode", rest_in_full("a record with calls", MODES))
+@pytest.mark.parametrize("mode", MODES)
 def test_every_hook_has_a_border(suite: Path, mode: str) -> None:
     recorded(suite, *PLUGINS, *MODES[mode], environment=environment(suite))
     processes = found(suite)

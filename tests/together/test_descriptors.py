@@ -266,9 +266,7 @@ def outcomes(found: Recorded) -> dict[str, int]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "arguments", [pytest.param((), marks=pytest.mark.full), HITS], ids=["bare", "hits and calls"]
-)
+@pytest.mark.parametrize("arguments", [(), HITS], ids=["bare", "hits and calls"])
 def test_a_recorded_test_finds_the_descriptors_that_it_found_before(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -103,7 +103,8 @@ def test_tests_in_forked_children_are_told_as_not_debugged(bench: Bench, way: st
     wrong = failures["it.py::test_wrong"]
     message = wrong["exception"]["message"]
     assert message.startswith("AssertionError: {'kept': 3}\nassert 3 == 4")
-    assert wrong["location"] == {"file": "test_it.py", "line": 11}
+    source = "assert kept == 4, {"
+    assert wrong["location"] == {"file": "test_it.py", "line": 11, "source": source}
     chained = failures["it.py::test_chained"]["exception"]["message"]
     assert chained == "ValueError: first\n  second"
     assert "CRASHED" in failures["it.py::test_crash"]["exception"]["message"]

@@ -36,7 +36,7 @@ FAILING = """
 
 MAKERS = (
     "phase_reported", "category_of", "visible_places", "place_in_code", "place_in_report",
-    "place_of_test", "subtest_of", "_text_of", "_of_text", "_attempt_of", "add_to", "told",
+    "place_of_test", "subtest_of", "_text_of", "_attempt_of", "add_to", "told",
     "PhaseReported", "partial",
 )  # fmt: skip
 """What the reporting of a phase uses."""
@@ -48,7 +48,7 @@ CERTAIN = (
 )  # fmt: skip
 """What a stop tells however it was spoiled."""
 
-UNSEEN = ("category_of", "place_in_report", "place_of_test", "_of_text")
+UNSEEN = ("category_of", "place_in_report", "place_of_test")
 """Those that are not needed for these failures."""
 
 
@@ -139,7 +139,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", rest_in_full("told", MAKERS))
+@pytest.mark.parametrize("name", MAKERS)
 def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
     with workbench(
         tmp_path / "project", *INJECTOR, env=environment(f"{name} of run.reporting")
@@ -189,7 +189,7 @@ FATAL = ("linecache.getline",) if sys.version_info >= (3, 13) else ()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("what", rest_in_full("builtins.repr", PATCHED))
+@pytest.mark.parametrize("what", PATCHED)
 def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, what: str) -> None:
     """It is a stop that can be continued, or none: nothing is parked that nobody knows of."""
     bench.breakpoint("shop.price")
@@ -212,9 +212,7 @@ def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, wha
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "what", rest_in_full("os.lstat", [each for each in PATCHED if each not in FATAL])
-)
+@pytest.mark.parametrize("what", [each for each in PATCHED if each not in FATAL])
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["served", "recorded"])
 def test_a_test_that_fails_while_it_patches_has_failed(
     bench: Bench, what: str, is_recorded: bool

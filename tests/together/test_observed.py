@@ -305,7 +305,7 @@ WAYS: dict[str, Any] = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", rest_in_full("raises", WAYS))
+@pytest.mark.parametrize("way", WAYS)
 def test_a_served_run_looks_as_one_without_us(tmp_path: Path, way: str) -> None:
     """Also where clients look: at variables, the stack, results of expressions, an object."""
     with workbench(tmp_path / "project") as bench:

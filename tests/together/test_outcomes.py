@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from tests.together.driver import only_stop
 from tests.together.records import recorded
 from tests.together.test_recorded_for_people import cideldill
 from tests.together.workbench import Bench
-from tests.together.workbench import workbench
 
 pytestmark = pytest.mark.full
 
@@ -72,42 +70,28 @@ MOVED = """
 """
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One front end for all."""
-    with workbench(tmp_path_factory.mktemp("outcomes") / "project") as bench:
-        yield bench
-
-
-@pytest.fixture
-def project(shared: Bench) -> Iterator[Bench]:
-    """Its project, cleared afterwards."""
-    yield shared
-    shared.clear()
-
-
 @pytest.mark.parametrize("workers", [0, 2])
-def test_categories_are_those_of_the_reports(project: Bench, workers: int) -> None:
+def test_categories_are_those_of_the_reports(bench: Bench, workers: int) -> None:
     """A plugin that draws another terminal answers the outcome of each phase."""
-    project.write(conftest=OTHER_TERMINAL)
-    reply = project.test(TESTS, pause_on="never", workers=workers)
+    bench.write(conftest=OTHER_TERMINAL)
+    reply = bench.test(TESTS, pause_on="never", workers=workers)
     assert reply["outcomes"] == OUTCOMES
-    assert project.results()["test_error"]["outcome"] == "error"
+    assert bench.results()["test_error"]["outcome"] == "error"
 
 
-def test_a_record_has_the_same_categories(project: Bench, tmp_path: Path) -> None:
+def test_a_record_has_the_same_categories(bench: Bench, tmp_path: Path) -> None:
     """For people as well."""
-    project.write(conftest=OTHER_TERMINAL, test_it=TESTS)
-    recorded(project.root, "test_it.py", record=str(tmp_path / "rec"))
+    bench.write(conftest=OTHER_TERMINAL, test_it=TESTS)
+    recorded(bench.root, "test_it.py", record=str(tmp_path / "rec"))
     shown = cideldill(tmp_path, "show", "rec")
     assert "1 failed, 1 error, 2 passed, 1 skipped, 1 xfailed, 1 xpassed in" in shown
 
 
 @pytest.mark.parametrize("status", [1, 3, 4, 5, 17])
-def test_a_status_that_something_else_set_is_told(project: Bench, status: int) -> None:
+def test_a_status_that_something_else_set_is_told(bench: Bench, status: int) -> None:
     """Also one that pytest has for something else; with the last lines, which say why."""
-    project.write(conftest=STATUS, **{"status.txt": str(status)})
-    reply = project.test("def test_it(): pass")
+    bench.write(conftest=STATUS, **{"status.txt": str(status)})
+    reply = bench.test("def test_it(): pass")
     assert (reply["exit_code"], reply["end"]["kind"]) == (status, "finished")
     message = reply["end"]["message"]
     told = f"all tests passed; something else set the exit status to {status}"
@@ -116,35 +100,35 @@ def test_a_status_that_something_else_set_is_told(project: Bench, status: int) -
     assert reply["next"] == ["look at end.message; edits take effect in the next test_run"]
 
 
-def test_a_status_that_hides_a_failure_is_told(project: Bench) -> None:
+def test_a_status_that_hides_a_failure_is_told(bench: Bench) -> None:
     """pytest itself would have 1."""
-    project.write(conftest=STATUS, **{"status.txt": "0"})
-    reply = project.test("def test_it(): assert 0", pause_on="never")
+    bench.write(conftest=STATUS, **{"status.txt": "0"})
+    reply = bench.test("def test_it(): assert 0", pause_on="never")
     assert reply["end"]["message"].startswith("1 failed; something else set the exit status to 0")
 
 
-def test_too_little_coverage_is_told(project: Bench) -> None:
+def test_too_little_coverage_is_told(bench: Bench) -> None:
     """pytest-cov fails the run, but no test."""
     text = "def unused():\n    return 1\n\ndef test_it(): pass\n"
-    reply = project.test(text, args=["--cov=test_it", "--cov-fail-under=99"])
+    reply = bench.test(text, args=["--cov=test_it", "--cov-fail-under=99"])
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
     assert "all tests passed" in reply["end"]["message"]
     assert "99" in reply["end"]["message"]
 
 
-def test_what_ends_as_it_should_has_no_message(project: Bench) -> None:
+def test_what_ends_as_it_should_has_no_message(bench: Bench) -> None:
     """Nor is one proposed to look at."""
-    reply = project.test(TESTS, pause_on="never")
+    reply = bench.test(TESTS, pause_on="never")
     assert reply["end"] == {"kind": "finished"}
-    reply = project.run(["test_it.py"], args=["-k", "nothing_of_it"], pause_on="never")
+    reply = bench.run(["test_it.py"], args=["-k", "nothing_of_it"], pause_on="never")
     assert reply["end"]["kind"] == "no_tests"
     assert "7 deselected by -k" in reply["end"]["message"]
 
 
-def test_a_pause_counts_in_no_duration_when_the_clock_was_moved(project: Bench) -> None:
+def test_a_pause_counts_in_no_duration_when_the_clock_was_moved(bench: Bench) -> None:
     """Until the teardown of a fixture, as that of time-machine does."""
-    project.breakpoint("work")
-    stop = only_stop(project.test(MOVED))
-    project.eval(stop, "__import__('threading').Event().wait(1.5)")
-    project.go_on(stop)
-    assert project.results()["test_moved"]["duration_s"] < 1
+    bench.breakpoint("work")
+    stop = only_stop(bench.test(MOVED))
+    bench.eval(stop, "__import__('threading').Event().wait(1.5)")
+    bench.go_on(stop)
+    assert bench.results()["test_moved"]["duration_s"] < 1

@@ -139,9 +139,9 @@ def begin(bench: Bench, scene: str, **options: Any) -> None:
     ("way", "scene"),
     [
         ("test_stop", "in mid-test"),
-        pytest.param("test_stop", "at a pause", marks=full),
-        pytest.param("test_stop", "failed", marks=full),
-        pytest.param("replace", "in mid-test", marks=full),
+        ("test_stop", "at a pause"),
+        ("test_stop", "failed"),
+        ("replace", "in mid-test"),
     ],
 )
 def test_everything_that_cleans_up_does_so_when_a_client_ends_the_run(

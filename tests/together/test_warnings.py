@@ -123,7 +123,7 @@ def test_a_stop_on_a_raise_adds_no_warning(shop: Bench) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("condition", rest_in_full("1and text", STRANGE))
+@pytest.mark.parametrize("condition", STRANGE)
 def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     """Compiled on the thread that hit, within the filters of the test."""
     shop.breakpoint("shop.quiet")
@@ -142,7 +142,7 @@ def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, conditi
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("condition", rest_in_full("1and text", STRANGE))
+@pytest.mark.parametrize("condition", STRANGE)
 def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     shop.breakpoint("shop.quiet")
     stop = only_stop(shop.run(["test_it.py"]))
