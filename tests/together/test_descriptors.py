@@ -84,6 +84,20 @@ COUNTED = {
     """,
 }
 
+LONG = {
+    **COUNTED,
+    "test_it": """
+        import time
+        from till import Item, total
+
+        def test_that_takes_long():
+            # What is kept on disk comes while it runs.
+            for number in range(200):
+                assert total([Item(number)]) == number
+                time.sleep(0.01)
+    """,
+}
+
 WAYS = {
     "test_it": """
         import os, resource, socket, tempfile, time
@@ -272,8 +286,18 @@ def test_a_recorded_test_finds_the_descriptors_that_it_found_before(
 ) -> None:
     root = project(tmp_path / "project", COUNTED)
     found = recorded(root, *arguments)
-    assert "1 failed, 5 passed" in found.out, found.out
+    assert "1 failed, 5 passed in" in found.out, found.out
     assert len(found.of("hit")) == (6 if arguments else 0)
+
+
+@pytest.mark.full
+def test_a_recorded_test_that_takes_long_finds_the_descriptors_that_it_found_before(
+    tmp_path: Path,
+) -> None:
+    root = project(tmp_path / "project", LONG)
+    found = recorded(root, *HITS)
+    assert found.exit_code == 0, found.out
+    assert len(found.of("hit")) == len(found.of("call")) == 200
 
 
 @pytest.mark.full
