@@ -164,7 +164,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(
     scope="module",
     params=[
-        *(pytest.param(each, id=each.release.name) for each in PACKAGES),
+        pytest.param(PACKAGES[0], id=PACKAGES[0].release.name),
+        pytest.param(PACKAGES[1], id=PACKAGES[1].release.name, marks=pytest.mark.soak),
         *(
             pytest.param(
                 each,
