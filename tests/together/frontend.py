@@ -35,7 +35,7 @@ NOT_OURS = ("TMPDIR", "PYTEST_", "CIDELDILL_", "PYTHON", "COV_", "COVERAGE_")
 """Variables of the outer pytest run that the front end must not see."""
 
 FEW_GUESTS = {
-    "PYTEST_ADDOPTS": "-p no:asyncio -p no:rerunfailures -p no:hypothesispytest",
+    "PYTEST_ADDOPTS": "-p no:anyio -p no:asyncio -p no:rerunfailures -p no:hypothesispytest",
 }
 """Leaves out plugins of the extra `test` that take a second to import; a test that wants them has
 `PYTEST_ADDOPTS` empty."""

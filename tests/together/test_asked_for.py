@@ -91,6 +91,7 @@ TWO = """
 """
 
 
+@pytest.mark.full
 def test_a_stop_before_a_call_takes_nothing_from_its_arguments(shop: Bench) -> None:
     for name in ("counted", "first"):
         shop.breakpoint(f"shop.{name}")
@@ -131,6 +132,7 @@ CALLS = """
 DEEP = ".kept[0][0][0][0][0]"
 
 
+@pytest.mark.full
 def test_an_object_that_was_asked_for_is_copied_once_and_stays(shop: Bench) -> None:
     """The description is that of the moment; a path may be deeper than the snapshot."""
     shop.breakpoint("shop.counted")

@@ -121,7 +121,8 @@ def test_every_hook_of_a_served_run_has_a_border(
     assert [name for name, has_border in hooks.items() if not has_border] == []
 
 
-@pytest.mark.parametrize("mode", rest_in_full("a record with calls", MODES))
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES)
 def test_hooks_that_all_fail_change_nothing_but_warnings(suite: Path, mode: str) -> None:
     workers = [each for each in MODES[mode] if each == "-n2"]
     without = plain(suite, *workers)
@@ -184,7 +185,8 @@ ENDINGS = (
 )
 
 
-@pytest.mark.parametrize("what", rest_in_full("_told_to_people of run.recorder", ENDINGS))
+@pytest.mark.full
+@pytest.mark.parametrize("what", ENDINGS)
 def test_what_fails_at_the_end_of_a_record_is_one_line(
     make_project: MakeProject, what: str
 ) -> None:

@@ -15,7 +15,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import HELLO_VERSION
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import front_end
 from tests.together.frontend import wait_until
@@ -61,13 +60,8 @@ def until_changed(end: FrontEnd, *wanted: str) -> None:
         end.receive()
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        pytest.param(each, marks=[] if each == HELLO_VERSION else pytest.mark.full)
-        for each in HANDSHAKE_PROTOCOL_VERSIONS
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 def test_each_version_with_a_handshake(version: str, make_project: MakeProject) -> None:
     """2024-11-05 to 2025-11-25: initialize, subscribe, a tool call, and who is told once."""
     with front_end(make_project(test_it="def test_it(): pass\n")) as end:

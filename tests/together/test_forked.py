@@ -10,7 +10,6 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.records import recorded
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench
 
 FORKED = """
@@ -84,7 +83,8 @@ BOXED = """
 WARNED = "tests ran in forked children, which are not debugged"
 
 
-@pytest.mark.parametrize("way", rest_in_full("alone", ["alone", "with workers"]))
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["alone", "with workers"])
 def test_tests_in_forked_children_are_told_as_not_debugged(bench: Bench, way: str) -> None:
     """One warning; nothing claims that what every test called was never called."""
     bench.write(conftest=FORKED, test_it=BOXED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench
 
 FREEZES = """
@@ -71,7 +70,8 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", rest_in_full("prices.add", NAMES))
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
 def test_a_function_that_was_frozen_is_bound(bench: Bench, name: str) -> None:
     """Set before the run, when it was found already, or at a pause, when it is frozen."""
     bench.write(conftest=FREEZES, prices=PRICES, test_it=TEST)

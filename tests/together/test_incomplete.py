@@ -95,6 +95,7 @@ def test_a_stop_arrives_whatever_its_report_holds(tmp_path: Path) -> None:
                 assert reply["outcomes"] == {"passed": 1, "failed": 0}
 
 
+@pytest.mark.full
 def test_a_stop_that_can_t_be_sent_in_any_form_lets_the_thread_go_on(tmp_path: Path) -> None:
     with workbench(tmp_path / "project", *INJECTOR, env=environment("unsendable")) as bench:
         calls(bench, 3)

@@ -159,6 +159,7 @@ def assert_counts_are_as_without_us(root: Path) -> None:
     assert more == {}
 
 
+@pytest.mark.full
 @KINDS
 def test_nothing_runs_while_a_run_is_recorded(tmp_path: Path, kinds: str) -> None:
     """Calls with arguments and results, messages that name the objects, failures."""

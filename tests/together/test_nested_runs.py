@@ -11,7 +11,6 @@ from tests.together.conftest import MakeProject
 from tests.together.frontend import clean_environment
 from tests.together.records import QUIET
 from tests.together.records import command
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 
 NESTED = """
@@ -44,7 +43,8 @@ OTHER = "def test_other(): pass\n"
 WAYS = ("recorded", "recorded by workers", "served", "served by workers")
 
 
-@pytest.mark.parametrize("way", rest_in_full("served", WAYS))
+@pytest.mark.full
+@pytest.mark.parametrize("way", WAYS)
 def test_runs_that_tests_start_leave_the_record_alone(make_project: MakeProject, way: str) -> None:
     """Whatever environment they get."""
     ini = "[pytest]\ncideldill_record = rec\n"

@@ -99,6 +99,7 @@ def test_a_record_answers_what_the_run_answered(tmp_path: Path, workers: int) ->
     assert any(name.startswith("timeline of ") for name in live)
 
 
+@pytest.mark.full
 def test_tools_that_need_a_live_test_say_so(tmp_path: Path) -> None:
     """`not_live`, with what to do; nothing is started."""
     (tmp_path / "test_it.py").write_text("def test_it(): assert 0\n")

@@ -140,6 +140,7 @@ RENAMED = """
 """As many projects have it, whose ids are not of ASCII."""
 
 
+@pytest.mark.full
 def test_an_id_that_a_hook_has_made_chooses_its_test(bench: Bench) -> None:
     """Replies show it; the one that pytest made works as well, and what is unknown stays so."""
     bench.write(
@@ -207,7 +208,8 @@ WAITING = {
 }
 
 
-@pytest.mark.parametrize("place", rest_in_full("addopts", WAITING))
+@pytest.mark.full
+@pytest.mark.parametrize("place", WAITING)
 def test_options_that_wait_for_a_terminal_are_left_out_where_projects_have_them(
     tmp_path: Path, place: str
 ) -> None:

@@ -158,9 +158,8 @@ def test_it(cideldill, said):
 DECLARED_SECRETS = ["12x456", "Swordfish", "01x-tax", "02x-badge"]
 
 
-@pytest.mark.parametrize(
-    "workers", [(), pytest.param(("-n2",), marks=pytest.mark.full)], ids=["alone", "n2"]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_what_users_declare_a_secret_is_none_of_a_record(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:

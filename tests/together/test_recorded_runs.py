@@ -293,9 +293,8 @@ def test_calls():
 """
 
 
-@pytest.mark.parametrize(
-    "calls", [(), pytest.param(("--cideldill-record-calls=calls.*",), marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("calls", [(), ("--cideldill-record-calls=calls.*",)])
 def test_calls_of_functions_are_traced(tmp_path: Path, calls: tuple[str, ...]) -> None:
     """`pkg.mod:func@call|return|raise`: at its start, with what it returns, with what it raises."""
     (tmp_path / "calls.py").write_text(CALLS)

@@ -59,6 +59,7 @@ def refused(bench: Bench, name: str) -> dict[str, Any]:
     )
 
 
+@full
 def test_one_of_the_sources_is_called_once_it_is_loaded(bank: Bench) -> None:
     """Set before the run; until then the original is called, and a warning says so."""
     reply = replace(bank, "fixes.free")

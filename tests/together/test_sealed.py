@@ -403,6 +403,7 @@ PATCHING = """
 """
 
 
+@pytest.mark.full
 def test_a_copy_is_made_past_what_a_test_has_patched(shared_bench: Bench) -> None:
     """dill comes when a client asks for what needs it, and calls nothing that is patched."""
     shared_bench.write(test_it=PATCHING)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.frontend import front_end
-from tests.together.tiers import rest_in_full
 
 IMPATIENT = """
 import sys
@@ -20,7 +19,8 @@ sys.exit(main())
 WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
-@pytest.mark.parametrize("slow", rest_in_full("a test file", ["a test file", "the conftest"]))
+@pytest.mark.full
+@pytest.mark.parametrize("slow", ["a test file", "the conftest"])
 def test_a_collection_goes_on_until_its_client_asks_again(
     make_project: MakeProject, slow: str
 ) -> None:

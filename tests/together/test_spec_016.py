@@ -23,6 +23,8 @@ from tests.together.tracing import messages
 from tests.together.tracing import tracepoint
 from tests.together.tracing import until_pushed
 
+pytestmark = pytest.mark.full
+
 STORY = """
 class Till:
     def __init__(self, items):
@@ -255,7 +257,6 @@ def lifecycle(project: Path) -> Iterator[Lifecycle]:
         yield seen
 
 
-@pytest.mark.full
 def test_a_tracepoint_that_is_switched_off_tells_nothing(lifecycle: Lifecycle) -> None:
     """US4, scenario 2."""
     assert lifecycle.told[0] == ["0", "1", "2"]
@@ -264,7 +265,6 @@ def test_a_tracepoint_that_is_switched_off_tells_nothing(lifecycle: Lifecycle) -
     assert lifecycle.listed[1][0]["state"] == "disabled"
 
 
-@pytest.mark.full
 def test_a_tracepoint_that_is_switched_on_tells_again(lifecycle: Lifecycle) -> None:
     """US4, scenario 3."""
     assert lifecycle.switched[1]["breakpoint"]["enabled"] is True
@@ -272,7 +272,6 @@ def test_a_tracepoint_that_is_switched_on_tells_again(lifecycle: Lifecycle) -> N
     assert lifecycle.listed[2][0]["state"] == "bound"
 
 
-@pytest.mark.full
 def test_a_tracepoint_that_is_removed_is_gone(lifecycle: Lifecycle) -> None:
     """US4, scenario 4."""
     assert [each["id"] for each in lifecycle.listed[2]] == [lifecycle.id]
@@ -294,7 +293,6 @@ def frequent(project: Path) -> Iterator[tuple[FrontEnd, str, str]]:
         yield end, multiple, limited
 
 
-@pytest.mark.full
 def test_a_multiple_of_passes_is_told(frequent: tuple[FrontEnd, str, str]) -> None:
     """US5, scenario 1."""
     end, id, _ = frequent
@@ -302,7 +300,6 @@ def test_a_multiple_of_passes_is_told(frequent: tuple[FrontEnd, str, str]) -> No
     assert told == [100, 200, 300, 400, 500]
 
 
-@pytest.mark.full
 def test_a_limited_tracepoint_tells_so_many_and_switches_itself_off(
     frequent: tuple[FrontEnd, str, str],
 ) -> None:

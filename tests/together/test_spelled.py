@@ -45,6 +45,7 @@ def message_of(bench: Bench) -> list[str]:
     return [hit["message"] for hit in bench.events("hit")]
 
 
+@full
 def test_a_form_that_comes_as_a_text_is_evaluated(till: Bench) -> None:
     """Passed on as a text it would fail the test, and disprove the cause that it proves."""
     till.breakpoint("till.price")

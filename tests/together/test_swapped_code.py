@@ -17,7 +17,6 @@ from tests.together.conftest import MakeProject
 from tests.together.driver import only_stop
 from tests.together.installed import on_path
 from tests.together.records import recorded
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench
 
@@ -258,9 +257,8 @@ def to_the_end(bench: Bench, reply: dict[str, Any]) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    "name", rest_in_full("shapes.*", ["shapes.*", "shapes.outer", "shapes.outer.nested"])
-)
+@full
+@pytest.mark.parametrize("name", ["shapes.*", "shapes.outer", "shapes.outer.nested"])
 def test_code_reads_as_compiled_while_its_calls_stop(bench: Bench, name: str) -> None:
     bench.write(**FILES)
     bench.breakpoint(name)

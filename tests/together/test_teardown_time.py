@@ -197,7 +197,8 @@ def stopping(bench: Bench) -> Any:
     return call
 
 
-@pytest.mark.parametrize("how", ["interrupt", pytest.param("kill", marks=full)])
+@full
+@pytest.mark.parametrize("how", ["interrupt", "kill"])
 def test_a_second_call_waits_no_longer_and_both_replies_say_so(bench: Bench, how: str) -> None:
     first = stopping(bench)
     state = bench.agent.call("debug_state")

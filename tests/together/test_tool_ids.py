@@ -244,9 +244,7 @@ def expected_prices(claim: str) -> list[str]:
     return in_claim * times + ["price 3"]
 
 
-@pytest.mark.parametrize(
-    ("claim", "tool", "watched"), cases(WATCHED, "both", ("all of them for good",))
-)
+@pytest.mark.parametrize(("claim", "tool", "watched"), cases(WATCHED, "both", ()))
 def test_a_recorded_run_leaves_the_ids_that_a_program_claims(
     make_project: MakeProject, claim: str, tool: int, watched: str
 ) -> None:

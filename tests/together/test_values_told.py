@@ -87,6 +87,7 @@ LONG = "\n".join(
 )
 
 
+@pytest.mark.full
 def test_texts_of_exceptions_and_values_are_those_that_python_tells(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "preparing.py").write_text(PLUGIN, encoding="utf-8")

@@ -17,7 +17,6 @@ from tests.together.driver import only_stop
 from tests.together.records import Recorded
 from tests.together.records import command
 from tests.together.records import recorded
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench
 
 SHOP = r"""
@@ -114,6 +113,7 @@ def all_passed(bench: Bench) -> bool:
     return {each["outcome"] for each in results.values()} == {"passed"} and len(results) == 3
 
 
+@pytest.mark.full
 def test_a_stop_on_a_raise_adds_no_warning(shop: Bench) -> None:
     """The autopsy of each reads the source, which has escapes that are none."""
     shop.agent.call("breakpoint_set_exception", exception_type="KeyError")
@@ -152,7 +152,8 @@ def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition
     assert all_passed(shop)
 
 
-@pytest.mark.parametrize("expression", rest_in_full(r'"\d"', EXPRESSIONS))
+@pytest.mark.full
+@pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_an_evaluation_adds_no_warning(shop: Bench, expression: str) -> None:
     shop.breakpoint("shop.quiet")
     reply = shop.run(["test_it.py"])

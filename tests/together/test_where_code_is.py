@@ -51,6 +51,7 @@ def test_fourth():
 """
 
 
+@pytest.mark.full
 def test_a_file_that_is_edited_while_a_run_is_paused_is_told_as_it_ran(
     make_project: MakeProject,
 ) -> None:
