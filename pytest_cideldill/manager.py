@@ -315,7 +315,7 @@ class BreakpointManager:
             self._send(passed)
 
     def _tell_last_words(self) -> None:
-        parts = (self._probes, self.lines, self.raises)
+        parts = (self._probes, self.lines, self.raises, self._recording)
         self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
 
     def _locked(self, step: Callable[[], object]) -> Callable[[], object]:

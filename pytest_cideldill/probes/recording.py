@@ -22,12 +22,14 @@ from typing import Literal
 
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import Parameters
+from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.clock import monotonic
 from pytest_cideldill.clock import ticking
 from pytest_cideldill.origin import file_now
+from pytest_cideldill.origin import file_of
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import NUMBER
 from pytest_cideldill.probes.begun import PARENT
@@ -41,12 +43,17 @@ from pytest_cideldill.probes.begun import start_of
 from pytest_cideldill.probes.calltelling import CallTelling
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.probes.unhit import Fact
+from pytest_cideldill.probes.unhit import of_glob
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
+from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.wire import CALLS_OF
 
 Row = tuple[Any, ...]
 """As `rows.Row`."""
@@ -82,6 +89,7 @@ class Recording:
         self._traces = traces
         self._telling = CallTelling(lens, prefix, objects)
         self._patterns = tuple(patterns)
+        self._unmatched = set(self._patterns)
         self._lens = lens
         self._add = add
         self._position = position
@@ -116,12 +124,22 @@ class Recording:
         if not self._lens.project.is_user(file):
             return
         for code in _functions_in(root):
-            name = f"{module}.{code.co_qualname.replace('.<locals>', '')}"
-            if any(fnmatchcase(name, pattern) for pattern in self._patterns):
+            name = _dotted(module, code)
+            matching = [each for each in self._patterns if fnmatchcase(name, each)]
+            if matching:
+                self._unmatched.difference_update(matching)
                 self._chosen.add(id(code))
                 self.record(source, code, DottedPath.of(module, code.co_qualname, file))
             else:
                 self._tell_calls(source, code)
+
+    def unhit(self) -> dict[str, Fact]:
+        """Of the globs, as `unhit.Knowing`: what is told of those that no function matched."""
+        loaded, project = dict(_loaded()) if self._unmatched else {}, self._lens.project
+        return {
+            CALLS_OF + each: of_glob(each, loaded if each in self._unmatched else None, project)
+            for each in self._patterns
+        }
 
     def unrecord(self, source: Source, code: CodeType) -> None:
         """Record no more calls of a function that was not chosen by glob."""
@@ -335,6 +353,18 @@ def _functions_in(root: CodeType) -> Iterator[CodeType]:
     for constant in root.co_consts:
         if type(constant) is CodeType:
             yield from _functions_in(original_code(constant))
+
+
+def _loaded() -> Iterator[tuple[str, str]]:
+    """All functions that exist: the name that globs are compared with, and the file."""
+    for function in existing_functions():
+        code = original_code(code_of(function))
+        yield _dotted(module_name(function), code), file_of(code, function.__globals__)
+
+
+def _dotted(module: str, code: CodeType) -> str:
+    """`module.Class.method`, of a nested function `module.outer.inner`."""
+    return f"{module}.{code.co_qualname.replace('.<locals>', '')}"
 
 
 def _together(handlers: Sequence[tuple[OnStart, OnEnd]]) -> tuple[OnStart, OnEnd]:

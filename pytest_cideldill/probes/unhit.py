@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any
 from typing import Final
@@ -133,6 +135,26 @@ def of_exception(probe: RaiseProbe) -> Fact:
         note = f"not raised{where}" if asked.first_chance else "did not escape"
         return _fact("never_called", watching, note=note)
     return _fact("no_code" if _leads_into_loaded(name) else "never_imported", watching)
+
+
+def of_glob(glob: str, loaded: Mapping[str, str] | None, project: Project) -> Fact:
+    """Of a glob over dotted paths of functions, whose calls are recorded.
+
+    Args:
+        glob: As it was given.
+        loaded: The paths of all functions that are loaded, and their files; None: one of the
+            user's matched it.
+        project: Tells user code.
+    """
+    if loaded is None:
+        return {"why": None, "whole": True}
+    for path, file in sorted(loaded.items()):
+        if fnmatchcase(path, glob):
+            hint = project.beside(file) or "not in user code"
+            return {"why": "no_code", "whole": True, "note": f"{path} is {hint}"}
+        if fnmatchcase(path, f"*.{glob}") and (project.is_user(file) or project.beside(file)):
+            return {"why": "no_code", "whole": True, "note": f"the dotted path is {path}"}
+    return {"why": "never_imported", "whole": True, "note": _UNNAMED}
 
 
 def is_imported(project: Project, file: str) -> bool:

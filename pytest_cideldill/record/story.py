@@ -25,6 +25,7 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 from pytest_cideldill.values import dataclass
+from pytest_cideldill.wire import CALLS_OF
 from pytest_cideldill.wire import lost_reports
 from pytest_cideldill.wire import to_plain
 
@@ -121,6 +122,7 @@ class Story:
     calls: Rows = field(default_factory=Rows)
     notes: list[Note] = field(default_factory=list)
     damaged: int = 0
+    _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
     _root: str = ""
     _last: deque[tuple[int, Callable[[], bytes]]] = field(default_factory=deque)
@@ -180,6 +182,11 @@ class Story:
         """All lines were taken, and this is what they are in short."""
         self.summary = summary
         self.tests.sort(key=lambda each: each.began or 0.0)  # parts are read one after the other
+        for globbed, reasons in self._of_globs.items():
+            if all(reason for _, reason in reasons):  # of all workers
+                ts, reason = reasons[-1]
+                told = f"{globbed}: none were recorded: {reason}"
+                self.notes.append(Note(ts, "main", "warning", told))
         for _, text in self._last:
             for id, line in _by_breakpoint(text()):
                 self._tracepoint(id).hits.last.append(line)
@@ -220,6 +227,8 @@ class Story:
                     reason = f"{why} ({note})" if why and note else why
                     if id in self.tracepoints:
                         self.tracepoints[id].reasons.append(reason)
+                    elif id.startswith(CALLS_OF):
+                        self._of_globs.setdefault(id, []).append((line.ts, reason))
             case type if type in _TOLD:
                 text = str(values[_TOLD[type]])
                 named = [f"{key}={value}" for key, value in (values.get("values") or {}).items()]

@@ -39,6 +39,7 @@ from pytest_cideldill.wire.commands import RemoveBreakpoint
 from pytest_cideldill.wire.commands import Resume
 from pytest_cideldill.wire.commands import SetDefaultBehavior
 from pytest_cideldill.wire.commands import Step
+from pytest_cideldill.wire.events import CALLS_OF
 from pytest_cideldill.wire.events import Bound
 from pytest_cideldill.wire.events import Collected
 from pytest_cideldill.wire.events import CollectionFailed
@@ -70,6 +71,7 @@ from pytest_cideldill.wire.events import WorkerReady
 from pytest_cideldill.wire.lost import lost_reports
 
 __all__ = [
+    "CALLS_OF",
     "CRASHED",
     "KINDS",
     "OUTCOMES",

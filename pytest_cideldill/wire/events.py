@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from typing import Any
+from typing import Final
 
 from pytest_cideldill.values import dataclass
 
@@ -165,12 +166,16 @@ class LinesPassed:
     passes: dict[str, dict[str, Any]]
 
 
+CALLS_OF: Final = "calls of "
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """The tests are over, or nothing is watched any more: what became of each breakpoint here.
 
-    `facts`: breakpoint id → a fact of `probes.unhit`; what is not known is left out. `blind`:
-    events were lost, so that nothing is known.
+    `facts`: breakpoint id, or `CALLS_OF` and a glob of functions whose calls are recorded → a fact
+    of `probes.unhit`; what is not known is left out. `blind`: events were lost, so that nothing is
+    known.
     """
 
     facts: dict[str, dict[str, Any]]

@@ -171,6 +171,61 @@ def test_a_page_tells_the_runs_of_a_record(shop: Path) -> None:
     assert newest.name in cideldill(shop, "show", "rec", "--run", newest.name[-6:])
 
 
+APART = """
+import pathlib, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from till import Till, total
+
+
+def add(a, b):
+    def outside(): return a
+    return outside() + b
+
+
+def test_one():
+    assert add(total([1]), Till().ring()) == 3
+
+
+def test_two():
+    pass
+"""
+
+GLOBS = {
+    "test_it.add": None,
+    "test_it.add.*": None,
+    "test_it.nothing": "never_imported (nothing of this name was loaded)",
+    "add": "no_code (the dotted path is test_it.add)",
+    "total": "no_code (the dotted path is till.total)",
+    "till.T*": "no_code (till.Till.ring is beside the rootdir: cideldill_user_paths = ../till.py",
+    "json.*": "is not in user code",
+}
+"""What `--cideldill-record-calls` may be given → why nothing is recorded of it."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
+def test_globs_that_recorded_no_call_say_why(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    """Of several workers some never load what others do; a function may just not be called."""
+    (tmp_path / "till.py").write_text(
+        "def total(xs): return sum(xs)\n\nclass Till:\n    def ring(self): return 2\n"
+    )
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "pytest.ini").touch()
+    (tests / "test_it.py").write_text(APART)
+    run = recorded(
+        tmp_path, "tests", *workers, *(f"--cideldill-record-calls={each}" for each in GLOBS)
+    )
+    assert run.exit_code == 0, run.out
+    told = cideldill(tmp_path, "show", "rec")
+    for glob, why in GLOBS.items():
+        (line,) = [each for each in told.splitlines() if f" calls of {glob}:" in each] or [""]
+        assert (why or "") in line, told
+        assert bool(line) is (why is not None), told
+
+
 # --- docs/recording.md and examples/ci ----------------------------------------------------------
 
 
