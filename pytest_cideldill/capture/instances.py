@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.kinds import PATHS
+from pytest_cideldill.capture.kinds import is_told_in_order
 
 Reduction = Any
 """What `reducer_override` returns: a tuple, or NotImplemented where C code does it alone."""
@@ -281,6 +282,12 @@ def _by_c(x: Any) -> Reduction:
     return NotImplemented
 
 
+def _ordered(x: OrderedDict[Any, Any]) -> Reduction:
+    if not is_told_in_order(x):
+        raise Unfit
+    return _by_c(x)
+
+
 def _uuid(x: uuid.UUID) -> Reduction:
     number = layout.find_in_class(uuid.UUID, "int").__get__(x)
     is_safe = layout.find_in_class(uuid.UUID, "is_safe").__get__(x)
@@ -307,11 +314,8 @@ _EXACT: Final = MappingProxyType(
     {
         **_by_id(dict.fromkeys((type, ABCMeta, EnumType), _class)),
         **_by_id({FunctionType: _function, uuid.UUID: _uuid}),
-        **_by_id(
-            dict.fromkeys(
-                (Decimal, date, datetime, time, timedelta, timezone, deque, OrderedDict), _by_c
-            )
-        ),
+        **_by_id(dict.fromkeys((Decimal, date, datetime, time, timedelta, timezone, deque), _by_c)),
+        id(OrderedDict): _ordered,
         **dict.fromkeys(PATHS, _path),
     }
 )

@@ -108,19 +108,16 @@ def _tuple(renderer: Renderer, x: tuple[Any, ...], depth: int) -> str:
 
 
 def _dict(renderer: Renderer, x: dict[Any, Any], depth: int) -> str:
-    return renderer.mapping(iter(pairs_of(x)), dict.__len__(x), depth)
+    told = renderer.mapping(iter(pairs_of(x)), dict.__len__(x), depth)
+    return told if type(x) is dict or is_told_in_order(x) else f"{told} in unknown order"
 
 
 def pairs_of(x: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
-    """The keys and values of a dictionary, in its order.
+    """The keys and values of a dictionary, in its order where no code is asked for that.
 
-    An ordered one has an order of its own, and looks each key up to tell it: where the hash of a
-    key is of the program's making, the order is the one in which the keys were added.
+    Else the order is the one in which the keys were added.
     """
-    if type(x) is dict or not is_a(type(x), OrderedDict) or dict.__len__(x) > _MOST_ORDERED:
-        return dict.items(x)
-    kinds = {id(type(key)): type(key) for key in tuple(dict.keys(x))}
-    if not all(kind in _HASHED_BY_C or _is_hashed_by_id(cls) for kind, cls in kinds.items()):
+    if type(x) is dict or not is_a(type(x), OrderedDict) or not is_told_in_order(x):
         return dict.items(x)
     try:
         return tuple(OrderedDict.items(x))  # type: ignore[arg-type]
@@ -128,15 +125,40 @@ def pairs_of(x: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
         return dict.items(x)
 
 
+def is_told_in_order(x: dict[Any, Any]) -> bool:
+    """Whether to go through a dictionary in its order runs no code of the program.
+
+    An ordered one looks each key up, and the hash of a key may be of the program's making.
+    """
+    if not is_a(type(x), OrderedDict):
+        return True
+    if dict.__len__(x) > _MOST_ORDERED:
+        return False
+    return _are_hashed_by_c(tuple(dict.keys(x)), _MOST_NESTED)
+
+
+def _are_hashed_by_c(keys: tuple[Any, ...], depth: int) -> bool:
+    kinds = {id(type(key)): type(key) for key in keys}
+    if tuple in kinds.values():
+        nested = (key for key in keys if type(key) is tuple)
+        if not depth or not all(_are_hashed_by_c(key, depth - 1) for key in nested):
+            return False
+    return all(kind in _HASHED_BY_C or _is_hashed_by_id(cls) for kind, cls in kinds.items())
+
+
 def _is_hashed_by_id(cls: type) -> bool:
     return all(find_in_class(cls, name) is object.__dict__[name] for name in ("__hash__", "__eq__"))
+
+
+_MOST_NESTED: Final = 3
+"""Levels of tuples in keys of an ordered dictionary."""
 
 
 _MOST_ORDERED: Final = 100_000
 """Keys of an ordered dictionary that are looked at."""
 
 _HASHED_BY_C: Final = frozenset(
-    map(id, (str, int, float, bool, bytes, complex, type(None), datetime.date))
+    map(id, (str, int, float, bool, bytes, complex, type(None), datetime.date, tuple))
 )
 
 

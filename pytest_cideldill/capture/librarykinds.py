@@ -72,18 +72,28 @@ def _array(renderer: Renderer, x: Any, depth: int) -> str | None:
         return None
     told = f"{shape!r} {_dtype(dtype)}"
     size = _c_attribute(x, "size")
-    method, item = (find_in_class(type(x), name) for name in ("tolist", "item"))
-    is_c = all(type(each) is types.MethodDescriptorType for each in (method, item))
-    if _c_attribute(dtype, "char") not in _SIMPLE or not size or not is_c:
+    if size and size <= _MOST_ITEMS and (values := _values(x)) is not None:
+        return f"<ndarray {told} {renderer.value(values, max(depth, len(shape)))}>"
+    ends = _values(_by_c(x, "take", (0, size - 1))) if size else None
+    if type(ends) is not list:
         return f"<ndarray {told}>"
-    if size <= _MOST_ITEMS:
-        return f"<ndarray {told} {renderer.value(method.__get__(x)(), max(depth, len(shape)))}>"
-    first, last = (renderer.value(item.__get__(x)(at), depth - 1) for at in (0, size - 1))
+    first, last = (renderer.value(each, depth - 1) for each in ends)
     return f"<ndarray {told} {first} … {last}>"
+
+
+def _values(x: Any) -> Any:
+    """What an array of numpy holds, as values of Python; times as texts. None: it can't be told."""
+    code = _c_attribute(_c_attribute(x, "dtype"), "char")
+    if code in _TIMES:
+        return _by_c(_by_c(x, "astype", "U"), "tolist")
+    return _by_c(x, "tolist") if code in _SIMPLE else None
 
 
 _SIMPLE: Final = frozenset("?bBhHiIlLqQefdFDUSO")
 """Codes of the types of arrays whose items become values of Python."""
+
+_TIMES: Final = frozenset("mM")
+"""Codes of those whose items have a unit: `2024-03-01T10:00`, `90 minutes`."""
 
 
 def _is_told_by_c(x: Any, name: str) -> bool:
@@ -157,17 +167,23 @@ def _items(values: Any) -> list[Any] | None:
     """Those of an array of numpy, or of what pandas wraps around one; None: only code can tell."""
     cls = type(values)
     if module_of(cls).startswith("pandas.") and is_genuine(cls, module_of(cls)):
-        values = _held(values, "_ndarray")
-        cls = type(values)
-    method = find_in_class(cls, "tolist")
-    if module_of(cls) != "numpy" or type(method) is not types.MethodDescriptorType:
+        if (mask := _held(values, "_mask")) is not None:
+            return _unmasked(_items(_held(values, "_data")), _items(mask))
+        dtype, values = _held(values, "_dtype"), _held(values, "_ndarray")
+        if _held(dtype, "_tz") is not None:
+            return None  # its times are those of another zone
+    size = _c_attribute(values, "size") if module_of(type(values)) == "numpy" else None
+    if type(size) is not int or size > _MOST_ROWS * _MOST_COLUMNS:
         return None
-    size = _c_attribute(values, "size")
-    is_simple = _c_attribute(_c_attribute(values, "dtype"), "char") in _SIMPLE
-    if not is_simple or type(size) is not int or size > _MOST_ROWS * _MOST_COLUMNS:
-        return None
-    found = method.__get__(values)()
+    found = _values(values)
     return found if type(found) is list else None
+
+
+def _unmasked(values: list[Any] | None, mask: list[Any] | None) -> list[Any] | None:
+    """Those of an array with gaps, which are None."""
+    if values is None or mask is None:
+        return None
+    return [None if is_missing else each for each, is_missing in zip(values, mask, strict=False)]
 
 
 def _held(x: Any, name: str) -> Any:
@@ -211,10 +227,10 @@ def _series(x: Any) -> tuple[int | None, list[Any] | None]:
     return count, values if type(values) is list else None
 
 
-def _by_c(x: Any, name: str) -> Any:
+def _by_c(x: Any, name: str, *arguments: Any) -> Any:
     """What a method tells that is none of Python's; None: there is no such one."""
     method = find_in_class(type(x), name)
-    return method.__get__(x)() if type(method) is types.MethodDescriptorType else None
+    return method.__get__(x)(*arguments) if type(method) is types.MethodDescriptorType else None
 
 
 def _fraction(renderer: Renderer, x: Any, depth: int) -> str:

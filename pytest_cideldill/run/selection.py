@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -20,10 +21,12 @@ from pytest_cideldill.borders import because
 from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.clock import monotonic
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.searched import searched
 from pytest_cideldill.run.traceback import text_of
+from pytest_cideldill.syntax.catalog import find_sources
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import ItemsFound
@@ -33,6 +36,9 @@ MAX_LONGREPR = 5_000
 
 MAX_BESIDE = 1_000
 """How many functions are told that a missing name may mean."""
+
+_SEARCH_S = 5.0
+"""How long files are looked for of which node ids have only the base name."""
 
 _BEHIND = sys.maxsize
 
@@ -62,19 +68,32 @@ class Wanted:
         self.missing: list[str] = []
         self.beside: list[str] = []
         self.found = 0
+        # Base names of files that tests with a name of no file may be in; None: of all.
+        self._renamed: frozenset[str] | None = frozenset()
         # By the ids that items had at first: id(item) → the item, and the number of its name.
         self._chosen: dict[int, tuple[pytest.Item, int | None]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_collection(self, session: pytest.Session) -> None:
-        """Collect only the files of the wanted ids."""
+        """Collect only the files of the wanted ids.
+
+        A hook may have changed the file of an id: then the files of its base name, or all.
+        """
         if self._names is None:
             return
         root = str(session.config.rootpath)
         start = str(session.config.invocation_params.dir)
         paths = [each.partition("::")[0] for each in self._names]
         files = [os.path.join(root, path) for path in paths if path]
+        gone = [each for each in paths if not os.path.exists(os.path.join(root, each))]
+        self._renamed = _may_be_in(gone)
+        if self._renamed is None:
+            return
+        if self._renamed:
+            end = monotonic() + _SEARCH_S
+            known, _ = find_sources(os.path.realpath(root), lambda: monotonic() > end)
+            files += [os.path.join(root, each) for each in known if _base(each) in self._renamed]
         found = [_collectable(file, start) for file in files if os.path.exists(file)]
         session.config.args = list(dict.fromkeys(found))
 
@@ -86,13 +105,14 @@ class Wanted:
         if self._names is None:
             return
         order = {name: number for number, name in enumerate(self._names)}
-        matches = [(item, _first_match(item.nodeid, order)) for item in items]
+        asked = _asked(order)
+        matches = [(item, _first_match(item.nodeid, asked)) for item in items]
         self.note_missing(item.nodeid for item in items)
         files = {name.partition("::")[0] for name in self.missing if "::" in name}
         beside = [item.nodeid for item in items if _file(item) in files]
         self.beside = list(dict.fromkeys(_function(each) for each in beside))[:MAX_BESIDE]
         for item, match in matches:
-            if match is not None or _file(item) in files:
+            if match is not None or _file(item) in files or self._may_be_renamed(item):
                 self._chosen[id(item)] = item, None if match is None else order[match]
         kept = [item for item in items if id(item) in self._chosen]
         items[:] = sorted(kept, key=self._number)
@@ -103,10 +123,9 @@ class Wanted:
         """Sort again by the names as asked for, and by the ids that items have now."""
         if self._names is None:
             return
-        order = {name: number for number, name in enumerate(self.missing)}
-        renamed = {}
-        for item in session.items if order else ():
-            if (match := _first_match(item.nodeid, order)) is not None:
+        asked, renamed = _asked(self.missing), {}
+        for item in session.items if asked else ():
+            if (match := _first_match(item.nodeid, asked)) is not None:
                 renamed[id(item)] = self._names.index(match)
                 self.missing = [name for name in self.missing if name != match]
         kept: list[tuple[int, pytest.Item]] = []
@@ -119,9 +138,13 @@ class Wanted:
 
     def note_missing(self, nodeids: Iterable[str]) -> None:
         """Find the names that none of these has."""
-        order = dict.fromkeys(self._names or (), 0)
-        found = {_first_match(nodeid, order) for nodeid in nodeids}
-        self.missing = [name for name in order if name not in found]
+        names = self._names or ()
+        asked = _asked(names)
+        found = {_first_match(nodeid, asked) for nodeid in nodeids}
+        self.missing = [name for name in dict.fromkeys(names) if name not in found]
+
+    def _may_be_renamed(self, item: pytest.Item) -> bool:
+        return bool(self.missing) and (self._renamed is None or item.path.name in self._renamed)
 
     def _number(self, item: pytest.Item) -> int:
         """Of the name that chose it; what a hook has made of others stands behind all."""
@@ -227,6 +250,16 @@ def _collectable(path: str, start: str) -> str:
     return os.path.dirname(os.path.relpath(path, start).partition("[")[0]) or "."
 
 
+def _may_be_in(paths: list[str]) -> frozenset[str] | None:
+    """The base names of paths that are gone; None: one is none of a file of Python."""
+    found = frozenset(map(_base, paths))
+    return found if all(each.endswith(".py") for each in found) else None
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
 def _file(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
 
@@ -237,9 +270,24 @@ def _function(nodeid: str) -> str:
     return path + separator + rest.partition("[")[0]
 
 
-def _first_match(nodeid: str, order: dict[str, int]) -> str | None:
+def _asked(names: Iterable[str]) -> dict[str, str]:
+    """What may mean an item, and the wanted name that it is of: that without its group as well."""
+    found = {name: name for name in names}
+    for name in list(found):
+        found.setdefault(_ungrouped(name), name)
+    return found
+
+
+def _ungrouped(nodeid: str) -> str:
+    """Without the `@group` that xdist appends with `--dist=loadgroup`."""
+    test, _, group = nodeid.rpartition("@")
+    return test if "::" in test and "]" not in group else nodeid
+
+
+def _first_match(nodeid: str, asked: dict[str, str]) -> str | None:
     """The wanted name that means this item, the most precise one."""
-    return next((name for name in _names(nodeid) if name in order), None)
+    names = chain(_names(nodeid), _names(_ungrouped(nodeid)))
+    return next((asked[name] for name in names if name in asked), None)
 
 
 def _names(nodeid: str) -> Iterator[str]:

@@ -15,6 +15,8 @@ from unittest import mock
 
 import pytest
 
+from pytest_cideldill.capture.instances import Unfit
+from pytest_cideldill.capture.instances import reduction
 from pytest_cideldill.capture.parts import DICT
 from pytest_cideldill.capture.parts import items_of
 from pytest_cideldill.capture.pickles import GivenUp
@@ -31,6 +33,13 @@ OF_NUMPY = {
     "np.array(2.5)": "<ndarray () float64 2.5>",
     "np.zeros((2, 2), 'f4')": "<ndarray (2, 2) float32 [[0.0, 0.0], [0.0, 0.0]]>",
     "np.arange(1000)": "<ndarray (1000,) int64 0 … 999>",
+    "np.array(['2024-03-01', 'NaT'], 'M8[D]')": "<ndarray (2,) <M8[D] ['2024-03-01', 'NaT']>",
+    "np.array([1, 2], 'M8[ns]')": (
+        "<ndarray (2,) <M8[ns] ['1970-01-01T00:00:00.000000001', '1970-01-01T00:00:00.000000002']>"
+    ),
+    "np.arange(100).astype('m8[h]')": "<ndarray (100,) <m8[h] '0 hours' … '99 hours'>",
+    "np.arange(12).reshape(3, 4)": "<ndarray (3, 4) int64 0 … 11>",
+    "np.array([])": "<ndarray (0,) float64>",
     "np.timedelta64(7, 'ns')": "timedelta64(7,'ns')",
     "np.datetime64('2024-03-01T10:00')": "datetime64('2024-03-01T10:00')",
     "np.datetime64('NaT', 's')": "datetime64('NaT','s')",
@@ -45,6 +54,15 @@ OF_PANDAS = {
     "pd.Series([1, 2])": "<Series (2,) [1, 2]>",
     "pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})": (
         "<DataFrame (2, 2) {'a': [1, 2], 'b': ['x', 'y']}>"
+    ),
+    "pd.Series([1, None], dtype='Int64')": "<Series (2,) [1, None]>",
+    "pd.Series([True, None], dtype='boolean')": "<Series (2,) [True, None]>",
+    "pd.Series(pd.to_datetime(['2024-03-01']).astype('M8[s]'))": (
+        "<Series (1,) ['2024-03-01T00:00:00']>"
+    ),
+    "pd.Series(pd.to_datetime(['2024-03-01']).tz_localize('UTC'))": "<Series (1,)>",
+    "pd.DataFrame({'a': pd.Series([1, None], dtype='Int64')})": (
+        "<DataFrame (2, 1) {'a': [1, None]}>"
     ),
     "pd.DataFrame({'a': range(100)})": "<DataFrame (100, 1)>",
 }
@@ -100,11 +118,12 @@ def test_an_ordered_dictionary_has_its_own_order() -> None:
 
 
 def test_keys_of_the_program_are_not_hashed_to_tell_their_order() -> None:
-    class Key:
-        is_watched = False
+    """Nor to copy them; keys that C code hashes tell it, in tuples as well."""
+    hashed = []
 
+    class Key:
         def __hash__(self) -> int:
-            assert not self.is_watched
+            hashed.append(self)
             return 1
 
         __eq__ = object.__eq__
@@ -112,9 +131,21 @@ def test_keys_of_the_program_are_not_hashed_to_tell_their_order() -> None:
     class Color(enum.Enum):
         RED = 1
 
-    held: OrderedDict[Any, int] = OrderedDict({Key(): 1, Color.RED: 2})
-    Key.is_watched = True
-    assert [value for _, value in items_of(held, DICT)] == [1, 2]
+    deep = ((((("a",),),),),)
+    for odd in (Key(), Color.RED, (1, (Key(),)), deep):
+        held: OrderedDict[Any, int] = OrderedDict({odd: 1, "b": 2})
+        held.move_to_end(odd)
+        hashed.clear()
+        assert render(held).endswith("'b': 2} in unknown order)")
+        assert [value for _, value in items_of(held, DICT)] == [1, 2]
+        with pytest.raises(Unfit):
+            reduction(held)
+        assert hashed == []
+    held = OrderedDict({(1, ("a",)): 1, object: 2, "b": 3})
+    held.move_to_end((1, ("a",)))
+    assert render(held) == "OrderedDict({<class 'object'>: 2, 'b': 3, (1, ('a',)): 1})"
+    del held[object]
+    assert fast_digest(held, 100_000, 1000)
 
 
 def work(a: int) -> None: ...

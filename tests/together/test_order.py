@@ -163,6 +163,86 @@ def test_an_id_that_a_hook_has_made_chooses_its_test(bench: Bench) -> None:
     assert ran(bench) == ["p[é]", "p[☃]"]
 
 
+MOVED = {
+    "a prefix": '"[linux] " + item.nodeid',
+    "another folder": 'item.nodeid.replace("tests/", "unit/")',
+    "no file": 'item.nodeid.partition("::")[2]',
+    "a file of another name": 'item.nodeid.replace("test_it.py", "it.feature")',
+}
+WHEN = {
+    "as they are found": "def pytest_itemcollected(item):",
+    "behind all": """def pytest_collection_modifyitems(items):
+        for item in items: rename(item)
+    def rename(item):""",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("moved", "when"),
+    [*((each, "behind all") for each in MOVED), ("a prefix", "as they are found")],
+)
+def test_an_id_whose_file_a_hook_has_changed_chooses_its_test(
+    bench: Bench, moved: str, when: str
+) -> None:
+    """As a prefix for the platform, or the place of the tests in a larger checkout."""
+    conftest = f"""
+    {WHEN[when]}
+        name = {MOVED[moved]}
+        item._nodeid = name
+        if hasattr(item, "_id"):  # from pytest 9.2 on
+            item._id = type(item._id).parse(name)
+    """
+    bench.write(
+        conftest=conftest,
+        **{
+            "tests/test_it.py": "def test_a(): pass\ndef test_b(): assert 0\n",
+            "tests/test_other.py": "def test_c(): assert 0\n",
+        },
+    )
+    bench.run(pause_on="never")
+    shown = list(bench.agent.call("test_results")["tests"])
+    (failed,) = [each["nodeid"] for each in shown if each["nodeid"].endswith("test_b")]
+    (passed,) = [each["nodeid"] for each in shown if each["nodeid"].endswith("test_a")]
+    for workers in (None, 2):
+        options = {} if workers is None else {"workers": workers}
+        reply = bench.run([failed, passed], pause_on="never", **options)
+        assert reply.get("missing") is None
+        assert reply["outcomes"] == {"passed": 1, "failed": 1}
+    reply = bench.run(["tests/test_it.py::test_a"])
+    assert reply["outcomes"]["passed"] == (when == "behind all")
+    reply = bench.run([f"{failed}_x", passed])
+    assert reply["missing"] == [f"{failed}_x"]
+    assert reply["outcomes"] == {"passed": 1, "failed": 0}
+    assert bench.run(last_failed=True, pause_on="never")["outcomes"]["failed"] == 2
+
+
+@pytest.mark.full
+def test_an_id_with_the_group_that_xdist_appends_chooses_its_test(bench: Bench) -> None:
+    """Under `--dist=loadgroup` and without; an `@` in parameters is none."""
+    bench.write(
+        test_it="""
+            import pytest
+            @pytest.mark.xdist_group("one")
+            @pytest.mark.parametrize("to", ["me@example", "you@example"])
+            def test_mail(to): assert to == "me@example"
+            def test_other(): pass
+        """
+    )
+    grouped: dict[str, Any] = {"workers": 2, "args": ["--dist=loadgroup"], "pause_on": "never"}
+    bench.run(**grouped)
+    (failed,) = [each for each in ran(bench) if "you@" in each]
+    assert failed == "mail[you@example]@one"
+    for options in (grouped, {"pause_on": "never"}):
+        for name in (failed, "mail[you@example]"):
+            reply = bench.run([f"test_it.py::test_{name}"], **options)
+            assert reply["outcomes"] == {"passed": 0, "failed": 1}
+            assert "missing" not in reply
+        assert bench.run(["test_it.py::test_mail"], **options)["outcomes"]["passed"] == 1
+        reply = bench.run(["test_it.py::test_mail[no@example]"], **options)
+        assert reply["missing"] == ["test_it.py::test_mail[no@example]"]
+
+
 SETS = """
     import os, uuid, pytest
     class Shade:
