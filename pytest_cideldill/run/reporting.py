@@ -85,6 +85,8 @@ class Reporting:
         self._autopsies = autopsies
         self._duration_s = 0.0
         self._plain: Counter[str] = Counter()
+        # Class and phase of reports that passed → their category.
+        self._of_passed: dict[tuple[type, str | None], str] = {}
         # Phase and category of what failed, whether it can be told or not; what had failed before.
         self._failed: list[list[str]] = []
         self._failed_before = 0
@@ -144,8 +146,9 @@ class Reporting:
         what was raised: for `unittest` another hook tells the call.
         """
         self._reported, self._is_here = (item, call), True
-        self._made_of = ref(call)
-        self._autopsies.note_raised(call)
+        if call.excinfo is not None:
+            self._made_of = ref(call)
+            self._autopsies.note_raised(call)
         call.duration -= self.host.pauses.within(call.duration)
 
     @pytest.hookimpl(tryfirst=True)
@@ -164,19 +167,29 @@ class Reporting:
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a phase that did not just pass; count the others, which may be very many."""
-        category = category_of(report, self._config)
-        if report.failed:
-            self._failed.append([report.when or "call", category])
         self._duration_s += report.duration
+        category = self._category(report)
         self._has_outcome = self._has_outcome or bool(category)
         if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
             return
+        if report.failed:
+            self._failed.append([report.when or "call", category])
         if is_made_again(category, report.outcome, self.host.position.attempt):
             self._again = True
             if self._reported is not None:  # pytest-retry: before its report is made
                 self._autopsies.note_again(self._reported[1])
         self.host.link.send(told(report, category, partial(self._phase, report, category)))
+
+    def _category(self, report: pytest.TestReport) -> str:
+        """See `category_of`; of what passed as of the one before: of subtests hooks are asked."""
+        if report.outcome != "passed" or hasattr(report, "wasxfail"):
+            return category_of(report, self._config)
+        kind = type(report), report.when
+        known = self._of_passed.get(kind)
+        if known is None:
+            known = self._of_passed[kind] = category_of(report, self._config)
+        return known
 
     def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:
         self._note_failure(report)
