@@ -1,6 +1,6 @@
 """Values of libraries are shown as an engineer would read them; no code of the program runs.
 
-The libraries are not among what our tests need: where one is missing its values are skipped.
+The libraries are an extra of their own: where one is missing its values are skipped.
 """
 
 from __future__ import annotations
