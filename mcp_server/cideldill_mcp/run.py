@@ -173,6 +173,11 @@ class Run:
         return round((self._ended or time.monotonic()) - self._started, 3)
 
     @property
+    def over_for_s(self) -> float:
+        """How long ago the verdict was; 0: there is none."""
+        return 0.0 if self._ended is None else time.monotonic() - self._ended
+
+    @property
     def greeting(self) -> Target | None:
         """The main process, also when it is gone."""
         return self._main

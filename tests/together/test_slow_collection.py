@@ -7,12 +7,15 @@ import sys
 import pytest
 
 from tests.together.conftest import MakeProject
+from tests.together.frontend import FrontEnd
 from tests.together.frontend import front_end
+from tests.together.frontend import wait_until
 
 IMPATIENT = """
 import sys
 from cideldill_mcp.tools import tests
 tests.LIST_S = 2.0
+tests.FRESH_S = {fresh_s}
 from cideldill_mcp.cli import main
 sys.exit(main())
 """
@@ -28,7 +31,7 @@ def test_a_collection_goes_on_until_its_client_asks_again(
     quick = "def test_a(): pass\ndef test_b(): pass\n"
     name = "conftest" if slow == "the conftest" else "test_slow"
     project = make_project(test_quick=quick, **{name: WAITS + "def test_c(): pass\n"})
-    command = [sys.executable, "-c", IMPATIENT, "--", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-c", IMPATIENT.format(fresh_s=60), "--", "-p", "no:cacheprovider"]
     with front_end(project, command=command) as server:
         server.initialize()
         there = ["test_quick.py::test_a", "test_quick.py::test_b"]
@@ -47,4 +50,23 @@ def test_a_collection_goes_on_until_its_client_asks_again(
         assert server.call("test_list")["tests"][0] == "test_quick.py::test_new"
         (project / "go").unlink()
         assert server.call("test_list")["state"] == "collecting"
+        assert server.leave() == 0
+
+
+def has_collected(server: FrontEnd) -> bool:
+    return bool(server.call("timeline_get", types=["run_finished"])["events"])
+
+
+@pytest.mark.full
+def test_a_collection_that_ended_long_ago_is_made_anew(make_project: MakeProject) -> None:
+    """The files may have changed since."""
+    project = make_project(test_it=WAITS + "def test_old(): pass\n")
+    command = [sys.executable, "-c", IMPATIENT.format(fresh_s=0), "--", "-p", "no:cacheprovider"]
+    with front_end(project, command=command) as server:
+        server.initialize()
+        assert server.call("test_list")["state"] == "collecting"
+        (project / "go").touch()
+        wait_until(lambda: has_collected(server), "the collection has ended")
+        (project / "test_it.py").write_text("def test_new(): pass\n", "utf-8")
+        assert server.call("test_list")["tests"] == ["test_it.py::test_new"]
         assert server.leave() == 0

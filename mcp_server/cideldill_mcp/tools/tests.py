@@ -33,6 +33,9 @@ PAUSE_ON = ("never", "failure", "error")
 LIST_S = 50.0
 """How long `test_list` waits for a collection: many clients give up after a minute."""
 
+FRESH_S = 60.0
+"""How old a collection may be that went on when its client was answered: files may have changed."""
+
 _REFUSED = ("--pdb", "--trace", "-f", "--looponfail", "--collect-only", "--co", "--cideldill-mcp")
 
 
@@ -167,7 +170,9 @@ async def list_tests(request: Request) -> Reply:
         nodeids = dict.fromkeys(test.nodeid for each in ran for test in each.tests.values())
         return _listed(request, list(nodeids), [e for each in ran for e in _errors(each)])
     runs = request.runs
-    listing = runs.listing or await runs.start(Order(listing=True, pause_on="never"))
+    listing = runs.listing
+    if listing is None or listing.over_for_s > FRESH_S:
+        listing = await runs.start(Order(listing=True, pause_on="never"))
     try:
         await report.settled(request, listing, LIST_S)
     finally:
