@@ -282,6 +282,19 @@ class ExceptionBreakpoint(Breakpoint):
         )
 
 
+_MOST_SOURCE = 16_000_000
+"""Bytes of a file of which a line is shown."""
+
+
+def _line_of(file: Path, line: int) -> str:
+    """A line of source that a record names, where it is here: of what is no such file, nothing."""
+    try:
+        is_source = file.suffix == ".py" and file.is_file() and file.stat().st_size < _MOST_SOURCE
+    except (OSError, ValueError):
+        is_source = False
+    return getline(str(file), line).strip() if is_source else ""
+
+
 def from_command(
     command: AddLine | AddTrace | AddBreakpoint | AddException, rootdir: str
 ) -> Breakpoint:
@@ -307,7 +320,7 @@ def from_command(
         )
     file = Path(command.file)
     shown = file.relative_to(rootdir).as_posix() if file.is_relative_to(rootdir) else command.file
-    source = getline(command.file, command.line).strip()
+    source = _line_of(file, command.line)
     if isinstance(command, AddTrace):
         name, line = command.qualname, command.line
         return FunctionTracepoint(

@@ -7,6 +7,8 @@ runs on between the lines; nothing is unpickled.
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ from pytest_cideldill.record.format import ROWS
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import raw_lines
 from pytest_cideldill.record.reader import run_folders
+from pytest_cideldill.record.words import counted
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -35,10 +38,11 @@ from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Changed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import Recorded
+
+_is_id = re.compile(r"(?:bp|tp|ex|fn)-[0-9]{1,9}").fullmatch
 
 _AT_ONCE = 500
 """Lines between two looks at the event loop; some milliseconds."""
@@ -49,7 +53,10 @@ async def open_records(runs: Runs, records: Sequence[Path]) -> None:
     runs.log.is_told = False
     folders = [folder for record in records for folder in run_folders(record)]
     for folder in sorted(folders, key=lambda each: each.name):
-        await _Opening(runs, folder).read()
+        try:
+            await _Opening(runs, folder).read()
+        except Exception as error:  # noqa: BLE001 - a border: the others are read
+            sys.stderr.write(f"pytest-cideldill: {folder} can't be read to its end: {error!r}\n")
     runs.log.now, runs.log.is_told = time.time, True
 
 
@@ -64,20 +71,25 @@ class _Opening:
         self._names = _Names("", "")
         self._under_way: dict[str, tuple[str, float]] = {}
         self._began = 0.0
+        self._damaged = 0
 
     async def read(self) -> None:
         """All of it; lines that this version does not know are passed over."""
         now = 0.0
-        for number, raw in enumerate(raw_lines(self._folder), 1):
+        for number, raw in enumerate(raw_lines(self._folder, self._pass_over), 1):
             now = raw.at
             self._runs.log.now = lambda at=now: at  # type: ignore[misc]
             try:
                 self._take(Line.decoded(raw.text))
-            except (MalformedMessage, ValueError):
+            except Exception:  # noqa: BLE001 - a border: the others make sense
+                self._pass_over()
                 continue
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         self._end(now)
+
+    def _pass_over(self) -> None:
+        self._damaged += 1
 
     def _take(self, line: Line) -> None:
         if line.type in ROWS:
@@ -111,6 +123,8 @@ class _Opening:
 
     def _add(self, command: AddLine | AddTrace | AddBreakpoint | AddException) -> None:
         """A breakpoint of this run, unless another process of it has told it."""
+        if not _is_id(command.id):
+            raise ValueError(f"no id of a breakpoint: {command.id[:80]!r}")
         if command.id in self._names.breakpoints:
             return
         desired = self._runs.desired
@@ -142,6 +156,9 @@ class _Opening:
                 target.lost()
                 self._runs.lost(target)
         self._run.took(now - self._began)
+        if self._damaged:
+            told = counted(self._damaged, "line")
+            self._run.warnings.append(f"{told} of the record made no sense and were passed over")
         last = self._under_way.get(MAIN)
         self._runs.settle(self._run, None if last is None else Position("", *last))
 

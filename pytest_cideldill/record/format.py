@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pytest_cideldill.encoding import repaired
 from pytest_cideldill.encoding import standard
+from pytest_cideldill.wire import KINDS
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -28,6 +29,9 @@ from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import to_plain
+from pytest_cideldill.wire.checking import are_parts_right
+from pytest_cideldill.wire.checking import is_moment
+from pytest_cideldill.wire.checking import misfit
 
 FORMAT: Final = 1
 """The version that is written. Newer ones are refused; of older ones there are none."""
@@ -48,6 +52,45 @@ DROPPED: Final = "dropped"
 
 NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
 """Commands that are written when a process obeys them."""
+
+_CALL: Final = {
+    "call_id": "str",
+    "method_name": "str",
+    "qualified_name": "str",
+    "status": "str",
+    "pretty_args": "list[str]",
+    "pretty_kwargs": "dict[str, str]",
+    "started_at": "float",
+    "completed_at?": "float | None",
+    "parent_id?": "str | None",
+    "nodeid?": "str | None",
+    "thread": "int",
+    "call_site?": "Part | None",
+    "cids": "Cids",
+    "pretty_result?": "str",
+    "defined_in?": "list[str]",
+    "exception?": "Part",
+}
+
+_ROW_TYPES: Final[dict[str, dict[str, str]]] = {
+    "hit": {
+        "nodeid?": "str | None",
+        "thread": "int",
+        "breakpoint_id": "str",
+        "location": "Part",
+        "hit_count": "int",
+        "message": "str",
+    },
+    "call": _CALL,
+    "log": {
+        "nodeid?": "str | None",
+        "thread": "int",
+        "message": "str",
+        "values": "dict[str, str]",
+    },
+    DROPPED: {"rows": "dict[str, int]"},
+}
+"""What is no message: type of a line → key → type of its value; `?`: it may be absent."""
 
 UNWRITTEN: Final = (Replied, Refused, Rejoined, ItemsFound)
 """Events that are for who asked, or who listens."""
@@ -109,9 +152,23 @@ class Line(NamedTuple):
         try:
             values = _decode(text.decode("ascii"))
             n, ts, type, worker = (values.pop(key) for key in _OF_A_LINE)
-            return cls(n, float(ts), type, worker, values)
+            line = cls(n, ts, type, worker, values)
+            wrong = line._misfit()
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"no line of events: {text[:80]!r}") from error
+        if wrong is not None:
+            raise ValueError(f"no line of events, {wrong}: {text[:80]!r}")
+        return line
+
+    def _misfit(self) -> str | None:
+        """What is not of the type that we write; None: all is, or it is of a newer version."""
+        if not is_moment(self.ts) or not type(self.type) is type(self.worker) is str:
+            return "its head is none"
+        cls = _ROW_TYPES.get(self.type) or KINDS.get(_KINDS.get(self.type, self.type))
+        if cls is None:
+            return None
+        wrong = misfit(cls, self._told)
+        return wrong if wrong or are_parts_right(self.values) else "in what is nested"
 
     @property
     def message(self) -> Message:
@@ -120,13 +177,17 @@ class Line(NamedTuple):
         Raises:
             MalformedMessage: This version has no such message.
         """
-        values = dict(self.values)
-        kind = _KINDS.get(self.type, self.type)
+        return from_plain(self._told | {"kind": _KINDS.get(self.type, self.type)})
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        """Those of the message."""
+        values = {**self.values, "ts": self.ts}
         if _ABOUT in values:
             values["worker"] = values.pop(_ABOUT)
-        elif kind == "hello":
+        elif self.type == _NAMES["hello"]:
             values["worker"] = self.worker
-        return from_plain(values | {"kind": kind, "ts": self.ts})
+        return values
 
 
 def line_of(n: int, ts: float, worker: str, message: Message) -> Line:

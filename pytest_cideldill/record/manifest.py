@@ -6,7 +6,6 @@ For people, other programs and the last line of a run; whoever opens a record re
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,6 +18,8 @@ from typing import Protocol
 
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
+from pytest_cideldill.record.files import read_bounded
+from pytest_cideldill.record.files import replacing
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
@@ -46,6 +47,9 @@ class Listener(Protocol):
 
     def take_hits(self, block: HitBlock) -> None:
         """Hits, one or many lines of them."""
+
+    def take_damaged(self) -> None:
+        """A line that makes no sense."""
 
 
 @dataclass(slots=True)
@@ -131,7 +135,11 @@ def summarize(
         if listener is not None:
             listener.take_hits(block)
 
-    for raw in without_hits(folder, take_hits, stretches):
+    def pass_over() -> None:
+        if listener is not None:
+            listener.take_damaged()
+
+    for raw in without_hits(folder, take_hits, stretches, pass_over):
         summary.events += 1
         if raw.type == b"call":
             summary.calls += 1
@@ -142,7 +150,8 @@ def summarize(
             line = Line.decoded(raw.text)
             _take(summary, outcomes, line)
         except ValueError:
-            continue  # it is damaged
+            pass_over()
+            continue
         if listener is not None:
             listener.take(line)
     summary.outcomes = outcomes.all()
@@ -175,9 +184,9 @@ def write_manifest(record: Path) -> None:
     runs = []
     for each in sorted(record.glob(f"{RUN}*/{_SUMMARY}")):
         try:
-            runs.append(json.loads(each.read_bytes()))
-        except (OSError, ValueError):
-            continue  # another run is about to write it
+            runs.append(json.loads(read_bounded(each)))
+        except (OSError, ValueError, RecursionError):
+            continue  # another run is about to write it, or it is none of ours
     _write(record / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
 
 
@@ -258,14 +267,9 @@ def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
 
 
 def _write(path: Path, plain: Any) -> None:
-    """At once, for whoever reads it meanwhile."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # several runs write a manifest
-    try:
-        unfinished.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
-    unfinished.replace(path)
+    """At once, for whoever reads it meanwhile; several runs write a manifest."""
+    with replacing(path) as file:
+        file.write(json.dumps(plain, indent=1).encode() + b"\n")
 
 
 def _size(count: float) -> str:

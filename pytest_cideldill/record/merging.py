@@ -7,7 +7,6 @@ opens a record does the same with parts that nobody put together (`reader`).
 from __future__ import annotations
 
 import heapq
-import os
 import re
 import sys
 import time
@@ -25,6 +24,11 @@ from pytest_cideldill.record.blocks import HIT
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import block_of
+from pytest_cideldill.record.files import is_regular
+from pytest_cideldill.record.files import lines_of
+from pytest_cideldill.record.files import open_regular
+from pytest_cideldill.record.files import replacing
+from pytest_cideldill.record.files import rest_of_line
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART
@@ -32,7 +36,17 @@ from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import parts_of_objects
 
 _BLOCK: Final = 65_536
-_HEAD: Final = re.compile(rb'\{"n":\d+,"ts":([^,]+),"type":"(\w+)","worker":"([^"]*)"').match
+# Of moments that a calendar has, as `float` writes them.
+_HEAD: Final = re.compile(
+    rb'\{"n":\d{1,15},"ts":(\d{1,11}(?:\.\d{1,20})?),"type":"(\w+)","worker":"([^"]*)"'
+).match
+
+
+PassOver = Callable[[], object]
+
+
+def _nobody() -> None:
+    """Nobody counts."""
 
 
 class Raw(NamedTuple):
@@ -75,14 +89,10 @@ def merge_run(folder: Path) -> bool:
     if is_alone:
         parts.pop().replace(whole)
     elif parts and not whole.exists():
-        unfinished = folder / f"{EVENTS}.tmp"
-        try:
-            with open(unfinished, "wb", opener=_for_its_owner) as file:
-                file.writelines(each.text for each in raw_lines(folder))
-        except OSError:
-            unfinished.unlink(missing_ok=True)  # others need the room
-            raise
-        unfinished.replace(whole)
+        for each in folder.glob(f"{EVENTS}*.tmp"):  # killed while putting together
+            each.unlink()
+        with replacing(whole, 0o600) as file:  # as the parts are
+            file.writelines(each.text for each in raw_lines(folder))
     for each in parts:  # if they were put together before, and left
         each.unlink()
     if objects := parts_of_objects(folder):
@@ -92,23 +102,28 @@ def merge_run(folder: Path) -> bool:
     return is_alone
 
 
-def raw_lines(folder: Path) -> Iterator[Raw]:
+def raw_lines(folder: Path, pass_over: PassOver = _nobody) -> Iterator[Raw]:
     """All lines of a run in order, whether it was put together or not.
 
-    A last line that was cut off when its process was killed is left out, and so is what is no line.
+    A last line that was cut off when its process was killed is left out.
+
+    Args:
+        folder: Of the run.
+        pass_over: Called for each line that is none of events.
 
     Raises:
         OSError: A file can't be read.
     """
     with ExitStack() as files:
-        opened = [files.enter_context(path.open("rb")) for path in _files(folder)]
-        yield from heapq.merge(*map(_in_order, opened))
+        opened = [files.enter_context(open_regular(path)) for path in _files(folder)]
+        yield from heapq.merge(*(_in_order(lines_of(each), pass_over) for each in opened))
 
 
 def without_hits(
     folder: Path,
     take_hits: Callable[[HitBlock], object],
     stretches: Sequence[Stretch] = (),
+    pass_over: PassOver = _nobody,
 ) -> Iterator[Raw]:
     """All lines of a run but for hits, of each process in order; quick where there are only hits.
 
@@ -116,54 +131,54 @@ def without_hits(
         folder: Of the run.
         take_hits: Gets the hits instead, one or many at once.
         stretches: Of them in its only file, if they are known; they are not read then.
+        pass_over: As for `raw_lines`.
 
     Raises:
         OSError: A file can't be read.
     """
     for path in _files(folder):
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for stretch in stretches:
-                yield from _between(file, stretch.start, take_hits)
+                yield from _between(file, stretch.start, take_hits, pass_over)
                 take_hits(stretch.block(path))
                 file.seek(stretch.end)
-            yield from _between(file, sys.maxsize, take_hits)
+            yield from _between(file, sys.maxsize, take_hits, pass_over)
 
 
-def _between(file: BinaryIO, end: int, take_hits: Callable[[HitBlock], object]) -> Iterator[Raw]:
+def _between(
+    file: BinaryIO, end: int, take_hits: Callable[[HitBlock], object], pass_over: PassOver
+) -> Iterator[Raw]:
     """What is not known yet, up to the byte where a line ends that is."""
     while block := file.read(min(_BLOCK, end - file.tell())):
-        block += file.readline() if block[-1:] != b"\n" else b""
+        block += rest_of_line(file) if block[-1:] != b"\n" else b""
         if block.count(HIT) == block.count(b"\n"):
             take_hits(block_of(block))
             continue
-        for each in _in_order(block.splitlines(True)):
+        for each in _in_order(block.splitlines(True), pass_over):
             if each.type == b"hit":
                 take_hits(block_of(each.text))
             else:
                 yield each
 
 
-def _for_its_owner(path: str, flags: int) -> int:
-    """As the parts are."""
-    return os.open(path, flags, 0o600)
-
-
 def _files(folder: Path) -> list[Path]:
     whole = folder / EVENTS
-    return [whole] if whole.exists() else _parts(folder)
+    return [each for each in ([whole] if whole.exists() else _parts(folder)) if is_regular(each)]
 
 
 def _parts(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{PART}"))
 
 
-def _in_order(lines: Iterable[bytes]) -> Iterator[Raw]:
+def _in_order(lines: Iterable[bytes], pass_over: PassOver) -> Iterator[Raw]:
     """Each process's lines keep their order, though their times may not."""
     latest: dict[bytes, float] = {}
     made = tuple.__new__  # there may be very many
     for text in lines:
-        head = _HEAD(text)
-        if head is None or text[-2:] != b"}\n":
+        head = _HEAD(text) if text[-2:] == b"}\n" else None
+        if head is None:
+            if text[-1:] == b"\n":
+                pass_over()
             continue
         ts, type, worker = head.groups()
         at, before = float(ts), latest.get(worker, 0.0)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+from pytest_cideldill.record.files import is_regular
+from pytest_cideldill.record.files import read_bounded
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
@@ -26,7 +29,13 @@ def run_folders(record: Path) -> list[Path]:
     """
     if not record.is_dir():
         raise NoRecord(f"{record} is no folder")
-    found = [each for each in sorted(record.glob(f"{RUN}*")) if _has_events(each)]
+    real = os.path.realpath(record)
+    inside = (
+        each
+        for each in sorted(record.glob(f"{RUN}*"))
+        if os.path.dirname(os.path.realpath(each)) == real
+    )
+    found = [each for each in inside if _has_events(each)]
     if not found and _has_events(record):
         found, record = [record], record.parent
     if not found:
@@ -57,11 +66,12 @@ def object_files(run: Path) -> list[Path]:
 
 
 def _has_events(folder: Path) -> bool:
-    return (folder / EVENTS).is_file() or any(folder.glob(f"*{PART}"))
+    return is_regular(folder / EVENTS) or any(map(is_regular, folder.glob(f"*{PART}")))
 
 
 def _version(manifest: Path) -> int:
     try:
-        return int(json.loads(manifest.read_bytes())["format"])
-    except (OSError, ValueError, KeyError, TypeError):
+        version = json.loads(read_bounded(manifest))["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return FORMAT  # a run that was killed has none
+    return version if type(version) is int else FORMAT

@@ -7,7 +7,6 @@ into the page could run even if it were not escaped.
 from __future__ import annotations
 
 import math
-import os
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -16,6 +15,7 @@ from typing import Final
 
 from pytest_cideldill.record import pagedata
 from pytest_cideldill.record.failures import run_section
+from pytest_cideldill.record.files import replacing
 from pytest_cideldill.record.markup import Markup
 from pytest_cideldill.record.markup import data
 from pytest_cideldill.record.markup import joined
@@ -66,15 +66,8 @@ def write_report(path: Path, folders: Sequence[Path], known: Story | None = None
     extent = FULL if known is None else QUICK
     stories = _stories(folders, known, extent.older_bytes)
     text = page(stories, len(folders) - len(stories), extent)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # several runs may write it
-    mode = 0o666 if known is None else 0o600
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path, 0o666 if known is None else 0o600) as file:  # several runs may write it
+        file.write(text.encode("utf-8"))
 
 
 def _stories(folders: Sequence[Path], known: Story | None, room: float) -> list[Story]:

@@ -151,6 +151,10 @@ class Story:
         except _SENSELESS:
             self.damaged += 1
 
+    def take_damaged(self) -> None:
+        """See there."""
+        self.damaged += 1
+
     def take_call(self, text: bytes) -> None:
         """See there."""
         self.calls.count += 1

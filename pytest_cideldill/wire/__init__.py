@@ -14,6 +14,7 @@ from typing import get_args
 from pytest_cideldill.wire.attempts import CRASHED
 from pytest_cideldill.wire.attempts import OUTCOMES
 from pytest_cideldill.wire.attempts import is_made_again
+from pytest_cideldill.wire.checking import misfit
 from pytest_cideldill.wire.commands import AddBreakpoint
 from pytest_cideldill.wire.commands import AddException
 from pytest_cideldill.wire.commands import AddLine
@@ -185,15 +186,13 @@ def from_plain(data: dict[str, Any]) -> Message:
     Fields that this side does not know are ignored, so that a newer peer may add some.
 
     Raises:
-        MalformedMessage: The kind is unknown or a required field is missing.
+        MalformedMessage: The kind is unknown, a required field is missing, or one has another type.
     """
     kind = data.get("kind")
     cls = KINDS.get(kind) if isinstance(kind, str) else None
     if cls is None:
         raise MalformedMessage(str(kind), "unknown kind")
-    known = {name: data[name] for name in _FIELDS[cls] if name in data}
-    try:
-        message: Message = cls(**known)
-    except TypeError as error:
-        raise MalformedMessage(str(kind), str(error)) from error
+    if (wrong := misfit(cls, data)) is not None:
+        raise MalformedMessage(str(kind), wrong)
+    message: Message = cls(**{name: data[name] for name in _FIELDS[cls] if name in data})
     return message

@@ -10,6 +10,14 @@ from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.format import part
 
+EMPTY: dict[str, dict[str, Any]] = {
+    "worker_up": {"protocol": 1, "executable": "", "argv": [], "cwd": "", "engine": {}},
+    "add_line": {"request": 1, "hit_count": 1, "multiple": 0, "max_notifications": 0, "key": []},
+    "log": {"thread": 1, "values": {}},
+    "call": {"method_name": "total", "started_at": 1.0, "thread": 1},
+}
+"""What lines of a type must have, whatever they tell."""
+
 BEGAN = 1_790_000_000.0
 FILE = "test_shop.py"
 
@@ -24,7 +32,8 @@ class Writer:
 
     def tell(self, type: str, **values: Any) -> Writer:
         self.now += 0.001
-        self.lines.append(Line(len(self.lines) + 1, self.now, type, self.worker, values))
+        whole = EMPTY.get(type, {}) | values
+        self.lines.append(Line(len(self.lines) + 1, self.now, type, self.worker, whole))
         return self
 
     def begin(self) -> Writer:

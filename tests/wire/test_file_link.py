@@ -29,7 +29,8 @@ def test_what_is_told_of_a_recorded_run_is_written_at_once(filed: FileLinked) ->
         assert filed.receive(1) == [event]
     filed.link.send(Batch([(row_told, 1.5, "t::x")], {}, {}))
     (line,) = map(Line.decoded, filed.lines(1))
-    assert (line.n, line.type, line.values) == (3, "log", {"nodeid": "t::x"})
+    values = {"nodeid": "t::x", "thread": 1, "message": "", "values": {}}
+    assert (line.n, line.type, line.values) == (3, "log", values)
 
 
 @needs_proc
@@ -41,7 +42,8 @@ def test_a_run_that_is_only_recorded_has_no_thread_of_ours(filed: FileLinked) ->
 
 
 def row_told(row: Row) -> dict[str, Any]:
-    return {"type": "log", "ts": row[1], "nodeid": row[2]}
+    told = {"thread": 1, "message": "", "values": {}}
+    return {"type": "log", "ts": row[1], "nodeid": row[2], **told}
 
 
 def test_what_a_finalizer_tells_while_something_is_written_comes_behind_it(
