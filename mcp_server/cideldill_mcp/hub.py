@@ -47,6 +47,7 @@ from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
+from pytest_cideldill.wire.checking import is_moment
 
 GREETING_S = 10.0
 """How long a connection may take for its token and hello."""
@@ -266,8 +267,10 @@ class Hub:
             )
             connection.write(Refused("hello", reason))
             return None
+        position, stacks = self._ours(hello.position_file), self._ours(hello.stacks_file)
         if is_remote:  # what it says of files means its own machine
-            hello = replace(hello, position_file=None, stacks_file=None)
+            position = stacks = None
+        hello = replace(hello, position_file=position, stacks_file=stacks)
         target = Target(hello, connection.write, is_remote=is_remote)
         try:
             self._owner.admit(target)
@@ -275,6 +278,12 @@ class Hub:
             connection.write(Refused("hello", str(error)))
             return None
         return target
+
+    def _ours(self, path: str | None) -> str | None:
+        """A file that a process was invited to make; None: it is not there, or no regular file."""
+        if path is None or os.path.dirname(path) != self.directory:
+            return None
+        return path if not os.path.islink(path) and os.path.isfile(path) else None
 
 
 def decode_fast(text: bytes) -> Any:
@@ -374,7 +383,8 @@ class Connection:
         """Those that were read; unknown ones are refused by name and passed over."""
         while self._received:
             plain = self._received.popleft()
-            self.ts = float(plain.get("ts") or time.time())
+            ts: Any = plain.get("ts")
+            self.ts = float(ts) if is_moment(ts) else time.time()
             try:
                 yield from_plain(plain)
             except MalformedMessage as error:

@@ -34,12 +34,26 @@ _NAMED: Final[dict[str, Check]] = {
     "float": lambda value: type(value) in (float, int) and -_MOST < value < _MOST,
     "Part": lambda value: type(value) is dict and are_parts_right(value),
     "Cids": lambda value: type(value) is dict and misfit(_CIDS, value) is None,
+    "Pause": lambda value: type(value) is dict and misfit(_PAUSE, value) is None,
 }
 
 _CIDS: Final[Mapping[str, str]] = {
     "args": "list[str | None]",
     "kwargs": "dict[str, str | None]",
     "result": "str | None",
+}
+
+_PAUSE: Final[Mapping[str, str]] = {
+    "id": "str",
+    "worker": "str",
+    "phase": "str",
+    "pause_reason": "str",
+    "nodeid?": "str | None",
+    "breakpoint_id?": "str | None",
+    "thread": "dict[str, Any]",
+    "location?": "Part | None",
+    "call_data?": "Part | None",
+    "exception?": "Part | None",
 }
 
 _checks: dict[str, Check] = {}

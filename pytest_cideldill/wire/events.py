@@ -166,6 +166,9 @@ class LinesPassed:
     passes: dict[str, dict[str, Any]]
 
 
+Pause = dict[str, Any]
+"""Of the contract, section 2; what must be there says `checking`."""
+
 CALLS_OF: Final = "calls of "
 
 
@@ -190,7 +193,7 @@ class Stopped:
     thread is in user code, as `{file, line, function, module, source}`, innermost first.
     """
 
-    pause: dict[str, Any]
+    pause: Pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from pytest_cideldill.wire import Interrupt
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeRelayed
 from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import ReleaseAll
 from pytest_cideldill.wire import Replied
 from pytest_cideldill.wire import Resume
@@ -34,6 +35,7 @@ from pytest_cideldill.wire import SetDefaultBehavior
 from pytest_cideldill.wire import Warned
 from pytest_cideldill.wire import to_plain
 from tests.server.processes import NO_PID
+from tests.server.processes import hello_of
 from tests.server.processes import in_loop
 from tests.server.processes import serving
 
@@ -352,3 +354,64 @@ async def test_closing_releases_everybody_and_hangs_up() -> None:
         for each in processes:
             assert await each.next(ReleaseAll) == ReleaseAll("disconnect")
             assert await each.is_dropped()
+
+
+# --- what odd processes say ---------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_second_process_of_a_name_is_sent_away_and_the_first_goes_on() -> None:
+    """Its pause lives on; when it has gone another one may come."""
+    async with serving() as front:
+        await front.start()
+        (process,) = await front.live("gw0")
+        pause = await process.stop()
+        await front.until(lambda: pause in front.runs.get("r1").pauses)
+        second = await front.greeted("gw0")
+        refused = await second.next(Refused)
+        assert "gw0 of r1 is connected already" in refused.reason
+        assert await second.is_dropped()
+        assert pause in front.runs.get("r1").pauses
+        await process.close()
+        await front.until(lambda: not front.runs.get("r1").targets)
+        third = await front.greeted("gw0")
+        assert await third.until_begin()
+
+
+@in_loop
+async def test_files_that_a_process_names_are_read_only_where_it_was_invited_to() -> None:
+    """Regular ones of the private folder: neither pipes nor what links lead to."""
+    async with serving() as front:
+        await front.start()
+        folder = front.runs.directory
+        os.mkfifo(folder / "pipe")
+        (folder / "real").touch()
+        (folder / "link").symlink_to("/etc/passwd")
+        for name, is_taken in {"pipe": 0, "link": 0, "none": 0, "../x": 0, "real": 1}.items():
+            process = await front.connect("r1", "gw0")
+            path = f"{folder}/{name}"
+            hello = replace(hello_of("r1", "gw0"), position_file=path, stacks_file=path)
+            await process.send(hello)
+            await process.until_begin()
+            told = front.runs.get("r1").targets["gw0"].hello
+            taken = path if is_taken else None
+            assert (told.position_file, told.stacks_file) == (taken, taken)
+            await process.close()
+            await front.until(lambda: not front.runs.get("r1").targets)
+
+
+@in_loop
+async def test_odd_moments_and_pauses_of_a_process_break_nothing() -> None:
+    async with serving() as front:
+        await front.start()
+        (process,) = await front.live("gw0")
+        for odd in (
+            {"kind": "stopped", "pause": {"id": "r1.x.1"}},
+            {"kind": "node_started", "nodeid": None, "ts": 1.0},
+            {"kind": "warned", "message": "w", "ts": "x"},
+            {"kind": "warned", "message": "w", "ts": 10**400},
+        ):
+            await process.raw(encode_frame(odd))
+        pause = await process.stop()
+        await front.until(lambda: pause in front.runs.get("r1").pauses)
+        assert front.runs.get("r1").pauses.keys() == {pause}

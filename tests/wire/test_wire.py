@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.wire import KINDS
 from pytest_cideldill.wire import MalformedMessage
 from pytest_cideldill.wire import Message
+from pytest_cideldill.wire import Stopped
 from pytest_cideldill.wire import from_plain
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
@@ -32,6 +34,15 @@ SCALARS: dict[Any, list[Any]] = {
     bool: [True, False],
     type(None): [None],
     Any: [None, {"a": [1]}, "text"],
+}
+
+
+PAUSE: dict[str, Any] = {
+    "id": "r1.main.1",
+    "worker": "main",
+    "phase": "before",
+    "pause_reason": "breakpoint",
+    "thread": {"id": 1, "name": "MainThread"},
 }
 
 
@@ -52,6 +63,8 @@ def messages(cls: type[Any]) -> Iterator[Message]:
     """Messages of a kind: each field in turn with each of its sample values."""
     hints = typing.get_type_hints(cls)
     choices = {field.name: samples(hints[field.name]) for field in dataclasses.fields(cls)}
+    if cls is Stopped:
+        choices["pause"] = [PAUSE]
     first = {name: values[0] for name, values in choices.items()}
     yield cls(**first)
     for name, values in choices.items():
@@ -168,3 +181,36 @@ def test_fields_that_are_not_known_are_ignored(kind: str) -> None:
     message = next(messages(KINDS[kind]))
     extra = {"added_in_2031": [1], "self": 1, "": 2, "__class__": "x"}
     assert from_plain(to_plain(message) | extra) == message
+
+
+WRONG = (object(), math.inf, math.nan, 10**400, True, "x", [object()], {"k": object()})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_of_another_type_makes_no_message(kind: str) -> None:
+    """Named; numbers are finite, and a truth is no number."""
+    plain = to_plain(next(messages(KINDS[kind])))
+    hints = typing.get_type_hints(KINDS[kind])
+    for name in plain.keys() - {"kind"}:
+        for wrong in (value for value in WRONG if not fits(value, hints[name])):
+            with pytest.raises(MalformedMessage, match=rf"\b{name} is no "):
+                from_plain({**plain, name: wrong})
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        return any(fits(value, each) for each in arguments)
+    if origin is list:
+        return type(value) is list and all(fits(each, arguments[0]) for each in value)
+    if origin is dict:
+        return type(value) is dict and all(fits(each, arguments[1]) for each in value.values())
+    is_finite = type(value) not in (int, float) or abs(value) < 1e15  # so NaN is not
+    return annotation is Any or (type(value) is annotation and is_finite)
+
+
+def test_a_pause_has_what_everybody_asks_of_it() -> None:
+    for name in PAUSE:
+        pause = {key: value for key, value in PAUSE.items() if key != name}
+        with pytest.raises(MalformedMessage, match="pause is no Pause"):
+            from_plain({"kind": "stopped", "pause": pause})
