@@ -10,11 +10,14 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 import uvicorn
@@ -29,9 +32,14 @@ from starlette.types import Message
 from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from cideldill_mcp.clients import Clients
+from cideldill_mcp.door import ADMIT
+from cideldill_mcp.door import MAX_STRANGERS
 from cideldill_mcp.door import Door
+from cideldill_mcp.door import Strangers
 from cideldill_mcp.door import new_token
 
 PATH = "/mcp"
@@ -40,6 +48,12 @@ _POST_PATH = "/mcp/sse/messages"
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """A longer body is refused with 413, and nothing of it is parsed."""
+
+MAX_CONNECTIONS = 512
+"""At once, and requests under way; further requests are answered with 503."""
+
+ACCEPT_PAUSE_S = 1.0
+"""After a connection could not be accepted: what was short may be there again then."""
 
 GOODBYE_S = 0.5
 """How long the end of all connections may take."""
@@ -172,7 +186,61 @@ class _HttpServer(uvicorn.Server):
         yield
 
 
+class _Connection(H11Protocol):
+    """A stranger until one of its requests passes the door."""
+
+    def __init__(self, strangers: Strangers, config: uvicorn.Config, state: ServerState) -> None:
+        super().__init__(config, state, {ADMIT: self._admit})
+        self._strangers = strangers
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._strangers.add(self.transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._strangers.remove(self.transport)
+        super().connection_lost(exc)
+
+    def _admit(self) -> None:
+        self._strangers.remove(self.transport)
+
+
+def _bounds() -> tuple[int, int]:
+    """Most connections, and most of them without the token: runs need descriptors, too."""
+    descriptors = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
+    if descriptors < 0:  # no limit, or none that the system tells
+        return MAX_CONNECTIONS, MAX_STRANGERS
+    return min(MAX_CONNECTIONS, descriptors // 2), min(MAX_STRANGERS, descriptors // 4)
+
+
+async def _accept(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+    """Accept connections until cancelled, one at a time, each with a protocol of its own.
+
+    Not `asyncio.Server`: when descriptors are short it tries again at once, hundreds of times, with
+    a traceback for each.
+    """
+    loop = asyncio.get_running_loop()
+    listener.setblocking(False)
+    is_told = False
+    while True:
+        try:
+            connection, _ = await loop.sock_accept(listener)
+            await loop.connect_accepted_socket(protocol, connection)
+        except ConnectionError:
+            continue  # gone before it was accepted
+        except OSError as error:
+            if not is_told:
+                is_told = True
+                with suppress(OSError):
+                    sys.stderr.write(
+                        f"pytest-cideldill: a connection over HTTP can't be accepted: {error}; "
+                        "it is tried again, and told once\n"
+                    )
+            await asyncio.sleep(ACCEPT_PAUSE_S)
+
+
 async def _serve(door: Door, listener: socket.socket) -> None:
+    most, most_strangers = _bounds()
     config = uvicorn.Config(
         door,
         http="h11",
@@ -183,17 +251,18 @@ async def _serve(door: Door, listener: socket.socket) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        limit_concurrency=most,
     )
     server = _HttpServer(config)
+    strangers = Strangers(most_strangers)
     # A task of its own: cancelled with the others it would leave its connections open.
-    serving = asyncio.create_task(server.serve([listener]))
+    serving = asyncio.create_task(server.serve([]))
     try:
-        await asyncio.shield(serving)
+        await _accept(listener, partial(_Connection, strangers, config, server.server_state))
     finally:
+        listener.close()
         with anyio.CancelScope(shield=True):
             serving.cancel()
-            for each in getattr(server, "servers", ()):  # none if it ended while it began
-                each.close()
             # Not in order, with waits for those who don't read: the process is about to end.
             for connection in list(server.server_state.connections):
                 connection.transport.abort()
