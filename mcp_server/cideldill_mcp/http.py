@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import ExitStack
 from contextlib import contextmanager
 from contextlib import suppress
 from functools import partial
@@ -51,6 +52,9 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 
 MAX_CONNECTIONS = 512
 """At once, and requests under way; further requests are answered with 503."""
+
+MAX_SESSIONS = 100
+"""Of Streamable HTTP, without a stream or a request under way; of more the oldest end."""
 
 ACCEPT_PAUSE_S = 1.0
 """After a connection could not be accepted: what was short may be there again then."""
@@ -141,16 +145,53 @@ def _be_quiet() -> None:
 
 
 class _Streamable:
-    """Tells when a session can be pushed to: while its client reads the stream for that."""
+    """The sessions: which can be pushed to, and which ends when there are too many.
+
+    One can be pushed to while its client reads the stream for that. A client may vanish without a
+    word, so of many unused sessions those end that have been so longest.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager, clients: Clients) -> None:
         self._manager = manager
         self._clients = clients
+        # How many requests of each session are under way, an open stream too; the one that was used
+        # last is the last.
+        self._under_way: dict[str, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Events are not kept; the library would not answer who asks for them.
+        kept = [pair for pair in scope["headers"] if pair[0] != b"last-event-id"]
+        scope = {**scope, "headers": kept}
         session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
-        if scope["method"] != "GET" or session is None:
+        if session is None:
+            await self._open(scope, receive, send)
+        elif session in self._under_way:
+            with self._using(session):
+                await self._go_on(session, scope, receive, send)
+        else:  # ended, or never there: the library says so
             await self._manager.handle_request(scope, receive, send)
+
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request without a session, which may open one."""
+        with ExitStack() as until_answered:
+
+            async def watched(message: Message) -> None:
+                if message["type"] == "http.response.start" and message["status"] == 200:
+                    opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                    if opened is not None:
+                        self._under_way[opened] = 0
+                        until_answered.enter_context(self._using(opened))
+                await send(message)
+
+            await self._manager.handle_request(scope, receive, watched)
+        while len(unused := self._unused()) > MAX_SESSIONS:
+            await self._end(unused[0], scope)
+
+    async def _go_on(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await self._manager.handle_request(scope, receive, send)
+            if scope["method"] == "DELETE":
+                self._under_way.pop(session, None)
             return
         with self._clients.stream_of(session) as opened:
 
@@ -160,6 +201,33 @@ class _Streamable:
                 await send(message)
 
             await self._manager.handle_request(scope, receive, watched)
+
+    async def _end(self, session: str, scope: Scope) -> None:
+        """As its client would."""
+        del self._under_way[session]
+        header = (MCP_SESSION_ID_HEADER.encode("ascii"), session.encode("ascii"))
+        scope = {**scope, "method": "DELETE", "headers": [header]}
+        await self._manager.handle_request(scope, _nothing, _unheard)
+
+    @contextmanager
+    def _using(self, session: str) -> Iterator[None]:
+        self._under_way[session] = self._under_way.pop(session) + 1
+        try:
+            yield
+        finally:
+            if session in self._under_way:
+                self._under_way[session] = self._under_way.pop(session) - 1
+
+    def _unused(self) -> list[str]:
+        return [session for session, number in self._under_way.items() if not number]
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unheard(_message: Message) -> None:
+    """For an answer that nobody waits for."""
 
 
 class _Sse:

@@ -143,6 +143,7 @@ def test_a_connection_must_show_the_token_within_ten_seconds(make_project: MakeP
         assert b"data" in b"".join(events.readline() for _ in range(3))
 
 
+@pytest.mark.full
 def test_clients_with_the_token_leave_descriptors_for_the_runs(make_project: MakeProject) -> None:
     """Streams beyond half of the descriptors are refused, and what a run needs is there."""
     project = make_project(test_it=FAILING)
@@ -158,6 +159,7 @@ def test_clients_with_the_token_leave_descriptors_for_the_runs(make_project: Mak
         assert complaints(project) == []
 
 
+@pytest.mark.full
 def test_what_fails_for_want_of_descriptors_is_told_once_and_goes_on_later(
     make_project: MakeProject,
 ) -> None:
