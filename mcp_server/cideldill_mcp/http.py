@@ -1,7 +1,7 @@
 """The HTTP transports on one port of this machine: Streamable HTTP at /mcp, SSE at /mcp/sse.
 
-Owns the socket, the announcement of address and token, and the HTTP server's start and end. The
-library of the protocol speaks; `Door` decides who may enter. Lives on the event loop.
+Owns the socket, and the HTTP server's start and end. The library of the protocol speaks; `Door`
+decides who may enter. Lives on the event loop.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from starlette.types import Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from cideldill_mcp.addresses import PATH
+from cideldill_mcp.addresses import announce
 from cideldill_mcp.clients import Clients
 from cideldill_mcp.door import ADMIT
 from cideldill_mcp.door import MAX_STRANGERS
@@ -43,7 +45,6 @@ from cideldill_mcp.door import Door
 from cideldill_mcp.door import Strangers
 from cideldill_mcp.door import new_token
 
-PATH = "/mcp"
 SSE_PATH = "/mcp/sse"
 _POST_PATH = "/mcp/sse/messages"
 
@@ -91,21 +92,6 @@ def listen(address: str) -> socket.socket:
             "another port, or 0 for any free one"
         ) from error
     return listener
-
-
-def announce(listener: socket.socket, token: str, directory: Path) -> None:
-    """Tell where the server is and the token: one line on stderr, and the same in a file.
-
-    Fd 2 is that of whoever started us: pytest captured nothing before it handed over.
-    """
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    line = f"cideldill: http://{shown}:{port}{PATH} token {token}\n".encode()
-    fd = os.open(directory / "http", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(fd, "wb") as file:
-        file.write(line)
-    with suppress(OSError):  # no stderr: the file tells it
-        os.write(2, line)
 
 
 async def serve_http(
