@@ -41,6 +41,7 @@ RECEIVERS = {
     "together/hostile.py": "makes requests and sends none",
     "together/test_eras.py": "by frontend.py",
     "together/test_handover.py": "by frontend.py",
+    "together/test_http_strangers.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
     "together/test_plan_session.py": "by frontend.py",
     "together/test_robustness.py": "checks answers that certainly belong to a call",

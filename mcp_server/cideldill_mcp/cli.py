@@ -11,12 +11,14 @@ import importlib.metadata
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+from cideldill_mcp.addresses import announced
 from cideldill_mcp.launch import Recipe
 from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import run_folders
@@ -59,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     own, for_pytest = _divide(arguments)
     parser = argparse.ArgumentParser("cideldill-mcp", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument(
-        "action", nargs="?", choices=["demo"], help="demo: show a debugging session"
+        "action",
+        nargs="?",
+        choices=["demo", "address"],
+        help="demo: show a debugging session; address: tell where your running servers serve HTTP, "
+        "and their tokens",
     )
     parser.add_argument(
         "--python",
@@ -78,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     version = importlib.metadata.version("pytest-cideldill")
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
     chosen = parser.parse_args(own)
+    if chosen.action == "address":
+        return _tell_addresses()
     _demote_user_paths()
     try:
         if chosen.action == "demo":
@@ -90,6 +98,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         parser.error("this needs the extra 'mcp': pip install 'pytest-cideldill[mcp]'")
+
+
+def _tell_addresses() -> int:
+    lines = announced()
+    for line in lines:
+        print(line)
+    if lines:
+        return 0
+    sys.stderr.write(
+        "cideldill-mcp: no server of yours serves HTTP whose folder is in "
+        f"{tempfile.gettempdir()}; start one with --cideldill-http, or set TMPDIR as it has it\n"
+    )
+    return 1
 
 
 def _serve_for(python: str, arguments: list[str], parser: argparse.ArgumentParser) -> int:

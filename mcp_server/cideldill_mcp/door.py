@@ -1,11 +1,13 @@
 """Who may enter over HTTP: the names by which a request calls us, then its token.
 
 An ASGI application in front of the others. It looks at headers only, on every path and method, so
-that nothing of a body is read for a stranger. Knows no protocol behind it.
+that nothing of a body is read for a stranger. Connections that have not passed it are bounded, in
+number and in time. Knows no protocol behind it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
@@ -20,6 +22,15 @@ from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
 
+ENTRY_S = 10.0
+"""Seconds within which a connection must have shown the token."""
+
+MAX_STRANGERS = 64
+"""Connections that have not shown the token yet, at once."""
+
+ADMIT = "cideldill.admit"
+"""The key in the `state` of a request's scope: call it when the request has shown the token."""
+
 _TOKEN_BYTES = 32
 
 # Any port: a tunnel's differs from ours. A page that had its own name lead here (DNS rebinding)
@@ -31,6 +42,37 @@ _ORIGIN = re.compile(r"https?://" + _HOST.pattern, re.IGNORECASE)
 def new_token() -> str:
     """A fresh one, as it is written in a header."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+class Strangers:
+    """The connections that have not shown the token yet.
+
+    One too many ends the one that has waited longest: a client shows the token at once, so that it
+    gets in beside any number of strangers that only wait. Lives on the event loop.
+
+    Args:
+        most: How many there may be.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._deadlines: dict[asyncio.Transport, asyncio.TimerHandle] = {}  # oldest first
+
+    def add(self, connection: asyncio.Transport) -> None:
+        """A connection was accepted: it has `ENTRY_S` from now on."""
+        if len(self._deadlines) >= self._most:
+            self._end(next(iter(self._deadlines)))
+        loop = asyncio.get_running_loop()
+        self._deadlines[connection] = loop.call_later(ENTRY_S, self._end, connection)
+
+    def remove(self, connection: asyncio.Transport) -> None:
+        """It has shown the token, or has ended; later calls do nothing."""
+        if (deadline := self._deadlines.pop(connection, None)) is not None:
+            deadline.cancel()
+
+    def _end(self, connection: asyncio.Transport) -> None:
+        self.remove(connection)
+        connection.abort()  # `close` would wait until everything is read
 
 
 class Door:
@@ -46,7 +88,10 @@ class Door:
         self._rooms = rooms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        room = self._refused(Headers(scope=scope)) or self._rooms.get(scope["path"])
+        room: ASGIApp | None = self._refused(Headers(scope=scope))
+        if room is None:
+            scope["state"][ADMIT]()
+            room = self._rooms.get(scope["path"])
         if room is None:
             paths = ", ".join(self._rooms)
             room = _answer(404, f"there is nothing at {scope['path']!r}; there is: {paths}")

@@ -1,7 +1,7 @@
 """The HTTP transports on one port of this machine: Streamable HTTP at /mcp, SSE at /mcp/sse.
 
-Owns the socket, the announcement of address and token, and the HTTP server's start and end. The
-library of the protocol speaks; `Door` decides who may enter. Lives on the event loop.
+Owns the socket, and the HTTP server's start and end. The library of the protocol speaks; `Door`
+decides who may enter. Lives on the event loop.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import ExitStack
 from contextlib import contextmanager
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 import uvicorn
@@ -29,17 +33,32 @@ from starlette.types import Message
 from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
+from cideldill_mcp.addresses import PATH
+from cideldill_mcp.addresses import announce
 from cideldill_mcp.clients import Clients
+from cideldill_mcp.door import ADMIT
+from cideldill_mcp.door import MAX_STRANGERS
 from cideldill_mcp.door import Door
+from cideldill_mcp.door import Strangers
 from cideldill_mcp.door import new_token
 
-PATH = "/mcp"
 SSE_PATH = "/mcp/sse"
 _POST_PATH = "/mcp/sse/messages"
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """A longer body is refused with 413, and nothing of it is parsed."""
+
+MAX_CONNECTIONS = 512
+"""At once, and requests under way; further requests are answered with 503."""
+
+MAX_SESSIONS = 100
+"""Of Streamable HTTP, without a stream or a request under way; of more the oldest end."""
+
+ACCEPT_PAUSE_S = 1.0
+"""After a connection could not be accepted: what was short may be there again then."""
 
 GOODBYE_S = 0.5
 """How long the end of all connections may take."""
@@ -73,21 +92,6 @@ def listen(address: str) -> socket.socket:
             "another port, or 0 for any free one"
         ) from error
     return listener
-
-
-def announce(listener: socket.socket, token: str, directory: Path) -> None:
-    """Tell where the server is and the token: one line on stderr, and the same in a file.
-
-    Fd 2 is that of whoever started us: pytest captured nothing before it handed over.
-    """
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    line = f"cideldill: http://{shown}:{port}{PATH} token {token}\n".encode()
-    fd = os.open(directory / "http", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(fd, "wb") as file:
-        file.write(line)
-    with suppress(OSError):  # no stderr: the file tells it
-        os.write(2, line)
 
 
 async def serve_http(
@@ -127,16 +131,53 @@ def _be_quiet() -> None:
 
 
 class _Streamable:
-    """Tells when a session can be pushed to: while its client reads the stream for that."""
+    """The sessions: which can be pushed to, and which ends when there are too many.
+
+    One can be pushed to while its client reads the stream for that. A client may vanish without a
+    word, so of many unused sessions those end that have been so longest.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager, clients: Clients) -> None:
         self._manager = manager
         self._clients = clients
+        # How many requests of each session are under way, an open stream too; the one that was used
+        # last is the last.
+        self._under_way: dict[str, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Events are not kept; the library would not answer who asks for them.
+        kept = [pair for pair in scope["headers"] if pair[0] != b"last-event-id"]
+        scope = {**scope, "headers": kept}
         session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
-        if scope["method"] != "GET" or session is None:
+        if session is None:
+            await self._open(scope, receive, send)
+        elif session in self._under_way:
+            with self._using(session):
+                await self._go_on(session, scope, receive, send)
+        else:  # ended, or never there: the library says so
             await self._manager.handle_request(scope, receive, send)
+
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request without a session, which may open one."""
+        with ExitStack() as until_answered:
+
+            async def watched(message: Message) -> None:
+                if message["type"] == "http.response.start" and message["status"] == 200:
+                    opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                    if opened is not None:
+                        self._under_way[opened] = 0
+                        until_answered.enter_context(self._using(opened))
+                await send(message)
+
+            await self._manager.handle_request(scope, receive, watched)
+        while len(unused := self._unused()) > MAX_SESSIONS:
+            await self._end(unused[0], scope)
+
+    async def _go_on(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await self._manager.handle_request(scope, receive, send)
+            if scope["method"] == "DELETE":
+                self._under_way.pop(session, None)
             return
         with self._clients.stream_of(session) as opened:
 
@@ -146,6 +187,33 @@ class _Streamable:
                 await send(message)
 
             await self._manager.handle_request(scope, receive, watched)
+
+    async def _end(self, session: str, scope: Scope) -> None:
+        """As its client would."""
+        del self._under_way[session]
+        header = (MCP_SESSION_ID_HEADER.encode("ascii"), session.encode("ascii"))
+        scope = {**scope, "method": "DELETE", "headers": [header]}
+        await self._manager.handle_request(scope, _nothing, _unheard)
+
+    @contextmanager
+    def _using(self, session: str) -> Iterator[None]:
+        self._under_way[session] = self._under_way.pop(session) + 1
+        try:
+            yield
+        finally:
+            if session in self._under_way:
+                self._under_way[session] = self._under_way.pop(session) - 1
+
+    def _unused(self) -> list[str]:
+        return [session for session, number in self._under_way.items() if not number]
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unheard(_message: Message) -> None:
+    """For an answer that nobody waits for."""
 
 
 class _Sse:
@@ -172,7 +240,61 @@ class _HttpServer(uvicorn.Server):
         yield
 
 
+class _Connection(H11Protocol):
+    """A stranger until one of its requests passes the door."""
+
+    def __init__(self, strangers: Strangers, config: uvicorn.Config, state: ServerState) -> None:
+        super().__init__(config, state, {ADMIT: self._admit})
+        self._strangers = strangers
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._strangers.add(self.transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._strangers.remove(self.transport)
+        super().connection_lost(exc)
+
+    def _admit(self) -> None:
+        self._strangers.remove(self.transport)
+
+
+def _bounds() -> tuple[int, int]:
+    """Most connections, and most of them without the token: runs need descriptors, too."""
+    descriptors = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
+    if descriptors < 0:  # no limit, or none that the system tells
+        return MAX_CONNECTIONS, MAX_STRANGERS
+    return min(MAX_CONNECTIONS, descriptors // 2), min(MAX_STRANGERS, descriptors // 4)
+
+
+async def _accept(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+    """Accept connections until cancelled, one at a time, each with a protocol of its own.
+
+    Not `asyncio.Server`: when descriptors are short it tries again at once, hundreds of times, with
+    a traceback for each.
+    """
+    loop = asyncio.get_running_loop()
+    listener.setblocking(False)
+    is_told = False
+    while True:
+        try:
+            connection, _ = await loop.sock_accept(listener)
+            await loop.connect_accepted_socket(protocol, connection)
+        except ConnectionError:
+            continue  # gone before it was accepted
+        except OSError as error:
+            if not is_told:
+                is_told = True
+                with suppress(OSError):
+                    sys.stderr.write(
+                        f"pytest-cideldill: a connection over HTTP can't be accepted: {error}; "
+                        "it is tried again, and told once\n"
+                    )
+            await asyncio.sleep(ACCEPT_PAUSE_S)
+
+
 async def _serve(door: Door, listener: socket.socket) -> None:
+    most, most_strangers = _bounds()
     config = uvicorn.Config(
         door,
         http="h11",
@@ -183,17 +305,18 @@ async def _serve(door: Door, listener: socket.socket) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        limit_concurrency=most,
     )
     server = _HttpServer(config)
+    strangers = Strangers(most_strangers)
     # A task of its own: cancelled with the others it would leave its connections open.
-    serving = asyncio.create_task(server.serve([listener]))
+    serving = asyncio.create_task(server.serve([]))
     try:
-        await asyncio.shield(serving)
+        await _accept(listener, partial(_Connection, strangers, config, server.server_state))
     finally:
+        listener.close()
         with anyio.CancelScope(shield=True):
             serving.cancel()
-            for each in getattr(server, "servers", ()):  # none if it ended while it began
-                each.close()
             # Not in order, with waits for those who don't read: the process is about to end.
             for connection in list(server.server_state.connections):
                 connection.transport.abort()

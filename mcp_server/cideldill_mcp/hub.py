@@ -23,6 +23,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from cideldill_mcp.addresses import FOLDER_PREFIX
 from cideldill_mcp.cpu import runs
 from cideldill_mcp.scratch import make_folder
 from cideldill_mcp.targets import Target
@@ -105,7 +106,7 @@ class Hub:
     """
 
     def __init__(self, owner: Owner, bind: str | None = None) -> None:
-        self.directory = make_folder("cideldill-")
+        self.directory = make_folder(FOLDER_PREFIX)
         self._owner = owner
         self._bind = bind
         self._token = new_token()

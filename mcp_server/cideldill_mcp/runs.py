@@ -127,12 +127,7 @@ class Runs(RunList):
         try:
             await self._hub.listen()
         except OSError as error:
-            bind = self.settings.bind
-            raise Refusal(
-                ErrorCode.INTERNAL_ERROR,
-                f"nothing can listen at --cideldill-bind={bind}: {error}; start the server with "
-                "an address of this machine and a free port, or without the option",
-            ) from error
+            raise Refusal(ErrorCode.INTERNAL_ERROR, self._deaf(error)) from error
         # No await from here on: of two clients that start a run at once, one is refused.
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
@@ -152,6 +147,15 @@ class Runs(RunList):
         self.log.append("run_started", run_id=run.id, listing=order.listing)
         run.child.watch(lambda: self._ended(run))
         return run
+
+    def _deaf(self, error: OSError) -> str:
+        """Why the processes of a run could not connect."""
+        if self.settings.bind is None:
+            return f"nothing can listen for the processes of a run: {error}"
+        return (
+            f"nothing can listen at --cideldill-bind={self.settings.bind}: {error}; start the "
+            "server with an address of this machine and a free port, or without the option"
+        )
 
     def _invitation(self, run: Run) -> dict[str, Any]:
         """What its main process needs to know; it may have to record itself."""

@@ -345,11 +345,15 @@ def test_the_commands_on_the_page_do_what_it_says(make_project: MakeProject) -> 
     prompt, interpreter, *words, switch = shlex.split(start)
     assert (prompt, interpreter) == ("$", ".venv/bin/python")
     project = make_project(test_it=FAILING)
+    scripts = os.path.dirname(sys.executable)
     with front_end(project, command=[sys.executable, *words], switch=switch) as end:
         place = place_of(end)
         told = subprocess.run(
             ["sh", "-c", tell],
-            env={"TMPDIR": str(end.directory), "PATH": os.environ["PATH"]},
+            env={
+                "TMPDIR": str(end.directory),
+                "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
+            },
             capture_output=True,
             text=True,
             check=True,

@@ -220,11 +220,14 @@ def place_of(end: FrontEnd) -> Place:
 
 @contextlib.contextmanager
 def web_end(
-    project: Path, *arguments: str, switch: str = "--cideldill-http"
+    project: Path,
+    *arguments: str,
+    command: list[str] | None = None,
+    switch: str = "--cideldill-http",
 ) -> Iterator[tuple[FrontEnd, Place]]:
     """A front end that serves HTTP (only, but for what the arguments say), and where."""
     given = ("-p", "no:cacheprovider", *arguments)
-    with front_end(project, *given, switch=switch) as end:
+    with front_end(project, *given, command=command, switch=switch) as end:
         yield end, place_of(end)
 
 
