@@ -9,6 +9,7 @@ import argparse
 import importlib.metadata
 import os
 import sys
+from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,13 +67,32 @@ def _parser() -> argparse.ArgumentParser:
 
 def _show(chosen: argparse.Namespace) -> int:
     style = show.Style.of(sys.stdout)
-    stories = map(read, runs_in(chosen.record, chosen.run))
+    stories = _readable(runs_in(chosen.record, chosen.run))
     if chosen.test is None:
         for story in stories:
             show.write(show.overview(story, style, hits=chosen.hits))
     else:
         show.write(show.one_test(_newest_with(chosen.test, list(stories)), chosen.test, style))
     return 0
+
+
+def _readable(folders: list[Path]) -> Iterator[Story]:
+    """The runs that can be read; of the others one line on stderr.
+
+    Raises:
+        OSError, ValueError: None can be read.
+    """
+    is_any = False
+    for folder in folders:
+        try:
+            story = read(folder)
+        except (OSError, ValueError) as error:
+            if not is_any and folder == folders[-1]:
+                raise
+            print(f"cideldill: left out: {printable(error)}", file=sys.stderr)
+        else:
+            is_any = True
+            yield story
 
 
 def _newest_with(nodeid: str, stories: list[Story]) -> Story:

@@ -30,6 +30,7 @@ from pytest_cideldill.record.format import ROWS
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import raw_lines
 from pytest_cideldill.record.reader import run_folders
+from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import counted
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
@@ -41,6 +42,7 @@ from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
 from pytest_cideldill.wire import Recorded
+from pytest_cideldill.wire import RedactionChosen
 
 _is_id = re.compile(r"(?:bp|tp|ex|fn)-[0-9]{1,9}").fullmatch
 
@@ -72,6 +74,7 @@ class _Opening:
         self._under_way: dict[str, tuple[str, float]] = {}
         self._began = 0.0
         self._damaged = 0
+        self._is_hiding = True
 
     async def read(self) -> None:
         """All of it; lines that this version does not know are passed over."""
@@ -101,6 +104,8 @@ class _Opening:
                 self._runs.records.lost(line.values["rows"].get("call", 0))
         else:
             message = line.message
+            if isinstance(message, RedactionChosen):
+                self._is_hiding = self._is_hiding and not message.off
             if isinstance(message, Hello):
                 self._admit(message, line.ts)
             elif isinstance(message, Changed) and self._run is not None:
@@ -156,6 +161,8 @@ class _Opening:
                 target.lost()
                 self._runs.lost(target)
         self._run.took(now - self._began)
+        if not self._is_hiding:
+            self._run.warnings.append(NOT_HIDING)
         if self._damaged:
             told = counted(self._damaged, "line")
             self._run.warnings.append(f"{told} of the record made no sense and were passed over")

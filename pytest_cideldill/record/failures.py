@@ -15,6 +15,7 @@ from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import place_of
 from pytest_cideldill.record.results import variables_of
 from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import about
 from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import ordered
@@ -75,6 +76,7 @@ def _head(story: Story) -> Markup:
         tag("p", f"{summary.dropped:,} hits or calls beyond the limits were dropped.")
         if summary.dropped
         else None,
+        None if story.is_hiding else tag("p", NOT_HIDING),
         tag("p", f"{counted(story.damaged, 'line')} of the record made no sense.")
         if story.damaged
         else None,

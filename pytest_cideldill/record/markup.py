@@ -10,6 +10,8 @@ from html import escape
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.record.words import printable
+
 _EMPTY: Final = frozenset({"col", "meta", "rect"})
 
 
@@ -47,7 +49,4 @@ def _inside(part: object) -> str:
 
 def _text(value: object) -> str:
     text = str(value)
-    if not text.isascii() or "\0" in text:
-        # Half of a surrogate pair has no encoding, and a reader would stop at a zero.
-        text = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-    return escape(text)
+    return escape(text if text.isprintable() else printable(text))

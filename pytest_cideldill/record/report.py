@@ -101,7 +101,7 @@ def page(stories: list[Story], older: int = 0, extent: Extent = FULL) -> str:
         "body",
         tag("header", tag("h1", "Recorded test runs" if len(stories) > 1 else "Recorded test run")),
         tag("main", *sections, Markup(_text("explorer.html")) if stories else None),
-        tag("footer", tag("p", _foot(older))),
+        tag("footer", tag("p", _foot(stories, older))),
         tag("script", data(runs), type="application/json", id="data"),
         tag("script", script),
     )
@@ -118,9 +118,11 @@ def page(stories: list[Story], older: int = 0, extent: Extent = FULL) -> str:
     return joined(Markup("<!DOCTYPE html>\n"), tag("html", head, body, lang="en"), "\n")
 
 
-def _foot(older: int) -> str:
+def _foot(stories: list[Story], older: int) -> str:
     more = f"{counted(older, 'older run')} in the record: cideldill report DIR, or with --run ID. "
-    return f"{more if older else ''}Made by pytest-cideldill; secrets are replaced by tags."
+    is_hiding = all(each.is_hiding for each in stories)
+    hidden = "; secrets are replaced by tags" if is_hiding else ""
+    return f"{more if older else ''}Made by pytest-cideldill{hidden}."
 
 
 def _policy(script: str, style: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import Final
 from typing import TextIO
@@ -19,9 +20,11 @@ from pytest_cideldill.record.results import place_of
 from pytest_cideldill.record.results import variables_of
 from pytest_cideldill.record.story import Note
 from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import about
 from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import duration
+from pytest_cideldill.record.words import one_line
 from pytest_cideldill.record.words import printable
 from pytest_cideldill.record.words import verdict
 from pytest_cideldill.values import dataclass
@@ -52,14 +55,20 @@ class Style:
 
     def __call__(self, text: object, *names: str) -> str:
         """A text of the record, made harmless, in this style."""
-        shown = printable(text)
+        return self._styled(one_line(text), names)
+
+    def block(self, text: object) -> str:
+        """A text of several lines."""
+        return self._styled(printable(text), ())
+
+    def _styled(self, shown: str, names: Sequence[str]) -> str:
         if self.is_plain or not names:
             return shown
         return f"\x1b[{';'.join(_CODES[name] for name in names)}m{shown}\x1b[0m"
 
     def rule(self, title: str, mark: str = "=", *names: str) -> str:
         """A line across, with a title."""
-        return self(f" {printable(title)} ".center(_WIDTH, mark), *names)
+        return self(f" {one_line(title)} ".center(_WIDTH, mark), *names)
 
 
 def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]:
@@ -72,6 +81,8 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
     """
     yield style.rule(story.folder.name, "=", "bold")
     yield style(f"{about(story.summary)}, in {story.summary.rootdir}", "dim")
+    if not story.is_hiding:
+        yield style(NOT_HIDING, "yellow")
     for failure in story.failures:
         yield from _cause(failure, style)
     for test in story.tests:
@@ -149,7 +160,7 @@ def _outcome(test: Test, style: Style) -> str:
 
 def _in_full(failure: Failure, style: Style) -> Iterator[str]:
     if failure.longrepr:
-        yield style(failure.longrepr)
+        yield style.block(failure.longrepr)
     autopsy = failure.autopsy
     for name, value in (autopsy.get("parameters") or {}).items():
         yield f"parameter {style(name, 'bold')} = {style(value)}"
@@ -163,7 +174,7 @@ def _in_full(failure: Failure, style: Style) -> Iterator[str]:
             yield f"  {style(variable.get('name'), 'bold')} = {style(variable.get('value'))}"
     for name, text in failure.output:
         yield style.rule(f"captured {name}", "-")
-        yield style(text.rstrip("\n"))
+        yield style.block(text.rstrip("\n"))
 
 
 def _hits(lines: list[Line], count: int, style: Style) -> Iterator[str]:

@@ -111,6 +111,7 @@ class Story:
         kept: How many rows are kept from either end.
         summary: What the manifest tells of it.
         damaged: Lines that make no sense.
+        is_hiding: Whether secrets were replaced by tags.
     """
 
     folder: Path
@@ -122,6 +123,7 @@ class Story:
     calls: Rows = field(default_factory=Rows)
     notes: list[Note] = field(default_factory=list)
     damaged: int = 0
+    is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
     _root: str = ""
@@ -225,6 +227,8 @@ class Story:
                 self.failures.append(Failure(values["nodeid"], line.worker, told))
             case "add_line" | "add_trace" | "add_breakpoint":
                 self._declared(values)
+            case "redaction_chosen":
+                self.is_hiding = self.is_hiding and not values.get("off")
             case "watched":
                 for id, fact in values["facts"].items():
                     why, note = fact.get("why") or "", fact.get("note")
@@ -303,6 +307,8 @@ def read(folder: Path) -> Story:
         story.end(summarize(folder, story))
     except (TypeError, KeyError) as error:
         raise ValueError(f"{folder} is no recorded run: {error!r}") from error
+    if story.damaged and not story.summary.run_id:
+        raise ValueError(f"{folder} is no recorded run: no process says in it that it began")
     return story
 
 

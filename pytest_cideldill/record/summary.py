@@ -14,8 +14,10 @@ from typing import Final
 
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.story import Story
+from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import about
 from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import one_line
 from pytest_cideldill.record.words import ordered
 from pytest_cideldill.record.words import printable
 from pytest_cideldill.record.words import verdict
@@ -27,6 +29,7 @@ _PAGE_BYTES: Final = 1024 * 1024
 _SHOWN_FAILURES: Final = 50
 _SHOWN_TRACEPOINTS: Final = 20
 _CELL: Final = 200
+_LINE: Final = 2_000
 _BLOCK: Final = 2_000
 
 
@@ -66,11 +69,13 @@ def append(story: Story, where: str, path: Path) -> None:
 def _head(story: Story) -> str:
     summary = story.summary
     lines = [
-        f"### {'✅' if story.is_good else '❌'} {verdict(summary)}",
+        f"### {'✅' if story.is_good else '❌'} {escaped(verdict(summary))}",
         "",
-        f"{about(summary)}.",
+        f"{escaped(about(summary))}.",
         "",
     ]
+    if not story.is_hiding:
+        lines += [f"{NOT_HIDING}.", ""]
     outcomes = ordered(summary.outcomes)
     if outcomes:
         names = [re.sub(r"[^\w ]", "", name) for name, _ in outcomes]
@@ -113,6 +118,16 @@ def _foot(story: Story, where: str) -> str:
     told = [counted(summary.hits, "hit"), counted(summary.calls, "call")]
     dropped = f"{summary.dropped:,} dropped beyond the limits"
     return f"Recorded in {code(where)}: {', '.join([*told, dropped])}.\n"
+
+
+def escaped(text: object) -> str:
+    """A text that is no markup, in one line."""
+    line = _MARKS.sub(lambda found: f"&#{ord(found[0])};", one_line(text))
+    return line if len(line) <= _LINE else line[:_LINE].rpartition("&")[0] + "…"
+
+
+# A colon or a point makes an address of what stands beside it.
+_MARKS: Final = re.compile(r"[\\`*_{}\[\]<>&|#~!@]|:(?=//)|(?<=www)\.")
 
 
 def code(text: object) -> str:

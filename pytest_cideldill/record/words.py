@@ -11,12 +11,15 @@ from typing import Final
 
 from pytest_cideldill.record.manifest import Summary
 
+NOT_HIDING: Final = "secrets stand in it as they were: recorded with --cideldill-no-redact"
+
 _ORDER: Final = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 
-# What a terminal or a reader would obey instead of show: control characters, changes of direction,
-# halves of surrogate pairs.
+# What a terminal or a reader would obey instead of show, or not show at all: control characters,
+# changes of direction, other ends of lines, marks without a width, halves of surrogate pairs, tags.
 _COMMANDS: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 _STYLES: Final = re.compile(r"\x1b\[[0-9;:]*m")
@@ -30,6 +33,11 @@ def unstyled(text: object) -> str:
 def printable(text: object) -> str:
     """A text of the record with what would not be shown as escapes; lines stay lines."""
     return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], str(text))
+
+
+def one_line(text: object) -> str:
+    """The same in one line, so that no text makes lines that look like ours."""
+    return printable(text).replace("\n", "\\n")
 
 
 def counted(count: int, name: str) -> str:

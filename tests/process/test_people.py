@@ -427,3 +427,36 @@ def test_show_keeps_the_words_of_tests_for_who_asks(tmp_path: Path) -> None:
     story = read(write(tmp_path, writer.end(0)))
     assert "3 messages of cideldill.log" in list(overview(story, Style()))
     assert "log word 2 n=2" in list(overview(story, Style(), hits=True))
+
+
+FORGED = "x\nFAILED forged::test - no\n=== 99 passed in 1.00s ===\u2028\u200f\u061c\U000e0041y"
+
+
+def test_no_text_of_a_record_makes_a_line_of_its_own(tmp_path: Path) -> None:
+    """Nor anything that a terminal would not show; node ids, names of classes, messages of hits."""
+    writer = Writer(FORGED).begin()
+    failure = {"exception": {"type": FORGED, "message": FORGED}, "category": FORGED}
+    writer.test(FORGED, hit(FORGED), failure=failure | {"longrepr": ""})
+    writer.test("test_wrong", failure={"exception": {"type": FORGED, "message": FORGED}})
+    writer.tell("warning", message=FORGED)
+    writer.tell("test_started", nodeid=FORGED)
+    story = read(write(tmp_path, writer.end()))
+    lines = "\n".join(overview(story, Style(), hits=True)).splitlines()
+    assert [each for each in lines if each.startswith(("FAILED forged", "=== 99"))] == []
+    assert not re.search("[\u2028\u200f\u061c\U000e0041]", "".join(lines))
+    assert not re.search("[\u2028\u200f\u061c\U000e0041]", page([story]).partition("<script")[0])
+
+
+MARKS = "3.12 **b** `c` # h | [x](http://a.example) ![i](//b.example) <img src=x> @me www.c.de \\"
+
+
+def test_the_head_of_a_summary_is_no_markup(tmp_path: Path) -> None:
+    """Versions, categories and workers are texts of the record, too; half a surrogate is one."""
+    writer = Writer()
+    writer.tell("worker_up", run_id="c1", python=MARKS, pytest=f"{MARKS}\ud800", rootdir="/", pid=1)
+    writer.test("test_wrong", failure={"category": f"{MARKS}\n### ✅ all passed"})
+    head = markdown(read(write(tmp_path, writer.end())), "rec").partition("Recorded in")[0]
+    assert "3.12 &#42;&#42;b" in head
+    told = re.sub(r"^### |&#\d+;|^\|.*\|$", "", head, flags=re.M)
+    assert not re.search(r"[`*_\[\]<>#|@\\]|://|www\.", told), told
+    assert len(re.findall("^#", head, re.M)) == 1

@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from pytest_cideldill.record.words import NOT_HIDING
+from tests.together.opened import opened
 from tests.together.records import Recorded
 from tests.together.records import recorded
 from tests.together.test_secrets import ASSIGNED
@@ -133,6 +137,29 @@ def test_they_are_shown_where_that_was_asked_for(tmp_path: Path) -> None:
     run = run_with(tmp_path, "--cideldill-no-redact")
     assert {name for name, _, _ in leaks(run.record)} >= {*PLANTED} - {"literal"}
     assert b"<redacted" not in (run.run / "events.jsonl").read_bytes()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flags", [(), ("--cideldill-no-redact",)], ids=["hidden", "not hidden"])
+def test_whoever_reads_a_record_is_told_whether_secrets_are_hidden(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """Page, summary, terminal, and the server that opens it."""
+    run = run_with(tmp_path, *flags, "--cideldill-summary=sum.md")
+    shown = subprocess.run(
+        [sys.executable, "-m", "pytest_cideldill", "show", str(run.record)],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=True,
+    ).stdout
+    page = (run.record / "report.html").read_text()
+    with opened(tmp_path, run.record) as bench:
+        while (state := bench.agent.call("debug_state"))["state"] == "starting":
+            pass
+    texts = (shown, page, (tmp_path / "sum.md").read_text(), str(state.get("warnings")))
+    assert [NOT_HIDING in each for each in texts] == [bool(flags)] * 4
+    assert ("secrets are replaced by tags" in page) is not bool(flags)
 
 
 DECLARED = {
