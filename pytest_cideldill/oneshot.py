@@ -1,7 +1,7 @@
-"""Helper processes of the front end: one JSON request on stdin, one reply on stdout.
+"""Helper processes of the front end: JSON on stdin, replies on stdout, as a rule a single one.
 
 What else there is on stdout is somebody else's: a `sitecustomize` or a `.pth` file that prints, or
-code of a record. So the reply is a line of its own behind a mark.
+code of a record. So each reply is a line of its own behind a mark.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 from typing import Final
 
@@ -19,9 +20,16 @@ _MARK: Final = "\ncideldill-reply:"
 
 def reply_once(answer: Callable[[], dict[str, Any]]) -> None:
     """Write the one reply of this process; what is printed meanwhile and after goes to stderr."""
+    reply_each(each() for each in (answer,))
+
+
+def reply_each(answers: Iterable[dict[str, Any]]) -> None:
+    """The same for several; each is on its way before the next one is asked for."""
     out = os.fdopen(os.dup(1), "w", encoding="ascii", newline="\n")
     os.dup2(2, 1)
-    out.write(f"{_MARK}{json.dumps(answer())}\n")
+    for answer in answers:
+        out.write(f"{_MARK}{json.dumps(answer)}\n")
+        out.flush()
     out.close()
 
 
@@ -46,3 +54,13 @@ def reply_in(output: bytes) -> dict[str, Any]:
         raise ValueError("it did not reply")
     reply: dict[str, Any] = json.loads(rest.partition(b"\n")[0])
     return reply
+
+
+def reply_on(line: bytes) -> dict[str, Any] | None:
+    """The reply that a line of stdout is; None: it is somebody else's.
+
+    Raises:
+        ValueError: It was cut off.
+    """
+    mark = _MARK[1:].encode("ascii")
+    return json.loads(line.removeprefix(mark)) if line.startswith(mark) else None

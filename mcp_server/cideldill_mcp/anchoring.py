@@ -32,15 +32,13 @@ async def reanchor(recipe: Recipe, lines: Sequence[LineBreakpoint]) -> list[Line
                 edited.append((each, now))
         else:  # at most its time is another one
             each.place = replace(each.place, stamp=now)
-    try:
-        replies = await ask_each(recipe, [_request(each.place) for each, _ in edited])
-    except Refusal as refusal:
-        # Nothing is known of where they are now, and the next run asks again.
-        for each, _ in edited:
-            each.note = refusal.message
-        return [each for each, _ in edited]
-    for (each, stamp), reply in zip(edited, replies, strict=True):
-        _settle(each, stamp, reply)
+    answers = await ask_each(recipe, [_request(each.place) for each, _ in edited])
+    for (each, stamp), answer in zip(edited, answers, strict=True):
+        if isinstance(answer, Refusal):
+            # Nothing is known of where it is now, and the next run asks again.
+            each.note = answer.message
+        else:
+            _settle(each, stamp, answer)
     return [each for each, _ in edited if each.note is not None]
 
 

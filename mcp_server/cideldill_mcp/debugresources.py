@@ -157,7 +157,7 @@ class DebugResources:
         path = sourcefiles.real_path(project, name)
         if not sourcefiles.is_of_project(project, path):
             await _check_loaded(run, project, path, name)
-        text = sourcefiles.text_of(path, name, run.redactor.redact_source)
+        text = await sourcefiles.text_of(path, name, run.redactor.redact_source)
         meta = {"stale": True} if run.is_over else None
         return types.TextResourceContents(uri=uri, mime_type="text/plain", text=text, _meta=meta)
 

@@ -19,6 +19,11 @@ from cideldill_mcp.helpers import ask
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
 from cideldill_mcp.places import Stamp
+from cideldill_mcp.questions import HELPER
+from cideldill_mcp.questions import TIMEOUT_S
+from cideldill_mcp.questions import Answer
+from cideldill_mcp.questions import Questions
+from cideldill_mcp.questions import unanswered
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
@@ -26,16 +31,11 @@ from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.names import Precision
 from pytest_cideldill.syntax.names import close_names
 
-TIMEOUT_S = 15.0
-"""How long the process may take; usually it is a tenth of a second."""
-
 SCAN_S = 10
 """How long it may read files of a project; then the next call goes on."""
 
 HINT_S = 2
 """The same, only for a "did you mean"."""
-
-_HELPER = "pytest_cideldill.syntax.helper"
 
 
 def project_of(recipe: Recipe) -> Project:
@@ -91,14 +91,10 @@ async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
 async def find_each(
     recipe: Recipe, wanted: Sequence[tuple[Path, dict[str, Any]]]
 ) -> list[list[Place] | Refusal]:
-    """See `find_places`, for many at once.
-
-    Raises:
-        Refusal: `internal_error`: nobody could be asked.
-    """
+    """See `find_places`, for many at once; `internal_error` where nobody could be asked."""
     # Before the files are read: what changes meanwhile is looked at again.
-    stamps = {path: Stamp.of(str(path)) for path, _ in wanted}
-    replies = await ask_each(
+    stamps = {path: Stamp.of(str(path)) for path in {path for path, _ in wanted}}
+    answers = await ask_each(
         recipe,
         [
             {"op": "validate", "file": str(path), "shown": shown_path(recipe, path), **more}
@@ -106,28 +102,22 @@ async def find_each(
         ],
     )
     return [
-        Refusal.from_plain(reply)
-        if "error" in reply
-        else [
-            Place(str(path), shown_path(recipe, path), stamp=stamps[path], **each)
-            for each in reply["places"]
-        ]
-        for reply, (path, _) in zip(replies, wanted, strict=True)
+        _places_in(answer, str(path), shown_path(recipe, path), stamps[path])
+        for answer, (path, _) in zip(answers, wanted, strict=True)
     ]
 
 
-async def ask_each(recipe: Recipe, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The replies of one helper process to requests about files, errors among them.
+def _places_in(answer: Answer, file: str, shown: str, stamp: Stamp | None) -> list[Place] | Refusal:
+    if isinstance(answer, Refusal):
+        return answer
+    if "error" in answer:
+        return Refusal.from_plain(answer)
+    return [Place(file, shown, stamp=stamp, **each) for each in answer["places"]]
 
-    Raises:
-        Refusal: `internal_error`: nobody could be asked.
-    """
-    if not requests:
-        return []
-    about = ", ".join(dict.fromkeys(str(each["shown"]) for each in requests))
-    asked = {"op": "each", "requests": list(requests)}
-    replies: list[dict[str, Any]] = (await _ask(recipe.interpreter, about, asked))["replies"]
-    return replies
+
+async def ask_each(recipe: Recipe, requests: Sequence[dict[str, Any]]) -> list[Answer]:
+    """The answers to requests about files; see `questions`."""
+    return await _questions(tuple(recipe.interpreter)).ask(requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +272,11 @@ class Sources:
         return Survey(found, is_certain, skipped, files["unread"], files["is_complete"])
 
 
+@lru_cache(maxsize=4)
+def _questions(interpreter: tuple[str, ...]) -> Questions:
+    return Questions(interpreter)
+
+
 @lru_cache(maxsize=1)
 def _sources(interpreter: tuple[str, ...], root: str, user_paths: tuple[str, ...]) -> Sources:
     return Sources(interpreter, root, user_paths)
@@ -294,13 +289,9 @@ def _sources_beside(interpreter: tuple[str, ...], root: str) -> Sources:
 
 async def _ask(interpreter: Sequence[str], about: str, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        reply = await ask(interpreter, _HELPER, request, TIMEOUT_S)
+        reply = await ask(interpreter, HELPER, request, TIMEOUT_S)
     except (Unanswered, TimeoutError) as error:
-        raise Refusal(
-            ErrorCode.INTERNAL_ERROR,
-            f"{interpreter[0]} could not be asked about {about}: "
-            f"{str(error) or type(error).__name__}",
-        ) from error
+        raise unanswered(interpreter, about, error) from error
     if "error" in reply:
         raise Refusal.from_plain(reply)
     return reply

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha1
-from pathlib import Path
+
+from pytest_cideldill.syntax.reading import Unreadable
+from pytest_cideldill.syntax.reading import source_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +21,25 @@ class Stamp:
 
     @classmethod
     def of(cls, file: str, known: Stamp | None = None) -> Stamp | None:
-        """The present one, `known` itself if nothing changed since; None: it can't be read.
+        """The present one, `known` itself if nothing changed since; None: it is no source.
 
-        The file is only read when its time or size are not those of `known`.
+        The file is only read when its time or size are not those of `known`, or when it was last
+        read.
         """
         try:
             now = os.stat(file)
             if known is not None and (now.st_mtime_ns, now.st_size) == (known.changed, known.size):
                 return known
-            digest = sha1(Path(file).read_bytes(), usedforsecurity=False).digest()
-        except OSError:
+            digest = _digest(file, now.st_mtime_ns, now.st_size)
+        except (OSError, Unreadable):
             return None
         return cls(now.st_mtime_ns, now.st_size, digest)
+
+
+@lru_cache(maxsize=64)
+def _digest(file: str, _changed: int, _size: int) -> bytes:
+    """Of a file that has this time and size."""
+    return sha1(source_bytes(file), usedforsecurity=False).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class Place:
         source: The line's text, stripped.
         column: The one that was asked for, 1-based.
         offset: The same, counted from the first character of that text.
-        stamp: Of the file when this was found out; None: it was not there.
+        stamp: Of the file when this was found out; None: it was no source.
     """
 
     file: str

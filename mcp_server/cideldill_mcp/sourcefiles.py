@@ -11,17 +11,20 @@ lines, and what stands for a value there must not be told here. Lines keep their
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from io import BytesIO
 from io import TextIOWrapper
-from tokenize import detect_encoding
 from urllib.parse import unquote_to_bytes
+
+from anyio.to_thread import run_sync
 
 from cideldill_mcp.render import MAX_MAX_CHARS
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
+from pytest_cideldill.syntax.reading import Unreadable
+from pytest_cideldill.syntax.reading import encoding_of
+from pytest_cideldill.syntax.reading import open_regular
 
 PREFIX = "debugger://source/"
 TEMPLATE = f"{PREFIX}{{+file}}"
@@ -32,9 +35,8 @@ is recognized."""
 
 _NOTICE_CHARS = 200
 
-_CAUTION = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""A pipe without a writer is not waited for; a real path is no link, unless it has just become one.
-"""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""A real path is none, unless it has just become one."""
 
 Redact = Callable[..., str]
 """`Redactor.redact_source`."""
@@ -77,8 +79,10 @@ def _is_in(tree: str, path: str) -> bool:
     return path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)
 
 
-def text_of(path: str, name: str, redact: Redact) -> str:
+async def text_of(path: str, name: str, redact: Redact) -> str:
     """The text of a file as it is told: at most 200,000 characters, with a notice if it has more.
+
+    It is read and decoded beside the event loop.
 
     Args:
         path: A real path that may be told.
@@ -89,44 +93,40 @@ def text_of(path: str, name: str, redact: Redact) -> str:
         Refusal: `file_not_found`, `invalid_source`: it is no text.
     """
     try:
-        data, size = _read(path)
+        text, size, is_whole = await run_sync(_read, path, abandon_on_cancel=True)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise Refusal(ErrorCode.FILE_NOT_FOUND, f"file {name!r} is not found: {path}") from error
     except OSError as error:
         raise Refusal(
             ErrorCode.FILE_NOT_FOUND, f"{name!r} can't be read: {error.strerror}"
         ) from error
-    text = _decoded(data)
     if "\0" in text:
         raise Refusal(ErrorCode.INVALID_SOURCE, f"{name!r} is no text file")
     told = redact(text, is_python=path.endswith((".py", ".pyi")))
-    if len(told) <= MAX_MAX_CHARS and len(data) == size:
+    if len(told) <= MAX_MAX_CHARS and is_whole:
         return told
     lines = told[: MAX_MAX_CHARS - _NOTICE_CHARS].rpartition("\n")[0] or told[: MAX_MAX_CHARS // 2]
     shown = lines.count("\n") + 1
     return f"{lines}\n[cut here: the first {shown} lines of a file of {size} bytes]\n"
 
 
-def _read(path: str) -> tuple[bytes, int]:
-    """The first bytes of a regular file, and how many it has.
+def _read(path: str) -> tuple[str, int, bool]:
+    """The first characters of a regular file, how many bytes it has, and whether this is all of it.
 
     Raises:
         OSError: It can't be read.
     """
-    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | _CAUTION)) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no regular file")
+    with open_regular(path, _NO_LINK) as file:
         data = file.read(MAX_BYTES)
-        return data, status.st_size if len(data) == MAX_BYTES else len(data)
+        size = os.fstat(file.fileno()).st_size if len(data) == MAX_BYTES else len(data)
+    return _decoded(data), size, len(data) == size
 
 
 def _decoded(data: bytes) -> str:
     """By its cookie or byte order mark (PEP 263), as Python reads it; else what is UTF-8 of it."""
     try:
-        encoding, _ = detect_encoding(BytesIO(data).readline)
-        return _text(data, encoding)
-    except (SyntaxError, LookupError, UnicodeError):
+        return _text(data, encoding_of(data))
+    except (Unreadable, LookupError, UnicodeError):
         return _text(data, "utf-8")
 
 

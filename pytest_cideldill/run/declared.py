@@ -14,7 +14,7 @@ import pytest
 
 from pytest_cideldill.project import Project
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.syntax.helper import read_source
+from pytest_cideldill.syntax.helper import source_map
 from pytest_cideldill.syntax.locations import FunctionNotFound
 from pytest_cideldill.syntax.locations import InvalidLine
 from pytest_cideldill.syntax.locations import InvalidSource
@@ -78,7 +78,7 @@ def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, Place]:
 
 def _map_of(file: str, shown: str) -> SourceMap:
     try:
-        return SourceMap.from_source(read_source(file), shown)
+        return source_map(file, shown)
     except (InvalidSource, InvalidLine, FunctionNotFound) as error:
         raise ValueError(str(error)) from error
 

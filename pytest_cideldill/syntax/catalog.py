@@ -24,6 +24,8 @@ from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.describe import outline
 from pytest_cideldill.syntax.names import FunctionName
 from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.syntax.reading import encoding_of
+from pytest_cideldill.syntax.reading import open_regular
 from pytest_cideldill.values import dataclass
 
 MAX_FILES: Final = 10_000
@@ -283,7 +285,7 @@ def read(path: str, stamp: Stamp, word: str = "") -> Contents | None:
     if stamp[1] > MAX_BYTES:
         return Contents(stamp, problem=f"it is larger than {MAX_BYTES:,} bytes")
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
@@ -292,6 +294,7 @@ def read(path: str, stamp: Stamp, word: str = "") -> Contents | None:
     if word.encode() not in data:
         return None
     try:
+        encoding_of(data)
         functions = tuple(outline(parse(data), _lines_with(b"yield", data)))
     except SyntaxError as error:
         return Contents(stamp, problem=f"line {error.lineno}: {error.msg}")

@@ -1,4 +1,6 @@
-"""`python -P -m pytest_cideldill.syntax.helper`: one JSON request on stdin, one reply on stdout.
+"""`python -P -m pytest_cideldill.syntax.helper`: JSON requests on stdin, replies on stdout.
+
+Each request is a line, and is answered before the next one is read; it ends with its stdin.
 
 A short-lived process of the tests' interpreter that answers the front end while no run is alive.
 It reads files; it never imports or runs user code (`-P` keeps the current folder off the path).
@@ -7,8 +9,10 @@ It reads files; it never imports or runs user code (`-P` keeps the current folde
 from __future__ import annotations
 
 import gc
-import tokenize
+import json
+import sys
 from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from types import MappingProxyType
@@ -28,6 +32,9 @@ from pytest_cideldill.syntax.locations import InvalidSource
 from pytest_cideldill.syntax.locations import Place
 from pytest_cideldill.syntax.locations import SourceMap
 from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.syntax.reading import Unreadable
+from pytest_cideldill.syntax.reading import source_bytes
+from pytest_cideldill.syntax.reading import text_in
 from pytest_cideldill.syntax.template import InvalidTemplate
 from pytest_cideldill.syntax.template import parse_template
 
@@ -50,9 +57,9 @@ def answer(request: Any) -> Reply:
     | `catalog` | `root`; `known`? {file: stamp}, `name`?, `seconds`? | `files` {file: modules},
       `contents` {file: {`stamp`, `functions` as above, `problem`}}, `unchanged` [file], `unread`,
       `is_complete`: see `catalog.Catalog` |
+    | `ready` | – | – |
     | `compile_condition` | `condition` | – |
     | `compile_template` | `template` | `expressions` |
-    | `each` | `requests` | `replies`, errors among them |
 
     `shown`, where it is given, stands for `file` in messages.
     """
@@ -81,29 +88,30 @@ def answer(request: Any) -> Reply:
 
 
 def main() -> None:
-    """Answer the request on stdin; always a reply and exit code 0."""
+    """Answer what is asked on stdin; always a reply and exit code 0."""
     gc.disable()  # it would look through syntax trees, which have no cycles, again and again
-    oneshot.reply_once(_reply)
+    oneshot.reply_each(_replies())
 
 
-def _reply() -> Reply:
+def _replies() -> Iterator[Reply]:
+    for line in sys.stdin.buffer:
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield _error("invalid_request", f"stdin holds no JSON: {error}")
+        else:
+            yield _reply(request)
+
+
+def _reply(request: Any) -> Reply:
     try:
-        return answer(_read_request())
-    except _Malformed as error:
-        return _error("invalid_request", str(error))
+        return answer(request)
     except Exception as error:  # noqa: BLE001 - a border: the caller waits for a reply
         return _error("internal_error", f"{type(error).__name__}: {error}")
 
 
 class _Malformed(Exception):
     """The request is not one."""
-
-
-def _read_request() -> Any:
-    try:
-        return oneshot.request()
-    except (ValueError, RecursionError) as error:
-        raise _Malformed(f"stdin holds no JSON: {error}") from error
 
 
 def _text(request: Any, name: str) -> str:
@@ -118,6 +126,10 @@ def _number(request: Request, name: str) -> int:
     if type(value) is not int:
         raise _Malformed(f"{name} is no integer")
     return value
+
+
+def _ready(_request: Request) -> Reply:
+    return {}
 
 
 def _lines(request: Request) -> Reply:
@@ -193,15 +205,9 @@ def _compile_template(request: Request) -> Reply:
     return {"expressions": list(parse_template(_text(request, "template")).expressions)}
 
 
-def _each(request: Request) -> Reply:
-    requests = request.get("requests")
-    if type(requests) is not list:
-        raise _Malformed("requests is no list")
-    return {"replies": [answer(each) for each in requests]}
-
-
 _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
     {
+        "ready": _ready,
         "lines": _lines,
         "validate": _validate,
         "anchor": _anchor,
@@ -209,34 +215,55 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
         "catalog": _catalog,
         "compile_condition": _compile_condition,
         "compile_template": _compile_template,
-        "each": _each,
     }
 )
+
+
+def source_map(file: str, shown: str) -> SourceMap:
+    """The code of a source file.
+
+    Args:
+        file: Its path.
+        shown: What it is called in messages.
+
+    Raises:
+        OSError: It can't be read.
+        InvalidSource: It is too large, not in the encoding that it declares, or no Python.
+    """
+    return _map_in(_bytes_of(file, shown), shown)
 
 
 def _source_map(request: Request) -> SourceMap:
     file = _text(request, "file")
     shown = file if request.get("shown") is None else _text(request, "shown")
-    return _compiled(read_source(file), shown)
+    found = _known_map(_bytes_of(file, shown), shown)
+    if isinstance(found, InvalidSource):
+        raise found.with_traceback(None)
+    return found
 
 
-@lru_cache(maxsize=8)
-def _compiled(text: str, shown: str) -> SourceMap:
-    return SourceMap.from_source(text, shown)
-
-
-def read_source(file: str) -> str:
-    """The text of a source file in the encoding that it declares.
-
-    Raises:
-        OSError: It can't be read.
-        InvalidSource: It is not in that encoding.
-    """
+@lru_cache(maxsize=1)
+def _known_map(data: bytes, shown: str) -> SourceMap | InvalidSource:
+    """Of the last file only: it takes much memory, and requests about one file come together."""
     try:
-        with tokenize.open(file) as stream:
-            return stream.read()
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise InvalidSource(file, None, str(error)) from error
+        return _map_in(data, shown)
+    except InvalidSource as error:
+        return error
+
+
+def _bytes_of(file: str, shown: str) -> bytes:
+    try:
+        return source_bytes(file)
+    except Unreadable as error:
+        raise InvalidSource(shown, None, str(error)) from error
+
+
+def _map_in(data: bytes, shown: str) -> SourceMap:
+    try:
+        text = text_in(data)
+    except Unreadable as error:
+        raise InvalidSource(shown, None, str(error)) from error
+    return SourceMap.from_source(text, shown)
 
 
 def _function(function: FunctionInfo) -> Reply:

@@ -11,6 +11,7 @@ import dis
 from collections.abc import Callable
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import lru_cache
 from inspect import CO_NEWLOCALS
 from types import CodeType
 from typing import Final
@@ -160,12 +161,12 @@ class SourceMap:
         """
         if line in self.lines:
             return line
-        spans = statements("\n".join(self._texts))
+        spans, parts = _layout(self)
         first, last = spans.get(line, (line, line))
         if inside := [each for each in self.lines if first <= each <= last]:
             return inside[0]
         start, end = max(
-            (block for block in blocks(self._tree, spans) if block[0] <= line <= block[1]),
+            (block for block in parts if block[0] <= line <= block[1]),
             default=(1, len(self._texts)),
         )
         near = [each for each in self.lines if start <= each <= end]
@@ -289,6 +290,13 @@ class SourceMap:
 
     def _place(self, line: int, scope: _Scope) -> Place:
         return Place(line, scope.key, self.text_of(line))
+
+
+@lru_cache(maxsize=1)
+def _layout(source: SourceMap) -> tuple[dict[int, tuple[int, int]], tuple[tuple[int, int], ...]]:
+    """The statements and the blocks of a text; to find them takes as long as to compile it."""
+    spans = statements("\n".join(source._texts))
+    return spans, tuple(blocks(source._tree, spans))
 
 
 def _scopes(root: CodeType, docstrings: dict[int, frozenset[int]]) -> Iterator[_Scope]:

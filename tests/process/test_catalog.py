@@ -27,8 +27,7 @@ from pytest_cideldill.syntax.catalog import Catalog
 from pytest_cideldill.syntax.catalog import scan
 from pytest_cideldill.syntax.describe import FunctionInfo
 from pytest_cideldill.syntax.helper import answer
-from pytest_cideldill.syntax.helper import read_source
-from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.syntax.helper import source_map
 from pytest_cideldill.syntax.names import close_names
 from pytest_cideldill.syntax.names import parse_function_name
 
@@ -295,7 +294,7 @@ def rows(functions: tuple[FunctionInfo, ...]) -> set[Row]:
 
 def compiled(path: Path) -> set[Row]:
     """What CPython's compiler says, without those that stand back behind another."""
-    told = SourceMap.from_source(read_source(str(path)), path.name).functions()
+    told = source_map(str(path), path.name).functions()
     text = path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def is_second(line: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.oneshot import reply_in
+from pytest_cideldill.oneshot import reply_on
 from pytest_cideldill.syntax.codes import CodeKey
 from pytest_cideldill.syntax.codes import find_codes
 from pytest_cideldill.syntax.codes import key_of
@@ -476,13 +476,17 @@ def test_a_key_survives_the_wire(shop: SourceMap) -> None:
 
 def ask(request: object, folder: Path | None = None) -> dict[str, Any]:
     """One request to a helper process of this interpreter."""
+    (reply,) = replies(request if isinstance(request, str) else json.dumps(request), folder)
+    return reply
+
+
+def replies(asked: str, folder: Path | None = None) -> list[dict[str, Any]]:
     command = [sys.executable, "-P", "-m", "pytest_cideldill.syntax.helper"]
-    given = request if isinstance(request, str) else json.dumps(request)
     run = subprocess.run(
-        command, input=given.encode(), capture_output=True, check=True, cwd=folder, timeout=30
+        command, input=asked.encode(), capture_output=True, check=True, cwd=folder, timeout=30
     )
     assert run.stderr == b""
-    return reply_in(run.stdout)
+    return [each for line in run.stdout.splitlines() if (each := reply_on(line)) is not None]
 
 
 def test_the_helper_answers_without_running_what_it_reads(tmp_path: Path) -> None:
@@ -527,9 +531,16 @@ def test_every_operation_has_its_reply(
     assert answer({"op": "compile_condition", "condition": "x > 1"}) == {}
     template = answer({"op": "compile_template", "template": "{x} {y:{z}}"})
     assert template == {"expressions": ["x", "y", "z"]}
+
+
+def test_the_helper_answers_one_line_after_another(tmp_path: Path) -> None:
+    """What is no request has an answer of its own."""
     asked = [{"op": "compile_condition", "condition": text} for text in ("x", "x =")]
-    fine, refused = answer({"op": "each", "requests": asked})["replies"]
-    assert (fine, refused["error"]) == ({}, "invalid_condition")
+    lines = "\n".join(json.dumps(each) for each in [{"op": "ready"}, *asked, 3])
+    ready, fine, *refused = replies(f"{lines}\n[\n")
+    assert (ready, fine) == ({}, {})
+    errors = ["invalid_condition", "invalid_request", "invalid_request"]
+    assert [each["error"] for each in refused] == errors
 
 
 @pytest.mark.parametrize(
@@ -546,7 +557,6 @@ def test_every_operation_has_its_reply(
         ({"op": "lines", "file": 3}, "invalid_request", {}),
         ({"op": "compile_condition", "condition": "x ="}, "invalid_condition", {}),
         ({"op": "compile_template", "template": "{x"}, "invalid_template", {"position": 0}),
-        ({"op": "each", "requests": {}}, "invalid_request", {}),
         ({"op": "unknown"}, "invalid_request", {}),
         ({"op": ["lines"]}, "invalid_request", {}),
         ([], "invalid_request", {}),

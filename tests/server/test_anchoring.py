@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from cideldill_mcp import inspection
+from cideldill_mcp import places
 from cideldill_mcp.anchoring import reanchor
 from cideldill_mcp.desired import Desired
+from cideldill_mcp.helpers import Helper
 from cideldill_mcp.inspection import find_places
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Stamp
@@ -27,14 +29,14 @@ async def test_only_files_that_were_edited_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By time and size; a file that was only touched is read, and that is all."""
-    asked: list[dict[str, Any]] = []
-    ask = inspection._ask
+    asked: list[str] = []
+    ask = Helper.ask
 
-    async def spy(*arguments: Any) -> dict[str, Any]:
-        asked.append(arguments[-1])
-        return await ask(*arguments)
+    async def spy(helper: Helper, request: dict[str, Any], within_s: float) -> Any:
+        asked.append(request["file"])
+        return await ask(helper, request, within_s)
 
-    monkeypatch.setattr(inspection, "_ask", spy)
+    monkeypatch.setattr(Helper, "ask", spy)
     recipe, desired = Recipe([sys.executable], [], str(tmp_path)), Desired()
     for name in ("a.py", "b.py"):
         path = tmp_path / name
@@ -43,10 +45,10 @@ async def test_only_files_that_were_edited_are_looked_at(
         desired.add_line(place)
     first, second = desired.lines
     asked.clear()
-    monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("a file was read"))
+    monkeypatch.setattr(places, "source_bytes", lambda _path: pytest.fail("a file was read"))
     assert await reanchor(recipe, desired.lines) == []
     monkeypatch.undo()
-    monkeypatch.setattr(inspection, "_ask", spy)
+    monkeypatch.setattr(Helper, "ask", spy)
     os.utime(tmp_path / "a.py", ns=(1, 1))
     assert await reanchor(recipe, desired.lines) == []
     assert first.place.stamp == Stamp.of(str(tmp_path / "a.py"))
@@ -57,10 +59,7 @@ async def test_only_files_that_were_edited_are_looked_at(
     (tmp_path / "b.py").write_text("\n" + SHOP, encoding="utf-8")
     assert await reanchor(recipe, desired.lines) == [second]
     assert (second.place.line, second.note) == (3, "moved from 2 to 3")
-    assert [[each["file"] for each in each_["requests"]] for each_ in asked] == [
-        [str(tmp_path / "a.py")],
-        [str(tmp_path / "b.py")],
-    ]
+    assert asked == [str(tmp_path / "a.py"), str(tmp_path / "b.py")]
 
 
 @in_loop
@@ -92,3 +91,14 @@ async def test_mistakes_are_told_apart_from_places(tmp_path: Path) -> None:
     assert isinstance(bad, Refusal)
     assert (good[0].source, bad.code) == ("import math", ErrorCode.INVALID_LINE)
     assert await inspection.find_each(recipe, []) == []
+
+
+def test_a_file_that_is_no_source_is_not_read(tmp_path: Path) -> None:
+    """A huge one, and a pipe, for which nobody waits."""
+    huge = tmp_path / "huge.py"
+    huge.touch()
+    os.truncate(huge, 2_000_000_000)
+    assert Stamp.of(str(huge)) is None
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.py")
+        assert Stamp.of(str(tmp_path / "pipe.py")) is None

@@ -174,7 +174,7 @@ async def test_an_interpreter_without_our_package_says_so_itself(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that was given with `--python` may be."""
-    monkeypatch.setattr(inspection, "_HELPER", "no_such_package")
+    monkeypatch.setattr(inspection, "HELPER", "no_such_package")
     with pytest.raises(Refusal, match="No module named no_such_package"):
         await sources_of(recipe_of(root)).all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def read(root: Path, file: str, *, redactor: Redactor | None = None) -> str:
     name = sourcefiles.name_in(PREFIX + file)
     path = sourcefiles.real_path(project, name)
     assert sourcefiles.is_of_project(project, path), path
-    return sourcefiles.text_of(path, name, (redactor or Redactor(environ={})).redact_source)
+    redact = (redactor or Redactor(environ={})).redact_source
+    return asyncio.run(sourcefiles.text_of(path, name, redact))
 
 
 def is_told(root: Path, file: str) -> bool:

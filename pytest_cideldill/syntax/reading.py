@@ -1,0 +1,102 @@
+"""Reads source files: regular ones that are not too large, in encodings that are quick to decode.
+
+Files come from anybody: what is in the way is told, nothing is waited for, and no file takes more
+memory than the largest one that is read. Both processes use it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from io import TextIOWrapper
+from tokenize import detect_encoding
+from typing import BinaryIO
+from typing import Final
+
+MAX_BYTES: Final = 4_000_000
+"""Of a file that is read as a whole; to compile a larger one takes a minute, and gigabytes."""
+
+_SLOW: Final = frozenset({"idna", "punycode"})
+"""Those of Python's codecs whose time grows with the square of the size; they are for host names.
+"""
+
+_NEVER_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
+"""A pipe without a writer is not waited for."""
+
+
+class Unreadable(ValueError):
+    """A file that is no source; the text says why."""
+
+
+@contextmanager
+def open_regular(file: str, flags: int = 0) -> Iterator[BinaryIO]:
+    """A regular file, opened to read its bytes.
+
+    Args:
+        file: Its path.
+        flags: Further ones for `os.open`.
+
+    Raises:
+        OSError: It can't be opened, or is something else: a pipe, a device.
+    """
+
+    def opener(path: str, own: int) -> int:
+        return os.open(path, own | flags | _NEVER_WAIT)
+
+    with open(file, "rb", opener=opener) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(0, "it is no regular file")
+        yield stream
+
+
+def source_bytes(file: str) -> bytes:
+    """The bytes of a source file.
+
+    Raises:
+        OSError: It can't be read.
+        Unreadable: It is larger than `MAX_BYTES`; then it is not read.
+    """
+    with open_regular(file) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(MAX_BYTES + 1) if size <= MAX_BYTES else b""
+        size = max(size, len(data))
+    if size > MAX_BYTES:
+        raise Unreadable(
+            f"it has {size:,} bytes, and files of more than {MAX_BYTES:,} are not read; "
+            "move the code in question into a smaller file"
+        )
+    return data
+
+
+def encoding_of(data: bytes) -> str:
+    """The encoding that a source declares (PEP 263), by its cookie or byte order mark.
+
+    Raises:
+        Unreadable: There is no such encoding, or it takes too long to decode.
+    """
+    try:
+        encoding, _ = detect_encoding(BytesIO(data).readline)
+    except SyntaxError as error:
+        raise Unreadable(error.msg) from error
+    if codecs.lookup(encoding).name in _SLOW:
+        raise Unreadable(f"it declares the encoding {encoding}, which takes too long to decode")
+    return encoding
+
+
+def text_in(data: bytes) -> str:
+    """The text of a source in the encoding that it declares; line feeds end its lines.
+
+    Raises:
+        Unreadable: It is not in that encoding, or that is none of texts.
+    """
+    encoding = encoding_of(data)
+    try:
+        return TextIOWrapper(BytesIO(data), encoding).read()
+    except LookupError as error:
+        raise Unreadable(f"it declares the encoding {encoding}, which is none of texts") from error
+    except UnicodeError as error:
+        raise Unreadable(str(error)) from error
