@@ -52,6 +52,18 @@ class ErrorCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
+MAX_MESSAGE = 2_000
+MAX_EXTRA = 500
+"""Characters of a text in an error object; what a client sent stands in it."""
+
+
+def _cut(value: Any, most: int) -> Any:
+    """A text without its middle, if it is long: what is wrong with a name stands behind it."""
+    half = most // 2
+    is_long = isinstance(value, str) and len(value) > most
+    return f"{value[:half]}…{value[-half:]}" if is_long else value
+
+
 class Refusal(Exception):
     """A request that is answered with an error object instead of a result.
 
@@ -64,8 +76,8 @@ class Refusal(Exception):
     def __init__(self, code: ErrorCode, message: str, **extra: Any) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
-        self.extra = extra
+        self.message = _cut(message, MAX_MESSAGE)
+        self.extra = {name: _cut(value, MAX_EXTRA) for name, value in extra.items()}
 
     def to_plain(self) -> dict[str, Any]:
         """The error object of the contract: `{"error": CODE, "message": SENTENCE, ...}`."""

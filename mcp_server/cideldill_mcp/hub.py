@@ -46,9 +46,9 @@ from pytest_cideldill.wire import Message
 from pytest_cideldill.wire import Refused
 from pytest_cideldill.wire import Rejoined
 from pytest_cideldill.wire import from_plain
+from pytest_cideldill.wire import is_moment
 from pytest_cideldill.wire import kind_of
 from pytest_cideldill.wire import to_plain
-from pytest_cideldill.wire.checking import is_moment
 
 GREETING_S = 10.0
 """How long a connection may take for its token and hello."""

@@ -14,6 +14,7 @@ from typing import get_args
 from pytest_cideldill.wire.attempts import CRASHED
 from pytest_cideldill.wire.attempts import OUTCOMES
 from pytest_cideldill.wire.attempts import is_made_again
+from pytest_cideldill.wire.checking import is_moment
 from pytest_cideldill.wire.checking import misfit
 from pytest_cideldill.wire.commands import AddBreakpoint
 from pytest_cideldill.wire.commands import AddException
@@ -134,6 +135,7 @@ __all__ = [
     "WorkerReady",
     "from_plain",
     "is_made_again",
+    "is_moment",
     "kind_of",
     "lost_reports",
     "to_plain",

@@ -166,7 +166,7 @@ def test_what_is_no_text_file_is_refused(root: Path, file: str, reason: str) -> 
     (root / "shop" / "blob").write_bytes(b"\x7fELF\0\0")
     with pytest.raises(Refusal, match=reason) as caught:
         read(root, file)
-    assert repr(file) in caught.value.message
+    assert repr(file)[:500] in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,23 @@ def test_removing_an_unknown_name_is_no_error(bench: Bench) -> None:
     """Contract, section 2, tool 3: idempotent."""
     reply = bench.agent.call("breakpoint_remove", function_name="never.added")
     assert reply == {"status": "ok", "success": True, "function_name": "never.added"}
+
+
+def test_an_error_repeats_no_name_of_any_length(bench: Bench) -> None:
+    """Whatever a client sends, its refusal is short."""
+    name = "x" * 1_000_000
+    calls: dict[str, dict[str, Any]] = {
+        "breakpoint_add": {"function_name": f"a..{name}"},
+        "breakpoint_remove": {"id": name},
+        "test_results": {"run_id": name},
+        "breakpoint_set": {"file": f"{name}.py", "line": 1},
+        "exception_get_context": {"nodeid": name},
+    }
+    for tool, arguments in calls.items():
+        told = bench.agent.raw(tool, arguments).content[0].text
+        assert len(told) < 5_000, (tool, len(told))
+
+
+def test_more_workers_than_any_machine_has_room_for_are_refused(bench: Bench) -> None:
+    body = bench.agent.refused("test_run", workers=5_000)
+    assert (body["error"], body["parameter"]) == ("invalid_parameter", "workers")

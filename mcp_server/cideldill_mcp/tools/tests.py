@@ -33,6 +33,9 @@ PAUSE_ON = ("never", "failure", "error")
 LIST_S = 50.0
 """How long `test_list` waits for a collection: many clients give up after a minute."""
 
+MAX_WORKERS = 256
+"""Processes of a run: more than most machines have cores for."""
+
 FRESH_S = 60.0
 """How old a collection may be that went on when its client was answered: files may have changed."""
 
@@ -103,6 +106,13 @@ async def _order(request: Request) -> tuple[Order, str | None]:
     if request["maxfail"] is not None:
         arguments.append(f"--maxfail={request['maxfail']}")
     if request["workers"] is not None:
+        if request["workers"] > MAX_WORKERS:
+            raise Refusal(
+                ErrorCode.INVALID_PARAMETER,
+                f"workers is {request['workers']}: a run has {MAX_WORKERS} at most",
+                parameter="workers",
+                expected=f"integer of at most {MAX_WORKERS}",
+            )
         await _check_xdist(request.runs)
         arguments += ["-n", str(request["workers"])]
     wanted, message = _wanted(request)
