@@ -43,6 +43,7 @@ RECEIVERS = {
     "together/test_handover.py": "by frontend.py",
     "together/test_http_strangers.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
+    "together/test_odd_sources.py": "by frontend.py",
     "together/test_plan_session.py": "by frontend.py",
     "together/test_robustness.py": "checks answers that certainly belong to a call",
     "together/test_spec_016_edges.py": "by frontend.py",

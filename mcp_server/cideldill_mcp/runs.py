@@ -224,11 +224,11 @@ class Runs(RunList):
         run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")
+        if target.worker == MAIN and target.is_remote:
+            raise ValueError("a run's main process is on this machine")
         if target.worker in run.targets:
             raise ValueError(f"{target.worker} of {run.id} is connected already")
         if target.worker == MAIN:
-            if target.is_remote:
-                raise ValueError("a run's main process is on this machine")
             self._remember_root(target)
         run.connected(target)
         target.tell(run.configure())
