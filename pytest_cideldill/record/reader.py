@@ -14,7 +14,9 @@ from pytest_cideldill.record.format import MANIFEST
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.format import RUN
+from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.format import parts_of_objects
+from pytest_cideldill.record.merging import raw_lines
 
 
 class NoRecord(ValueError):
@@ -43,6 +45,8 @@ def run_folders(record: Path) -> list[Path]:
             f"{record} holds no recorded run; pytest --cideldill-record={record} makes one"
         )
     refuse_newer(record)
+    for each in found:
+        _refuse(each, _version_of_run(each))
     return found
 
 
@@ -52,12 +56,7 @@ def refuse_newer(record: Path) -> None:
     Raises:
         NoRecord: It does not.
     """
-    version = _version(record / MANIFEST)
-    if version > FORMAT:
-        raise NoRecord(
-            f"{record} has format {version}, and this pytest-cideldill reads up to {FORMAT}: "
-            "upgrade it"
-        )
+    _refuse(record, _version(record / MANIFEST))
 
 
 def object_files(run: Path) -> list[Path]:
@@ -67,6 +66,23 @@ def object_files(run: Path) -> list[Path]:
 
 def _has_events(folder: Path) -> bool:
     return is_regular(folder / EVENTS) or any(map(is_regular, folder.glob(f"*{PART}")))
+
+
+def _refuse(folder: Path, version: int) -> None:
+    if version > FORMAT:
+        raise NoRecord(
+            f"{folder} has format {version}, and this pytest-cideldill reads up to {FORMAT}: "
+            "upgrade it"
+        )
+
+
+def _version_of_run(run: Path) -> int:
+    """By what its first process says, as a run may be sent without its record."""
+    first = next(raw_lines(run), None)
+    try:
+        return FORMAT if first is None else int(Line.decoded(first.text).values["format"])
+    except (ValueError, KeyError, TypeError):
+        return FORMAT
 
 
 def _version(manifest: Path) -> int:

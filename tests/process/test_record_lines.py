@@ -342,6 +342,14 @@ def test_a_newer_format_is_refused_with_a_sentence(
             look(folder.parent)
 
 
+def test_a_run_of_a_newer_format_is_refused_where_its_record_is_not_there(folder: Path) -> None:
+    """It may be sent alone; of several one is enough."""
+    write(folder, "main", line(1, 1.0, type="worker_up", **HELLO | {"format": 99}))
+    for look in (folder, folder.parent):
+        with pytest.raises(NoRecord, match="has format 99, and this pytest-cideldill reads"):
+            run_folders(look)
+
+
 def test_rows_are_no_messages() -> None:
     """The types of the two tables don't overlap."""
     assert not set(ROWS) & set(written())
