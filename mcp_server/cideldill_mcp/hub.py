@@ -35,6 +35,7 @@ from pytest_cideldill.framing import decode_text
 from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.framing import new_token
 from pytest_cideldill.framing import token_matches
+from pytest_cideldill.peers import is_same_user
 from pytest_cideldill.wire import PROTOCOL
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
@@ -165,8 +166,11 @@ class Hub:
         assert task is not None
         self._connections.add(task)
         try:
+            connected = writer.get_extra_info("socket")
             if is_remote:
-                look_after(writer.get_extra_info("socket"))
+                look_after(connected)
+            elif not is_same_user(connected):
+                return
             await self._serve(reader, writer, is_remote=is_remote)
         except ConnectionError:
             # A killed process resets it. asyncio keeps the error in a second place, and would

@@ -18,6 +18,8 @@ from pytest_cideldill.descriptors import wait_for
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.peers import refuse_folder
+from pytest_cideldill.peers import refuse_peer
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
@@ -82,7 +84,7 @@ def connect(invitation: Invitation) -> socket.socket:
     """A connection on which the token was sent.
 
     Raises:
-        OSError: Nobody listens there, or it can't be reached.
+        OSError: Nobody listens there, it can't be reached, or it is another user who listens.
     """
     if isinstance(invitation.address, str):
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -96,7 +98,9 @@ def connect(invitation: Invitation) -> socket.socket:
         look_after(connected)
     try:
         if address is not None:
+            refuse_folder(os.path.dirname(address))
             connected.connect(address)
+            refuse_peer(connected)
         connected.sendall(bytes.fromhex(invitation.token))
     except OSError as error:
         if error.errno in (errno.EBADF, errno.ENOTSOCK):  # the program has taken it away
