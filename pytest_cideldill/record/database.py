@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Final
+
+from pytest_cideldill.record.files import open_regular
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,20 +39,38 @@ _WRITING: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA busy_timeout = 50",
 )
-_READING: Final = ("PRAGMA busy_timeout = 500",)
+# Whose file it is nobody knows: nothing in it is run, and nothing is written.
+_READING: Final = (
+    "PRAGMA busy_timeout = 500",
+    "PRAGMA query_only = ON",
+    "PRAGMA trusted_schema = OFF",
+)
+
+_STEPS: Final = 100_000
+"""Of SQLite's machine, between two looks at the clock."""
 
 
-def connect(path: Path, *, is_reader: bool) -> sqlite3.Connection | None:
+def connect(
+    path: Path, *, is_reader: bool, is_over: Callable[[], bool] | None = None
+) -> sqlite3.Connection | None:
     """The file, opened; made if there is none, unless to read.
+
+    Args:
+        path: The file.
+        is_reader: Whether it is only read: it may be a stranger's.
+        is_over: Asked now and then while a query runs, which fails when it is.
 
     Returns:
         None: there is nothing to read yet.
 
     Raises:
-        sqlite3.Error, OSError, ValueError: It can't be opened, or is of a newer version.
+        sqlite3.Error, OSError, ValueError: It can't be opened, is of a newer version, or none of
+            ours.
     """
-    if is_reader and not os.path.exists(path):
-        return None
+    if is_reader:
+        if not os.path.exists(path):
+            return None
+        open_regular(path).close()
     if not is_reader:  # SQLite would give it the rights that the umask leaves
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(
@@ -58,6 +79,8 @@ def connect(path: Path, *, is_reader: bool) -> sqlite3.Connection | None:
         isolation_level=None,
         check_same_thread=False,  # the I/O thread is another one after a fork
     )
+    if is_over is not None:
+        connection.set_progress_handler(is_over, _STEPS)
     try:
         is_ready = _prepare(connection, is_reader=is_reader)
     except BaseException:
@@ -84,10 +107,19 @@ def _prepare(connection: sqlite3.Connection, *, is_reader: bool) -> bool:
     if version > _VERSION:
         raise ValueError(f"version {version} of the file is newer than {_VERSION}")
     if is_reader:
+        if version > 0 and _schema(connection) != " ".join(_SCHEMA.split()):
+            raise ValueError("its table is none of ours")
         return version > 0
     connection.execute(_SCHEMA)
     connection.execute(f"PRAGMA user_version = {_VERSION}")
     return True
+
+
+def _schema(connection: sqlite3.Connection) -> str:
+    """How the table was made; a view or one that computes what it holds is another."""
+    found = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'objects'").fetchone()
+    made = " ".join(str(found and found[0]).split())
+    return made.replace("CREATE TABLE objects", "CREATE TABLE IF NOT EXISTS objects", 1)
 
 
 def settle(path: Path) -> None:

@@ -61,7 +61,7 @@ def refuse_newer(record: Path) -> None:
 
 def object_files(run: Path) -> list[Path]:
     """The stores of a run's objects, put together or not."""
-    return [*run.glob(OBJECTS), *parts_of_objects(run)]
+    return [each for each in (*run.glob(OBJECTS), *parts_of_objects(run)) if is_regular(each)]
 
 
 def _has_events(folder: Path) -> bool:

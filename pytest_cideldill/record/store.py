@@ -22,6 +22,7 @@ from typing import Literal
 from weakref import WeakSet
 
 from pytest_cideldill.borders import at_fork
+from pytest_cideldill.clock import monotonic
 from pytest_cideldill.record.database import connect
 from pytest_cideldill.record.database import is_rolled_back
 from pytest_cideldill.record.database import never_close
@@ -38,6 +39,10 @@ from pytest_cideldill.record.objectlog import BATCH_BYTES
 from pytest_cideldill.record.objectlog import Counts
 from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.values import dataclass
+
+READ_S: Final = 5.0
+READ_ALL_S: Final = 60.0
+"""How long a reader may take for one object, or for all; the file may be a stranger's."""
 
 _MOST_FAILURES: Final = 3
 """Batches in a row that fail before nothing more is tried."""
@@ -113,6 +118,7 @@ class CIDStore:
         self._pid = os.getpid()
         self._bytes: int | None = None
         self._failures = 0
+        self._until = 0.0  # when what is asked of a reader has taken too long
 
     # --- writing ----------------------------------------------------------------------------
 
@@ -283,7 +289,7 @@ class CIDStore:
         """
         if is_object_file(self.path):
             return rows(self.path)
-        connection = self._opened()
+        connection = self._opened(READ_ALL_S)
         return None if connection is None else iter(connection.execute(_ALL))
 
     # --- the file ---------------------------------------------------------------------------
@@ -299,13 +305,15 @@ class CIDStore:
             except sqlite3.Error:
                 return
 
-    def _opened(self) -> sqlite3.Connection | None:
+    def _opened(self, within_s: float = READ_S) -> sqlite3.Connection | None:
+        self._until = monotonic() + within_s
         if self._pid != os.getpid() or self.state not in ("idle", "open"):
             return None
         if self._connection is not None:
             return self._connection
+        is_over = (lambda: monotonic() > self._until) if self._is_reader else None
         try:
-            connection = connect(self.path, is_reader=self._is_reader)
+            connection = connect(self.path, is_reader=self._is_reader, is_over=is_over)
         except (sqlite3.Error, OSError, ValueError) as error:
             # A file that is locked now can be read later.
             if not (self._is_reader and isinstance(error, sqlite3.OperationalError)):

@@ -12,6 +12,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,7 +141,25 @@ def objects(folder: Path) -> None:
         each.write_bytes(b"SQLite format 3\0" + b"x" * 5_000)
 
 
-FILES = (pipe, device, outside, directory, endless, manifest, objects)
+def pipe_of_objects(folder: Path) -> None:
+    (folder / "objects.sqlite").unlink(missing_ok=True)
+    os.mkfifo(folder / "objects.sqlite")
+
+
+def endless_objects(folder: Path) -> None:
+    """A view that never ends in the place of the table."""
+    path = folder / "objects.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "DROP TABLE objects; CREATE VIEW objects AS WITH RECURSIVE more(cid) AS"
+            " (SELECT 1 UNION ALL SELECT cid + 1 FROM more)"
+            " SELECT cid, '{}' AS description, NULL AS data FROM more WHERE cid < 0"
+        )
+
+
+FILES = (
+    pipe, device, outside, directory, endless, manifest, objects, pipe_of_objects, endless_objects,
+)  # fmt: skip
 
 
 def changed(folder: Path, chance: random.Random) -> None:
@@ -224,6 +243,9 @@ def look(tmp_path: Path, record: Path) -> None:
                     asked = {"nodeid": test["nodeid"], **of_run}
                     told = bench.agent.raw("exception_get_context", asked).content[0].text
                     assert "bug of pytest-cideldill" not in told
+        for call in bench.agent.call("breakpoint_get_call_records", limit=100)["calls"]:
+            for cid in filter(None, call["cids"]["args"]):
+                bench.agent.raw("breakpoint_inspect_object", {"cid": cid})
         for uri in RESOURCES:
             bench.agent.read(uri)
 
