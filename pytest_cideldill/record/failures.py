@@ -18,6 +18,7 @@ from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import about
 from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import cut_short
 from pytest_cideldill.record.words import ordered
 from pytest_cideldill.record.words import verdict
 
@@ -77,6 +78,7 @@ def _head(story: Story) -> Markup:
         if summary.dropped
         else None,
         None if story.is_hiding else tag("p", NOT_HIDING),
+        tag("p", cut_short(story.shortened)) if story.shortened else None,
         tag("p", f"{counted(story.damaged, 'line')} of the record made no sense.")
         if story.damaged
         else None,

@@ -23,6 +23,7 @@ from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import about
 from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import cut_short
 from pytest_cideldill.record.words import duration
 from pytest_cideldill.record.words import one_line
 from pytest_cideldill.record.words import printable
@@ -102,6 +103,8 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
     summary = story.summary
     if summary.calls or summary.dropped:
         yield f"{counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
+    if story.shortened:
+        yield style(cut_short(story.shortened), "yellow")
     if story.damaged:
         yield style(f"{counted(story.damaged, 'line')} of the record made no sense", "yellow")
     yield style.rule(verdict(summary), "=", "green" if story.is_good else "red")

@@ -29,6 +29,11 @@ from pytest_cideldill.wire import CALLS_OF
 from pytest_cideldill.wire import lost_reports
 from pytest_cideldill.wire import to_plain
 
+WHOLE: Final = 2_000
+"""Failures of which all is kept, some 10 kB each; of more only what one line tells."""
+
+_LARGE: Final = frozenset({"autopsy", "longrepr", "stdout", "stderr", "log"})
+
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
 
@@ -111,6 +116,7 @@ class Story:
         kept: How many rows are kept from either end.
         summary: What the manifest tells of it.
         damaged: Lines that make no sense.
+        shortened: Failures beyond `WHOLE` that have no frames and no output here.
         is_hiding: Whether secrets were replaced by tags.
     """
 
@@ -123,6 +129,7 @@ class Story:
     calls: Rows = field(default_factory=Rows)
     notes: list[Note] = field(default_factory=list)
     damaged: int = 0
+    shortened: int = 0
     is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
@@ -256,8 +263,12 @@ class Story:
         return test
 
     def _reported(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
+        is_failure = told["category"] in FAILED
+        if is_failure and len(self.failures) >= WHOLE:
+            told = {name: value for name, value in told.items() if name not in _LARGE}
+            self.shortened += 1
         self._test(worker, nodeid).phases.append(told)
-        if told["category"] in FAILED:
+        if is_failure:
             self.failures.append(Failure(str(nodeid), worker, told))
 
     def _ended(self, test: Test, ts: float, values: dict[str, Any]) -> None:

@@ -86,6 +86,11 @@ def duration(seconds: float) -> str:
     return f"{minutes}m {rest}s"
 
 
+def cut_short(count: int) -> str:
+    """Of failures that are told without what takes room."""
+    return f"{counted(count, 'failure')} told without frames and output, as there are too many"
+
+
 def left_out(pairs: Iterable[tuple[int, str]]) -> str:
     """`3 failures and 10 calls`; empty: nothing."""
     told = [counted(count, name) for count, name in pairs if count > 0]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import MISSING
 from dataclasses import fields
+from functools import cache
 from typing import Any
 from typing import Final
 
@@ -56,6 +57,8 @@ _PAUSE: Final[Mapping[str, str]] = {
     "exception?": "Part | None",
 }
 
+_OR_NONE: Final = " | None"
+
 _checks: dict[str, Check] = {}
 
 
@@ -72,6 +75,9 @@ def check_of(annotation: str) -> Check:
 
 
 def _made(annotation: str) -> Check:
+    if annotation.endswith(_OR_NONE):
+        check = check_of(annotation.removesuffix(_OR_NONE))
+        return lambda value: value is None or check(value)
     if len(alternatives := _alternatives(annotation)) > 1:
         checks = [check_of(each) for each in alternatives]
         return lambda value: any(check(value) for check in checks)
@@ -187,15 +193,35 @@ _NEEDED: Final[Mapping[str, frozenset[str]]] = {
 
 def are_parts_right(values: Mapping[str, Any]) -> bool:
     """Whether what stands in an object, and in the objects in it, is of the types that we write."""
-    return all(_is_part_right(key, value) for key, value in values.items())
+    kinds, checks = _of_keys()
+    for key, value in values.items():  # there may be very many
+        if (known := kinds.get(key)) is not None:
+            if type(value) not in known:
+                return False
+        elif (check := checks.get(key)) is not None and not check(value):
+            return False
+    return True
 
 
-def _is_part_right(key: str, value: Any) -> bool:
-    annotation = _TYPES.get(key)
-    if annotation is not None and not check_of(annotation)(value):
-        return False
-    needed = _NEEDED.get(key)
-    return needed is None or all(needed <= each.keys() for each in _objects(value))
+_PLAIN: Final[Mapping[str, frozenset[type]]] = {
+    "str": frozenset({str}),
+    "str | None": frozenset({str, type(None)}),
+    "bool | None": frozenset({bool, type(None)}),
+}
+
+
+@cache
+def _of_keys() -> tuple[dict[str, frozenset[type]], dict[str, Check]]:
+    """Key → what its value may be, where that is soon told; key → what tells it of the others."""
+    kinds = {key: _PLAIN[each] for key, each in _TYPES.items() if each in _PLAIN}
+    return kinds, {key: _check_of_key(key) for key in _TYPES.keys() - kinds.keys()}
+
+
+def _check_of_key(key: str) -> Check:
+    check, needed = check_of(_TYPES[key]), _NEEDED.get(key)
+    if needed is None:
+        return check
+    return lambda value: check(value) and all(needed <= each.keys() for each in _objects(value))
 
 
 def _objects(value: Any) -> Iterable[dict[str, Any]]:

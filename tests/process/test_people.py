@@ -460,3 +460,19 @@ def test_the_head_of_a_summary_is_no_markup(tmp_path: Path) -> None:
     told = re.sub(r"^### |&#\d+;|^\|.*\|$", "", head, flags=re.M)
     assert not re.search(r"[`*_\[\]<>#|@\\]|://|www\.", told), told
     assert len(re.findall("^#", head, re.M)) == 1
+
+
+def test_of_very_many_failures_the_first_are_told_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are counted and named; a page and a terminal say what is not there."""
+    monkeypatch.setattr("pytest_cideldill.record.story.WHOLE", 2)
+    writer = Writer().begin()
+    names = [writer.test(f"test_{number}", failure={}) for number in range(5)]
+    story = read(write(tmp_path, writer.end()))
+    assert [bool(each.autopsy) for each in story.failures] == [True, True, False, False, False]
+    told = "\n".join(overview(story, Style()))
+    assert all(f"FAILED {name} - AssertionError: assert 3 == 4" in told for name in names)
+    sentence = "3 failures told without frames and output, as there are too many"
+    assert sentence in told
+    assert sentence in page([story])
