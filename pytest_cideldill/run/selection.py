@@ -70,6 +70,7 @@ class Wanted:
         self.found = 0
         # Base names of files that tests with a name of no file may be in; None: of all.
         self._renamed: frozenset[str] | None = frozenset()
+        self._folders: dict[str, str] = {}  # → as node ids begin, relative to the rootdir
         # By the ids that items had at first: id(item) → the item, and the number of its name.
         self._chosen: dict[int, tuple[pytest.Item, int | None]] = {}
 
@@ -106,8 +107,9 @@ class Wanted:
             return
         order = {name: number for number, name in enumerate(self._names)}
         asked = _asked(order)
-        matches = [(item, _first_match(item.nodeid, asked)) for item in items]
-        self.note_missing(item.nodeid for item in items)
+        ids = [(item, self._ids(item)) for item in items]
+        matches = [(item, _first_match(known, asked)) for item, known in ids]
+        self.note_missing(chain.from_iterable(known for _, known in ids))
         files = {name.partition("::")[0] for name in self.missing if "::" in name}
         beside = [item.nodeid for item in items if _file(item) in files]
         self.beside = list(dict.fromkeys(_function(each) for each in beside))[:MAX_BESIDE]
@@ -125,7 +127,7 @@ class Wanted:
             return
         asked, renamed = _asked(self.missing), {}
         for item in session.items if asked else ():
-            if (match := _first_match(item.nodeid, asked)) is not None:
+            if (match := _first_match([item.nodeid], asked)) is not None:
                 renamed[id(item)] = self._names.index(match)
                 self.missing = [name for name in self.missing if name != match]
         kept: list[tuple[int, pytest.Item]] = []
@@ -140,8 +142,19 @@ class Wanted:
         """Find the names that none of these has."""
         names = self._names or ()
         asked = _asked(names)
-        found = {_first_match(nodeid, asked) for nodeid in nodeids}
+        found = {_first_match([nodeid], asked) for nodeid in nodeids}
         self.missing = [name for name in dict.fromkeys(names) if name not in found]
+
+    def _ids(self, item: pytest.Item) -> list[str]:
+        """What a test is called; where a hook has changed that, also what its file makes of it."""
+        folder = str(item.path.parent)
+        place = self._folders.get(folder)
+        if place is None:
+            relative = os.path.relpath(folder, str(item.config.rootpath)).replace(os.sep, "/")
+            place = self._folders[folder] = "" if relative == "." else f"{relative}/"
+        file, _, rest = item.nodeid.partition("::")
+        path = place + item.path.name
+        return [item.nodeid] if file == path or not rest else [item.nodeid, f"{path}::{rest}"]
 
     def _may_be_renamed(self, item: pytest.Item) -> bool:
         return bool(self.missing) and (self._renamed is None or item.path.name in self._renamed)
@@ -284,9 +297,9 @@ def _ungrouped(nodeid: str) -> str:
     return test if "::" in test and "]" not in group else nodeid
 
 
-def _first_match(nodeid: str, asked: dict[str, str]) -> str | None:
-    """The wanted name that means this item, the most precise one."""
-    names = chain(_names(nodeid), _names(_ungrouped(nodeid)))
+def _first_match(nodeids: Iterable[str], asked: dict[str, str]) -> str | None:
+    """The wanted name that means the item of these ids, the most precise one."""
+    names = (name for id in nodeids for each in (id, _ungrouped(id)) for name in _names(each))
     return next((asked[name] for name in names if name in asked), None)
 
 

@@ -190,6 +190,7 @@ LISTS: dict[str | None, list[tuple[Any, Any]]] = {
         ('["a", "[b]"]', ["a", "[b]"]),
         (' ["a"]', ["a"]),
         ("[]", []),
+        ("[linux] test_a.py::test_b[1]", ["[linux] test_a.py::test_b[1]"]),
         ("tests/test_a.py", ["tests/test_a.py"]),
         ("test_a.py::test_b[c-{}]", ["test_a.py::test_b[c-{}]"]),
         ("5", ["5"]),

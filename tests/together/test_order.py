@@ -209,8 +209,10 @@ def test_an_id_whose_file_a_hook_has_changed_chooses_its_test(
         reply = bench.run([failed, passed], pause_on="never", **options)
         assert reply.get("missing") is None
         assert reply["outcomes"] == {"passed": 1, "failed": 1}
-    reply = bench.run(["tests/test_it.py::test_a"])
-    assert reply["outcomes"]["passed"] == (when == "behind all")
+    if moved != "no file" or when == "behind all":
+        assert bench.run(["tests/test_it.py::test_a"])["outcomes"]["passed"] == 1
+        assert bench.run(["tests/test_it.py"], pause_on="never")["outcomes"]["failed"] == 1
+        assert bench.run(["tests/test_other.py"], pause_on="never")["outcomes"]["failed"] == 1
     reply = bench.run([f"{failed}_x", passed])
     assert reply["missing"] == [f"{failed}_x"]
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
@@ -232,9 +234,9 @@ def test_an_id_with_the_group_that_xdist_appends_chooses_its_test(bench: Bench) 
     grouped: dict[str, Any] = {"workers": 2, "args": ["--dist=loadgroup"], "pause_on": "never"}
     bench.run(**grouped)
     (failed,) = [each for each in ran(bench) if "you@" in each]
-    assert failed == "mail[you@example]@one"
+    assert failed in ("mail[you@example]@one", "mail[you@example]")  # pytest 9.2 shows no group
     for options in (grouped, {"pause_on": "never"}):
-        for name in (failed, "mail[you@example]"):
+        for name in ("mail[you@example]@one", "mail[you@example]"):
             reply = bench.run([f"test_it.py::test_{name}"], **options)
             assert reply["outcomes"] == {"passed": 0, "failed": 1}
             assert "missing" not in reply

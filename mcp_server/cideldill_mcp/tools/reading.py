@@ -22,6 +22,8 @@ _BOOLEANS: Final = {"true": True, "false": False}
 _FORMS: Final = ("$eval", "$cid", "$literal")
 """The keys of objects that stand for a value of the program (`breakpoint_continue`)."""
 
+_MARKED: Final = re.compile(r'\s*\[[^\]\["{]*\]\s*[^\s\],]')
+
 _LIKE_A_FORM: Final = re.compile(r"\{\s*[\"']\$")
 """An object that begins with such a key, JSON or not."""
 
@@ -100,7 +102,7 @@ def _number(given: Any, json_type: str) -> Any:
 def _array(given: Any, items: str | None) -> list[Any]:
     expected = "array" if items is None else f"array of {items}"
     found = given
-    if isinstance(given, str) and given.lstrip().startswith("["):
+    if isinstance(given, str) and given.lstrip().startswith("[") and not _is_marked(given, items):
         found = _decoded(given, expected)
     elif (isinstance(given, dict) and items == "object") or _is_item(given, items):
         found = [given]
@@ -110,6 +112,11 @@ def _array(given: Any, items: str | None) -> list[Any]:
         return found if items is None else [read(item, items) for item in found]
     except Unreadable as error:
         raise Unreadable(expected, error) from error
+
+
+def _is_marked(text: str, items: str | None) -> bool:
+    """Whether a text has a mark before it, as node ids may have: `[linux] test_cart.py`."""
+    return items == "string" and _MARKED.match(text) is not None
 
 
 def _is_item(given: Any, items: str | None) -> bool:
