@@ -94,7 +94,7 @@ class Wanted:
         if self._renamed:
             end = monotonic() + _SEARCH_S
             known, _ = find_sources(os.path.realpath(root), lambda: monotonic() > end)
-            files += [os.path.join(root, each) for each in known if _base(each) in self._renamed]
+            files += [os.path.join(root, each) for each in known if self._may_mean(_base(each))]
         found = [_collectable(file, start) for file in files if os.path.exists(file)]
         session.config.args = list(dict.fromkeys(found))
 
@@ -157,7 +157,11 @@ class Wanted:
         return [item.nodeid] if file == path or not rest else [item.nodeid, f"{path}::{rest}"]
 
     def _may_be_renamed(self, item: pytest.Item) -> bool:
-        return bool(self.missing) and (self._renamed is None or item.path.name in self._renamed)
+        return bool(self.missing) and self._may_mean(item.path.name)
+
+    def _may_mean(self, name: str) -> bool:
+        """Whether changed ids may be of files of this name; a mark may stand before it."""
+        return self._renamed is None or any(each.endswith(name) for each in self._renamed)
 
     def _number(self, item: pytest.Item) -> int:
         """Of the name that chose it; what a hook has made of others stands behind all."""

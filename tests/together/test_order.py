@@ -165,6 +165,7 @@ def test_an_id_that_a_hook_has_made_chooses_its_test(bench: Bench) -> None:
 
 MOVED = {
     "a prefix": '"[linux] " + item.nodeid',
+    "a prefix of a file at the top": '"[linux] " + item.nodeid.replace("tests/", "")',
     "another folder": 'item.nodeid.replace("tests/", "unit/")',
     "no file": 'item.nodeid.partition("::")[2]',
     "a file of another name": 'item.nodeid.replace("test_it.py", "it.feature")',
