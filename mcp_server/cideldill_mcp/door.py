@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -24,6 +25,9 @@ from starlette.types import Send
 
 ENTRY_S = 10.0
 """Seconds within which a connection must have shown the token."""
+
+PATIENCE_S = 0.25
+"""Seconds within which no connection gives way to another one."""
 
 MAX_STRANGERS = 64
 """Connections that have not shown the token yet, at once."""
@@ -47,8 +51,9 @@ def new_token() -> str:
 class Strangers:
     """The connections that have not shown the token yet.
 
-    One too many ends the one that has waited longest: a client shows the token at once, so that it
-    gets in beside any number of strangers that only wait. Lives on the event loop.
+    Where there are too many, the one that has waited longest ends, after `PATIENCE_S`: a client
+    shows the token at once, so that it gets in beside any number of strangers that only wait. Until
+    then others are not accepted. Lives on the event loop.
 
     Args:
         most: How many there may be.
@@ -57,11 +62,23 @@ class Strangers:
     def __init__(self, most: int) -> None:
         self._most = most
         self._deadlines: dict[asyncio.Transport, asyncio.TimerHandle] = {}  # oldest first
+        self._has_left = asyncio.Event()
+
+    async def room(self) -> None:
+        """Wait until there may be one more."""
+        loop = asyncio.get_running_loop()
+        while len(self._deadlines) >= self._most:
+            oldest, deadline = next(iter(self._deadlines.items()))
+            left_s = deadline.when() - ENTRY_S + PATIENCE_S - loop.time()
+            if left_s <= 0:
+                self._end(oldest)
+                return
+            self._has_left.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_left.wait(), left_s)
 
     def add(self, connection: asyncio.Transport) -> None:
         """A connection was accepted: it has `ENTRY_S` from now on."""
-        if len(self._deadlines) >= self._most:
-            self._end(next(iter(self._deadlines)))
         loop = asyncio.get_running_loop()
         self._deadlines[connection] = loop.call_later(ENTRY_S, self._end, connection)
 
@@ -69,6 +86,7 @@ class Strangers:
         """It has shown the token, or has ended; later calls do nothing."""
         if (deadline := self._deadlines.pop(connection, None)) is not None:
             deadline.cancel()
+            self._has_left.set()
 
     def _end(self, connection: asyncio.Transport) -> None:
         self.remove(connection)

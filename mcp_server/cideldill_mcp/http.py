@@ -267,7 +267,9 @@ def _bounds() -> tuple[int, int]:
     return min(MAX_CONNECTIONS, descriptors // 2), min(MAX_STRANGERS, descriptors // 4)
 
 
-async def _accept(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+async def _accept(
+    listener: socket.socket, strangers: Strangers, protocol: Callable[[], asyncio.Protocol]
+) -> None:
     """Accept connections until cancelled, one at a time, each with a protocol of its own.
 
     Not `asyncio.Server`: when descriptors are short it tries again at once, hundreds of times, with
@@ -277,6 +279,7 @@ async def _accept(listener: socket.socket, protocol: Callable[[], asyncio.Protoc
     listener.setblocking(False)
     is_told = False
     while True:
+        await strangers.room()
         try:
             connection, _ = await loop.sock_accept(listener)
             await loop.connect_accepted_socket(protocol, connection)
@@ -312,7 +315,9 @@ async def _serve(door: Door, listener: socket.socket) -> None:
     # A task of its own: cancelled with the others it would leave its connections open.
     serving = asyncio.create_task(server.serve([]))
     try:
-        await _accept(listener, partial(_Connection, strangers, config, server.server_state))
+        await _accept(
+            listener, strangers, partial(_Connection, strangers, config, server.server_state)
+        )
     finally:
         listener.close()
         with anyio.CancelScope(shield=True):

@@ -146,9 +146,8 @@ class Reporting:
         what was raised: for `unittest` another hook tells the call.
         """
         self._reported, self._is_here = (item, call), True
-        if call.excinfo is not None:
-            self._made_of = ref(call)
-            self._autopsies.note_raised(call)
+        self._made_of = ref(call)
+        self._autopsies.note_raised(call)
         call.duration -= self.host.pauses.within(call.duration)
 
     @pytest.hookimpl(tryfirst=True)

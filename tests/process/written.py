@@ -10,15 +10,16 @@ from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.format import part
 
+BEGAN = 1_790_000_000.0
+
 EMPTY: dict[str, dict[str, Any]] = {
     "worker_up": {"protocol": 1, "executable": "", "argv": [], "cwd": "", "engine": {}},
     "add_line": {"request": 1, "hit_count": 1, "multiple": 0, "max_notifications": 0, "key": []},
     "log": {"thread": 1, "values": {}},
-    "call": {"method_name": "total", "started_at": 1.0, "thread": 1},
+    "call": {"method_name": "total", "started_at": BEGAN, "thread": 1},
 }
 """What lines of a type must have, whatever they tell."""
 
-BEGAN = 1_790_000_000.0
 FILE = "test_shop.py"
 
 

@@ -5,12 +5,15 @@ A pause in a coroutine stops the thread of its loop (docs/concurrency.md).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench
+from tests.together.workbench import workbench
 
 full = pytest.mark.full
 
@@ -353,11 +356,18 @@ TRIO = """
 """
 
 
+@pytest.fixture
+def guests(tmp_path: Path) -> Iterator[Bench]:
+    """A bench whose processes have anyio's plugin."""
+    with workbench(tmp_path / "project", env={"PYTEST_ADDOPTS": ""}) as bench:
+        yield bench
+
+
 @full
 @pytest.mark.parametrize("how", ["anyio on asyncio", "anyio on trio", "trio"])
-def test_tasks_of_anyio_and_trio(bench: Bench, how: str) -> None:
+def test_tasks_of_anyio_and_trio(guests: Bench, how: str) -> None:
     """Their groups and nurseries are awaited; `await` says the same as on asyncio."""
-    text = TRIO
+    bench, text = guests, TRIO
     if how.endswith("trio"):
         pytest.importorskip("trio")
     if how.startswith("anyio"):
