@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
 import pytest
 
+from tests.together.conftest import MakeProject
 from tests.together.dap import DapClient
+from tests.together.records import recorded
 from tests.together.workbench import OVER
 from tests.together.workbench import Bench
 
@@ -246,3 +249,28 @@ def test_workers_tell_their_own(bench: Bench) -> None:
     assert names == {"none", "sys.monitoring" if MONITORING else "sys.settrace"}
     assert holder in (engine["workers"].get("gw1"), {key: engine[key] for key in holder})
     assert messages(bench) == ["1 0", "2 2", "3 6", "1 0", "2 1"]
+
+
+HANGS = """
+    import threading
+
+    def step(): return 1
+
+    def test_it():
+        step()
+        threading.Event().wait()
+"""
+
+
+@pytest.mark.full
+def test_the_stacks_that_pytest_timeout_dumps_name_our_thread_by_its_frames(
+    make_project: MakeProject,
+) -> None:
+    """As docs/neighbours.md says: `threading` does not know it."""
+    project = make_project(test_it=HANGS)
+    trace = "--cideldill-trace=test_it.py:4 => stepped"
+    run = recorded(project, "--timeout=1", "--timeout-method=thread", trace)
+    stacks = re.split(r"^~+ Stack of (.*?) \(\d+\) ~+$", run.out + run.err, flags=re.M)[1:]
+    pairs = zip(stacks[::2], stacks[1::2], strict=True)
+    ours = [name for name, text in pairs if "pytest_cideldill" in text]
+    assert ours == ["<unknown>"]
