@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 
 from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.record.format import ROW_TYPES
 from pytest_cideldill.record.share import MAX_ROWS
 from pytest_cideldill.record.share import MAX_ROWS_PER_S
 from tests.record_schema import ROWS
@@ -231,3 +232,12 @@ def test_the_commands_of_the_page_find_something(run: Recorded, command: str, fo
         check=True,
     )
     assert re.search(found, done.stdout), done.stdout
+
+
+def test_rows_are_checked_for_what_the_schema_says_of_them() -> None:
+    """Of each key whether it is needed; the two say the same types in their own words."""
+    for type, checked in ROW_TYPES.items():
+        _, told = ROWS[type]
+        assert {key.rstrip("?") for key in checked} <= {key.rstrip("?") for key in told}
+        needed = {key for key in checked if not key.endswith("?")}
+        assert needed <= {key for key in told if not key.endswith("?")}, type

@@ -10,11 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field
-from linecache import getline
 from pathlib import Path
 
 from cideldill_mcp.places import Place
 from pytest_cideldill.syntax.exceptions import builtin_exception
+from pytest_cideldill.syntax.reading import source_bytes
+from pytest_cideldill.syntax.reading import text_in
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -282,17 +283,15 @@ class ExceptionBreakpoint(Breakpoint):
         )
 
 
-_MOST_SOURCE = 16_000_000
-"""Bytes of a file of which a line is shown."""
-
-
 def _line_of(file: Path, line: int) -> str:
-    """A line of source that a record names, where it is here: of what is no such file, nothing."""
+    """A line of source that a record names, where it is here: of what is no source, nothing."""
+    if file.suffix != ".py":
+        return ""
     try:
-        is_source = file.suffix == ".py" and file.is_file() and file.stat().st_size < _MOST_SOURCE
+        lines = text_in(source_bytes(str(file))).split("\n")
     except (OSError, ValueError):
-        is_source = False
-    return getline(str(file), line).strip() if is_source else ""
+        return ""
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
 
 def from_command(

@@ -22,9 +22,10 @@ from cideldill_mcp.render import MAX_MAX_CHARS
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
+from pytest_cideldill.regular import NO_LINK
+from pytest_cideldill.regular import open_regular
 from pytest_cideldill.syntax.reading import Unreadable
 from pytest_cideldill.syntax.reading import encoding_of
-from pytest_cideldill.syntax.reading import open_regular
 
 PREFIX = "debugger://source/"
 TEMPLATE = f"{PREFIX}{{+file}}"
@@ -34,9 +35,6 @@ MAX_BYTES = 4 * (MAX_MAX_CHARS + 4_096)
 is recognized."""
 
 _NOTICE_CHARS = 200
-
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-"""A real path is none, unless it has just become one."""
 
 Redact = Callable[..., str]
 """`Redactor.redact_source`."""
@@ -116,7 +114,7 @@ def _read(path: str) -> tuple[str, int, bool]:
     Raises:
         OSError: It can't be read.
     """
-    with open_regular(path, _NO_LINK) as file:
+    with open_regular(path, NO_LINK) as file:
         data = file.read(MAX_BYTES)
         size = os.fstat(file.fileno()).st_size if len(data) == MAX_BYTES else len(data)
     return _decoded(data), size, len(data) == size

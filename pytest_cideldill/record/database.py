@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Final
 
-from pytest_cideldill.record.files import open_regular
+from pytest_cideldill.record.files import open_inside
 
 if TYPE_CHECKING:
     import sqlite3
@@ -70,7 +70,7 @@ def connect(
     if is_reader:
         if not os.path.exists(path):
             return None
-        open_regular(path).close()
+        open_inside(path).close()
     if not is_reader:  # SQLite would give it the rights that the umask leaves
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 from typing import Final
+
+from pytest_cideldill.regular import NO_LINK
+from pytest_cideldill.regular import open_regular
 
 MAX_LINE: Final = 8 << 20
 """Bytes of a line; ours are 2 MB at most."""
@@ -23,12 +25,8 @@ MAX_MANIFEST: Final = 1 << 20
 
 _TOO_LONG: Final = b"too long\n"
 
-_FLAGS: Final = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-)
 
-
-def open_regular(path: Path) -> BinaryIO:
+def open_inside(path: Path) -> BinaryIO:
     """A regular file of a run or a record for reading; links are followed inside its folder.
 
     Raises:
@@ -37,20 +35,13 @@ def open_regular(path: Path) -> BinaryIO:
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if os.path.dirname(real) != folder:
         raise OSError(errno.EPERM, "leads out of the record", str(path))
-    number = os.open(real, _FLAGS)
-    try:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise OSError(errno.EPERM, "is no regular file", str(path))
-        return open(number, "rb")
-    except BaseException:
-        os.close(number)
-        raise
+    return open_regular(real, NO_LINK)
 
 
 def is_regular(path: Path) -> bool:
-    """Whether `open_regular` would take it."""
+    """Whether `open_inside` would take it."""
     try:
-        open_regular(path).close()
+        open_inside(path).close()
     except OSError:
         return False
     return True
@@ -60,9 +51,9 @@ def read_bounded(path: Path) -> bytes:
     """All of a manifest.
 
     Raises:
-        OSError: As `open_regular`; or it is too large.
+        OSError: As `open_inside`; or it is too large.
     """
-    with open_regular(path) as file:
+    with open_inside(path) as file:
         found = file.read(MAX_MANIFEST + 1)
     if len(found) > MAX_MANIFEST:
         raise OSError(errno.EFBIG, f"has more than {MAX_MANIFEST:,} bytes", str(path))

@@ -72,7 +72,7 @@ _CALL: Final = {
     "exception?": "Part",
 }
 
-_ROW_TYPES: Final[dict[str, dict[str, str]]] = {
+ROW_TYPES: Final[dict[str, dict[str, str]]] = {
     "hit": {
         "nodeid?": "str | None",
         "thread": "int",
@@ -164,7 +164,7 @@ class Line(NamedTuple):
         """What is not of the type that we write; None: all is, or it is of a newer version."""
         if not is_moment(self.ts) or not type(self.type) is type(self.worker) is str:
             return "its head is none"
-        cls = _ROW_TYPES.get(self.type) or KINDS.get(_KINDS.get(self.type, self.type))
+        cls = ROW_TYPES.get(self.type) or KINDS.get(_KINDS.get(self.type, self.type))
         if cls is None:
             return None
         wrong = misfit(cls, self._told)

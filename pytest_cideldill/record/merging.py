@@ -26,7 +26,7 @@ from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import block_of
 from pytest_cideldill.record.files import is_regular
 from pytest_cideldill.record.files import lines_of
-from pytest_cideldill.record.files import open_regular
+from pytest_cideldill.record.files import open_inside
 from pytest_cideldill.record.files import replacing
 from pytest_cideldill.record.files import rest_of_line
 from pytest_cideldill.record.format import EVENTS
@@ -115,7 +115,7 @@ def raw_lines(folder: Path, pass_over: PassOver = _nobody) -> Iterator[Raw]:
         OSError: A file can't be read.
     """
     with ExitStack() as files:
-        opened = [files.enter_context(open_regular(path)) for path in _files(folder)]
+        opened = [files.enter_context(open_inside(path)) for path in _files(folder)]
         yield from heapq.merge(*(_in_order(lines_of(each), pass_over) for each in opened))
 
 
@@ -137,7 +137,7 @@ def without_hits(
         OSError: A file can't be read.
     """
     for path in _files(folder):
-        with open_regular(path) as file:
+        with open_inside(path) as file:
             for stretch in stretches:
                 yield from _between(file, stretch.start, take_hits, pass_over)
                 take_hits(stretch.block(path))

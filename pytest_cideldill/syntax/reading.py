@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import codecs
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BytesIO
 from io import TextIOWrapper
 from tokenize import detect_encoding
-from typing import BinaryIO
 from typing import Final
+
+from pytest_cideldill.regular import open_regular
 
 MAX_BYTES: Final = 4_000_000
 """Of a file that is read as a whole; to compile a larger one takes a minute, and gigabytes."""
@@ -24,33 +22,9 @@ _SLOW: Final = frozenset({"idna", "punycode"})
 """Those of Python's codecs whose time grows with the square of the size; they are for host names.
 """
 
-_NEVER_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
-"""A pipe without a writer is not waited for."""
-
 
 class Unreadable(ValueError):
     """A file that is no source; the text says why."""
-
-
-@contextmanager
-def open_regular(file: str, flags: int = 0) -> Iterator[BinaryIO]:
-    """A regular file, opened to read its bytes.
-
-    Args:
-        file: Its path.
-        flags: Further ones for `os.open`.
-
-    Raises:
-        OSError: It can't be opened, or is something else: a pipe, a device.
-    """
-
-    def opener(path: str, own: int) -> int:
-        return os.open(path, own | flags | _NEVER_WAIT)
-
-    with open(file, "rb", opener=opener) as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(0, "it is no regular file")
-        yield stream
 
 
 def source_bytes(file: str) -> bytes:

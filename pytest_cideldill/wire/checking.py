@@ -27,7 +27,6 @@ _LATEST: Final = 253_402_300_799.0
 
 _NAMED: Final[dict[str, Check]] = {
     "Any": lambda _value: True,
-    "None": lambda value: value is None,
     "str": lambda value: type(value) is str,
     "bool": lambda value: type(value) is bool,
     "int": lambda value: type(value) is int and -_MOST < value < _MOST,

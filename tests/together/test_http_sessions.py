@@ -12,6 +12,8 @@ from tests.together.conftest import MakeProject
 from tests.together.frontend import DEADLINE_S
 from tests.together.frontend import module_command
 from tests.together.frontend import wait_until
+from tests.together.test_http_life import BUSY
+from tests.together.test_http_life import FAILING
 from tests.together.web import Place
 from tests.together.web import next_event
 from tests.together.web import tool_call
@@ -19,17 +21,7 @@ from tests.together.web import web_end
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 
-FAILING = "def test_it():\n    assert 0\n"
-
-BUSY = """
-    import pathlib
-
-    def test_busy():
-        pathlib.Path("reached").touch()
-        while not pathlib.Path("go on").exists():
-            pass
-        assert 0
-"""
+FAILS = f"{BUSY}        assert 0\n"
 
 HEARD = ["sh", "-c", 'exec "$0" "$@" 2> stderr', *module_command()]
 
@@ -59,7 +51,7 @@ def test_a_stream_that_is_asked_for_again_is_a_new_one(make_project: MakeProject
 @pytest.mark.full
 def test_of_many_sessions_the_one_that_was_unused_longest_ends(make_project: MakeProject) -> None:
     """Not one whose stream is open, nor one whose call is under way; the run goes on."""
-    project = make_project(test_it=BUSY)
+    project = make_project(test_it=FAILS)
     with web_end(project, command=HEARD) as (_, place):
         streaming, waiting, used, unused, ended = (place.session() for _ in range(5))
         assert place.request("DELETE", headers=place.usual(ended)).status == 200
