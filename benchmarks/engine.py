@@ -29,7 +29,7 @@ from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import Takes

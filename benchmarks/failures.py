@@ -22,7 +22,7 @@ from pytest_cideldill.capture.autopsy import Extent
 from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 FRAMES = 10
 LOCALS = 40

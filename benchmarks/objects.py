@@ -24,7 +24,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 ROUNDS = 9
 CALLS = 20_000

@@ -29,7 +29,7 @@ from pytest_cideldill.record.objectfile import CorruptObject
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.paths import Unreachable
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.wire import Inspect
 

@@ -84,7 +84,7 @@ def path(text: str) -> str:
 
 def name(text: str) -> str:
     """A name of one or several words: of a variable, an attribute, a key."""
-    from pytest_cideldill.sensitive import spelled
+    from pytest_cideldill.redaction.by_name import spelled
 
     # A comma would be taken for a part of it, and two names would be found nowhere.
     if not all(character.isalnum() or character in "_-. " for character in text):
@@ -95,7 +95,7 @@ def name(text: str) -> str:
 
 def pattern(text: str) -> str:
     """A regular expression."""
-    from pytest_cideldill.redact import compiled
+    from pytest_cideldill.redaction.redactor import compiled
 
     return compiled(text).pattern
 

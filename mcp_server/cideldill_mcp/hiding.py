@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.wire import RedactionChosen
 

@@ -35,7 +35,7 @@ from pytest_cideldill.capture.layout import module_of
 from pytest_cideldill.capture.layout import short_name
 from pytest_cideldill.disguise import BindableDisguise
 from pytest_cideldill.disguise import Disguise
-from pytest_cideldill.redact import MARGIN
+from pytest_cideldill.redaction.redactor import MARGIN
 
 
 class Renderer(Protocol):

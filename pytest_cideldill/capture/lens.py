@@ -18,7 +18,7 @@ from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
 """What a value in a list of locals or arguments may take; lower limits lower it, a longer string

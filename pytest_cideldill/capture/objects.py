@@ -50,7 +50,7 @@ from pytest_cideldill.record.objectlog import Recent
 from pytest_cideldill.record.objectlog import sealed
 from pytest_cideldill.record.pickled import plain_value
 from pytest_cideldill.record.pickled import strings
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.values import dataclass
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024

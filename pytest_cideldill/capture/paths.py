@@ -25,7 +25,7 @@ from pytest_cideldill.record.paths import item_key
 from pytest_cideldill.record.paths import missing
 from pytest_cideldill.record.paths import parse_path
 from pytest_cideldill.record.paths import position_key
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 _module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
 

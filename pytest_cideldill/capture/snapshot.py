@@ -29,7 +29,7 @@ from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.librarykinds import draw_library
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.values import dataclass
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]

@@ -36,8 +36,8 @@ from pytest_cideldill.record.paths import attribute_key
 from pytest_cideldill.record.paths import item_key
 from pytest_cideldill.record.paths import navigate_description
 from pytest_cideldill.record.paths import position_key
-from pytest_cideldill.redact import Redactor
-from pytest_cideldill.tags import TAG
+from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.redaction.tags import TAG
 
 __all__ = [
     "Found",

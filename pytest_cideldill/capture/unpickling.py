@@ -15,7 +15,7 @@ from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.record.store import CIDStore
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

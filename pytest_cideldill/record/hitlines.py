@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from pytest_cideldill import clock
 from pytest_cideldill.encoding import standard
-from pytest_cideldill.record.hiding import Hiding
 from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
+from pytest_cideldill.redaction.record_filter import Hiding
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Row

@@ -23,10 +23,10 @@ from pytest_cideldill.record.blocks import Stretches
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.format import line_of
-from pytest_cideldill.record.hiding import Hiding
 from pytest_cideldill.record.hitlines import HitLines
 from pytest_cideldill.record.share import Shares
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.record_filter import Hiding
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import Row
 from pytest_cideldill.wire import Message

@@ -30,7 +30,7 @@ from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.assertions import rewriting
 from pytest_cideldill.run.autopsies import Autopsies

@@ -26,7 +26,7 @@ from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.functiontraces import function_trace
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints

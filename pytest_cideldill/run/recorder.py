@@ -36,7 +36,7 @@ from pytest_cideldill.record.merging import run_folder
 from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import refuse_newer
 from pytest_cideldill.record.writer import PartWriter
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.invitation import Invitation

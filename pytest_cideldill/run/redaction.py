@@ -16,7 +16,7 @@ import pytest
 
 from pytest_cideldill import parsing
 from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.settings import Settings

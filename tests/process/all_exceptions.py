@@ -20,7 +20,7 @@ from pytest_cideldill.capture.errortext import message_of
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 LEFT_OUT = frozenset({"__main__", "antigravity", "idlelib", "lib2to3", "this", "turtledemo"})
 ARGUMENTS: tuple[tuple[Any, ...], ...] = (

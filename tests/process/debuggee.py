@@ -29,7 +29,7 @@ from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import Evaluate

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_cideldill.record.merging import raw_lines
 from pytest_cideldill.record.writer import PartWriter
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Row

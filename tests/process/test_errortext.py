@@ -16,7 +16,7 @@ from pytest_cideldill.capture.errortext import ASK
 from pytest_cideldill.capture.errortext import message_of
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,7 +20,7 @@ from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.framelocals import write_local
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 Look = Callable[[FrameType], object]
 

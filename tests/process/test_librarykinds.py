@@ -24,7 +24,7 @@ from pytest_cideldill.capture.pickles import dilled
 from pytest_cideldill.capture.pickles import fast_digest
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.structure import describe
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 ROOT = Path(__file__).parents[2]
 

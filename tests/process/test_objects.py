@@ -42,7 +42,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.interpose import original_code
 from tests.process.test_snapshot import Ran
@@ -621,7 +621,7 @@ def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
         from pytest_cideldill.capture.objects import Objects
         from pytest_cideldill.guard import EvaluationGuard
         from pytest_cideldill.record.objectlog import ObjectLog
-        from pytest_cideldill.redact import Redactor
+        from pytest_cideldill.redaction.redactor import Redactor
         before = dict(pickle._Pickler.dispatch)
         from pytest_cideldill.limits import Limits
         limits = Limits(capture_ms=20_000)

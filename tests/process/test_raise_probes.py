@@ -18,7 +18,7 @@ from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.syntax.exceptions import check_exception_name
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Event

@@ -23,7 +23,7 @@ from pytest_cideldill.record.merging import raw_lines
 from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
 from pytest_cideldill.record.writer import PartWriter
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Row

@@ -32,7 +32,7 @@ from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 HERE = __name__
 

@@ -20,7 +20,7 @@ from pytest_cideldill.capture.sourcetext import EDITED
 from pytest_cideldill.origin import file_now
 from pytest_cideldill.origin import frame_file
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 HERE = "import sys\n\n\ndef here(depth=0):\n    return sys._getframe(depth)  # told\n"
 TOLD = "return sys._getframe(depth)  # told"

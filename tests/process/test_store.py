@@ -31,7 +31,7 @@ from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.record.pickled import plain_value
 from pytest_cideldill.record.pickled import strings
 from pytest_cideldill.record.store import CIDStore
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 ROOT = Path(__file__).resolve().parents[2]
 

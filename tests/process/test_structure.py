@@ -22,7 +22,7 @@ from pytest_cideldill.capture.structure import navigate_description
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.paths import item_key
 from pytest_cideldill.record.paths import parse_path
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from tests.process.test_snapshot import Ran
 from tests.process.test_snapshot import cyclic
 from tests.process.test_snapshot import hostile_values

@@ -19,7 +19,7 @@ from pytest_cideldill.capture.tasks import describe_tasks
 from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import names_of_tasks
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 LENS = Lens(Project(str(Path(__file__).parent)), Redactor(environ={}))
 

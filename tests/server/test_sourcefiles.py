@@ -13,7 +13,7 @@ from cideldill_mcp.sourcefiles import MAX_BYTES
 from cideldill_mcp.sourcefiles import PREFIX
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----"
 

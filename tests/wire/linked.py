@@ -19,7 +19,7 @@ from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.writer import PartWriter
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message

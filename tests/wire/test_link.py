@@ -27,7 +27,7 @@ from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.writer import PartWriter
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.wire import Departed
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Message

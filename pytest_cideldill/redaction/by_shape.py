@@ -1,6 +1,6 @@
 """What is a secret by its shape, wherever it appears: keys, tokens, passwords in addresses.
 
-Pure patterns; runs on any thread. What becomes of a secret is `redact.py`'s business.
+Pure patterns; runs on any thread. What becomes of a secret is `redactor.py`'s business.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pytest_cideldill.redact import Redactor
-from pytest_cideldill.secretshapes import SHAPES
+from pytest_cideldill.redaction.by_shape import SHAPES
+from pytest_cideldill.redaction.redactor import Redactor
 
 ALL = {f"{label}: {pattern}": pattern for label, each in SHAPES.items() for pattern in each}
 

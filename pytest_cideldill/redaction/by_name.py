@@ -1,6 +1,6 @@
 """What is a secret by its name: the names of things, and the values that texts give to them.
 
-Pure tables and patterns; runs on any thread. What becomes of a secret is `redact.py`'s business.
+Pure tables and patterns; runs on any thread. What becomes of a secret is `redactor.py`'s business.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pytest_cideldill.patterns import later
-from pytest_cideldill.secretshapes import Secret
+from pytest_cideldill.redaction.by_shape import Secret
 
 _KEYS: Final = (
     "access account aes api auth consumer decryption deploy encryption hmac master private secret "

@@ -15,21 +15,21 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from pytest_cideldill.secretshapes import SHAPE_HINT
-from pytest_cideldill.secretshapes import Secret
-from pytest_cideldill.secretshapes import find_aws_secrets
-from pytest_cideldill.secretshapes import find_shapes
-from pytest_cideldill.secretshapes import has_long_word
-from pytest_cideldill.secretshapes import may_be_shapes
-from pytest_cideldill.sensitive import NamedSecrets
-from pytest_cideldill.sensitive import is_row_number
-from pytest_cideldill.sensitive import label_of_name
-from pytest_cideldill.sensitive import spelled
+from pytest_cideldill.redaction.by_name import NamedSecrets
+from pytest_cideldill.redaction.by_name import is_row_number
+from pytest_cideldill.redaction.by_name import label_of_name
+from pytest_cideldill.redaction.by_name import spelled
+from pytest_cideldill.redaction.by_shape import SHAPE_HINT
+from pytest_cideldill.redaction.by_shape import Secret
+from pytest_cideldill.redaction.by_shape import find_aws_secrets
+from pytest_cideldill.redaction.by_shape import find_shapes
+from pytest_cideldill.redaction.by_shape import has_long_word
+from pytest_cideldill.redaction.by_shape import may_be_shapes
+from pytest_cideldill.redaction.tags import LONGEST
+from pytest_cideldill.redaction.tags import TAG
+from pytest_cideldill.redaction.tags import UNKNOWN
+from pytest_cideldill.redaction.tags import Tags
 from pytest_cideldill.syntax.quiet import literal
-from pytest_cideldill.tags import LONGEST
-from pytest_cideldill.tags import TAG
-from pytest_cideldill.tags import UNKNOWN
-from pytest_cideldill.tags import Tags
 
 MIN_ENVIRONMENT: Final = 8
 """Characters from which on the value of a sensitive environment variable is looked for."""

@@ -12,8 +12,8 @@ import threading
 
 import pytest
 
-from pytest_cideldill.redact import MARGIN
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import MARGIN
+from pytest_cideldill.redaction.redactor import Redactor
 
 TAG = re.compile(r"<redacted:[^<>#]+#[0-9a-f]+>")
 ENVIRONMENT = {"DEPLOY_TOKEN": "p4ss,word;with'signs", "PWD": "/srv/project", "HOME": "/srv/home"}
@@ -391,7 +391,7 @@ def test_beyond_the_most_values_tags_are_long_and_still_distinct(
     redactor: Redactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = redactor.tag("token", "known")
-    monkeypatch.setattr("pytest_cideldill.tags._MOST_TAGS", 1)
+    monkeypatch.setattr("pytest_cideldill.redaction.tags._MOST_TAGS", 1)
     tags = {redactor.tag("token", f"value {number}") for number in range(500)}
     assert len(tags) == 500
     assert redactor.tag("token", "known") == known
@@ -412,7 +412,7 @@ def test_values_whose_digits_begin_alike_have_longer_and_distinct_tags(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two hex digits for 300 values: every tag is taken twice at least."""
-    monkeypatch.setattr("pytest_cideldill.tags._DIGITS", 2)
+    monkeypatch.setattr("pytest_cideldill.redaction.tags._DIGITS", 2)
     redactor = Redactor(environ={})
     values = [f"value {number}" for number in range(300)]
     digits = [redactor.tag("token", value).partition("#")[2] for value in values]
@@ -555,7 +555,7 @@ def test_a_hostile_text_takes_no_time_out_of_proportion(redactor: Redactor, text
 def test_the_variables_of_the_process_are_read_once_at_creation() -> None:
     program = (
         "import os\n"
-        "from pytest_cideldill.redact import Redactor\n"
+        "from pytest_cideldill.redaction.redactor import Redactor\n"
         "os.environ['FIRST_TOKEN'] = 'first-value'\n"
         "redactor = Redactor()\n"
         "os.environ['SECOND_TOKEN'] = 'second-value'\n"

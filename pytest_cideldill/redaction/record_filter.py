@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.redact import Redactor
+from pytest_cideldill.redaction.redactor import Redactor
 
 _MOST_NAMES: Final = 1_000
 _NO_TEXTS: Final = frozenset({bool, int, float, type(None)})
