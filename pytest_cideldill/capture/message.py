@@ -31,6 +31,7 @@ from pytest_cideldill.capture.kinds import is_genuine
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import TIMEOUT
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.syntax.template import Field
 from pytest_cideldill.syntax.template import Template
 
@@ -169,7 +170,8 @@ class _Builder:
         def noted(secrets: dict[str, str], value: object) -> object:
             self._lens.notice(value, name)
             for each in _parts(value):
-                secrets |= dict.fromkeys(_spellings(each), self._lens.show(each, name))
+                if TAG.fullmatch(shown := self._lens.show(each, name)):  # not harmless
+                    secrets |= dict.fromkeys(_spellings(each), shown)
             return value
 
         return self._call(noted, our_expression("secrets"), tree)

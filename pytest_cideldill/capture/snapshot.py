@@ -12,6 +12,7 @@ from enum import EnumType
 from itertools import islice
 from typing import Any
 from typing import Final
+from uuid import UUID
 
 from pytest_cideldill import clock
 from pytest_cideldill.capture import layout
@@ -29,10 +30,19 @@ from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.librarykinds import draw_library
+from pytest_cideldill.redaction.by_name import MAX_NAME
+from pytest_cideldill.redaction.harmless import is_harmless_number
+from pytest_cideldill.redaction.harmless import is_option_value
+from pytest_cideldill.redaction.harmless import is_second
+from pytest_cideldill.redaction.harmless import label_inside
+from pytest_cideldill.redaction.harmless import maybe
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.values import dataclass
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
+
+_LARGE: Final = 10**18
+"""Numbers beyond are no PIN, and take time to be written."""
 
 _args_of: Final = BaseException.__dict__["args"].__get__
 
@@ -67,6 +77,8 @@ def render(
     redactor: Redactor | None = None,
     name: str = "",
     layouts: dict[int, Layout] | None = None,
+    *,
+    under: str = "",
 ) -> str:
     """One line like `Cart(items=[3 items], coupon='BULK10')`; can be encoded as UTF-8.
 
@@ -78,9 +90,10 @@ def render(
         redactor: Replaces secrets.
         name: What the value is known as.
         layouts: Those that were found lately, by the ids of their classes.
+        under: The label of a sensitive name around it, see `Redactor.label`.
     """
     try:
-        rendering = _Rendering(detail, redactor, {} if layouts is None else layouts)
+        rendering = _Rendering(detail, redactor, {} if layouts is None else layouts, under)
         return _fitted(rendering.named(name, value, detail.depth), detail.text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on what it shows
         return f"<unrenderable: {class_name(type(error))}>"
@@ -95,10 +108,10 @@ def _fitted(text: str, limit: int) -> str:
 class _Rendering:
     """One rendering: what is left of its limits, and the objects it is inside of."""
 
-    __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor")
+    __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor", "_under")
 
     def __init__(
-        self, detail: Detail, redactor: Redactor | None, layouts: dict[int, Layout]
+        self, detail: Detail, redactor: Redactor | None, layouts: dict[int, Layout], under: str
     ) -> None:
         self._redactor = redactor
         self._detail = detail
@@ -106,6 +119,8 @@ class _Rendering:
         self._deadline = clock.monotonic() + detail.milliseconds / 1000
         self._path: set[int] = set()
         self._layouts = layouts
+        # The label of the sensitive name that the value or one around it has.
+        self._under = under
 
     @property
     def string_limit(self) -> int:
@@ -125,14 +140,19 @@ class _Rendering:
     def named(self, name: Any, x: Any, depth: int) -> str:
         """Like `value`, for what has a name or a key; any object may be one."""
         redactor = self._redactor
-        if redactor is None or type(name) is not str or not redactor.name_is_sensitive(name):
+        if redactor is None or type(name) is not str or not (label := redactor.label(name)):
             return self.value(x, depth)
-        if whole := whole_text(x):
-            return redactor.redact_value(name, whole, "str")
-        return redactor.redact_value(name, self.value(x, depth))
+        around, self._under = self._under, label
+        try:
+            return self.value(x, depth, name)
+        finally:
+            self._under = around
 
-    def value(self, x: Any, depth: int) -> str:
+    def value(self, x: Any, depth: int, name: str = "") -> str:
         """Render `x`, opening at most `depth` levels."""
+        if self._under and (hidden := self._hidden(x, name)):
+            self._left -= len(hidden)
+            return hidden
         kind = id(type(x))
         try:
             leaf = LEAVES.get(kind)
@@ -143,6 +163,29 @@ class _Rendering:
             text = f"<unrenderable: {class_name(type(error))}>"
         self._left -= len(text)
         return text
+
+    def _hidden(self, x: Any, name: str) -> str:
+        """The tag of a text or a number under a sensitive name; empty for what is none."""
+        redactor, label = self._redactor, self._under
+        assert redactor is not None
+        if type(x) is int:
+            digits = repr(x) if -_LARGE < x < _LARGE else ""
+            return "" if is_harmless_number(label, digits) else redactor.tag(label, digits)
+        text = "" if is_enum(type(x)) else whole_text(x) or _text_of_leaf(x)
+        if not text:
+            return ""
+        hidden = redactor.hide_under(label, text, name)
+        return "" if hidden is text else hidden
+
+    def _key(self, x: Any, depth: int) -> str:
+        """A key of a mapping: mostly no secret under a sensitive name, but what gives names."""
+        if not self._under:
+            return self.value(x, depth)
+        around, self._under = self._under, maybe(self._under)
+        try:
+            return self.value(x, depth)
+        finally:
+            self._under = around
 
     def sequence(self, ends: str, items: Iterator[Any], count: int, depth: int) -> str:
         """Items between two brackets, or below the depth only their number."""
@@ -160,13 +203,21 @@ class _Rendering:
         below = depth - 1
         parts = self._parts(
             items,
-            lambda pair: f"{self.value(pair[0], below)}: {self.named(pair[0], pair[1], below)}",
+            lambda pair: f"{self._key(pair[0], below)}: {self.named(pair[0], pair[1], below)}",
             self._detail.items,
         )
         return "{" + ", ".join(_with_rest(parts, count, "items")) + "}"
 
     def _joined(self, items: Iterator[Any], count: int, depth: int) -> str:
-        parts = self._parts(items, lambda item: self.value(item, depth - 1), self._detail.items)
+        before: Any = None
+
+        def draw(item: Any) -> str:
+            nonlocal before
+            name = name_before(before, item, count)
+            before = item
+            return self.named(name, item, depth - 1) if name else self.value(item, depth - 1)
+
+        parts = self._parts(items, draw, self._detail.items)
         return ", ".join(_with_rest(parts, count, "items"))
 
     def _parts(self, items: Iterator[Any], draw: Callable[[Any], str], most: int) -> list[str]:
@@ -184,10 +235,15 @@ class _Rendering:
         if id(x) in self._path:
             return "<cycle>"
         self._path.add(id(x))
+        around = self._under
         try:
             draw = CONTAINERS.get(kind) or PATHS.get(kind)
-            return self._other(x, depth) if draw is None else draw(self, x, depth)
+            if draw is not None:
+                return draw(self, x, depth)
+            self._under = label_inside(around, is_object=True)
+            return self._other(x, depth)
         finally:
+            self._under = around
             self._path.discard(id(x))
 
     def _other(self, x: Any, depth: int) -> str:
@@ -195,7 +251,8 @@ class _Rendering:
         cls = type(x)
         if layout.flags(cls) & layout.IS_CLASS:
             return draw_class(x)
-        if type(cls) is not type and layout.is_a(type(cls), EnumType):
+        if is_enum(cls):
+            self._under = ""  # a word of the program's
             return draw_enum(self, x, dict(self._layout(cls).attributes(x)), depth)
         if is_mock(cls):
             return draw_mock(cls, dict(self._layout(cls).attributes(x)))
@@ -244,6 +301,39 @@ class _Rendering:
             # It refers to the class, so that its id is not given to another one meanwhile.
             known = self._layouts[id(cls)] = Layout.of(cls)
         return known
+
+
+def is_enum(cls: type) -> bool:
+    """Whether values of a class are members of an enumeration."""
+    return type(cls) is not type and layout.is_a(type(cls), EnumType)
+
+
+def _text_of_leaf(x: Any) -> str:
+    """Of what is drawn from text or bytes that may be a secret, without being a string."""
+    if layout.is_a(type(x), bytearray):
+        return bytearray.decode(x, "latin-1")
+    return str(x) if type(x) is UUID else ""
+
+
+def name_before(before: object, x: object, count: int) -> str:
+    """The name that an item has from the one before it; empty for none.
+
+    In `("password", "…")` it is the second of a pair, in `["--password", "…"]` the value of an
+    option.
+
+    Args:
+        before: The item before it.
+        x: The item.
+        count: How many there are.
+    """
+    kind = type(before)
+    if (kind is not str and kind is not bytes) or len(before) > MAX_NAME:  # type: ignore[arg-type]
+        return ""
+    if not (text := whole_text(x)):
+        return ""
+    name = whole_text(before)
+    is_named = is_option_value(name, text) if name[:1] == "-" else is_second(text, count)
+    return name if is_named else ""
 
 
 def _with_rest(parts: list[str], count: int, noun: str) -> list[str]:

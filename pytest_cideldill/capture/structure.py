@@ -28,6 +28,7 @@ from pytest_cideldill.capture.paths import Found
 from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
+from pytest_cideldill.capture.snapshot import name_before
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
@@ -36,6 +37,7 @@ from pytest_cideldill.record.paths import attribute_key
 from pytest_cideldill.record.paths import item_key
 from pytest_cideldill.record.paths import navigate_description
 from pytest_cideldill.record.paths import position_key
+from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 
@@ -154,21 +156,27 @@ class _Describing:
             most: Detail(string=most, text=2 * most + 100) for most in (STRING, limits.max_string)
         }
 
-    def node(self, name: Any, x: Any, depth: int, *, is_part: bool = True) -> dict[str, Any]:
-        """The description of `x`, opening at most `depth` levels."""
+    def node(
+        self, name: Any, x: Any, depth: int, under: str = "", *, is_part: bool = True
+    ) -> dict[str, Any]:
+        """The description of `x`, opening at most `depth` levels.
+
+        `under`: the label of the sensitive name that something around it has.
+        """
         cls = type(x)
         self._nodes -= 1
         is_number = id(cls) in NUMBERS and (cls is not int or -_LARGE < x < _LARGE)
-        if is_number and not (self._redactor and self._redactor.name_is_sensitive(name)):
+        label = self._label(name) or under
+        if is_number and not label:
             self._left -= 40
             return {"type": cls.__name__, "repr": repr(x), "attributes": {}}
         told: dict[str, Any] = {"type": layout.encodable(layout.class_name(cls))}
         kind = kind_of(x)
         if kind in TEXTS:
-            return self._text(told, name, x, length_of(x, kind))
+            return self._text(told, name, x, length_of(x, kind), label)
         if id(x) in self._path:
             return told | {"repr": "<cycle>", "attributes": {}}
-        told["repr"] = shown = self._shown(name, x, is_part)
+        told["repr"] = shown = self._shown(name, x, is_part, label)
         parts: dict[str, Any] = {}
         told["attributes"] = parts
         self._left -= len(shown) + 40
@@ -178,15 +186,23 @@ class _Describing:
             told["length"] = length_of(x, kind)
         self._path.add(id(x))
         try:
-            if not self._open(x, kind, depth, parts):
+            inside = label_inside(label, is_object=kind is None)
+            if not self._open(x, kind, depth, parts, inside):
                 told["truncated"] = True
         finally:
             self._path.discard(id(x))
         return told
 
-    def _text(self, told: dict[str, Any], name: Any, x: Any, length: int) -> dict[str, Any]:
+    def _label(self, name: Any) -> str:
+        return self._redactor.label(name) if self._redactor is not None else ""
+
+    def _text(
+        self, told: dict[str, Any], name: Any, x: Any, length: int, label: str
+    ) -> dict[str, Any]:
         most = STRING if self._left > STRING else self._limits.max_string
-        shown = self._short(x, name, most) or self._rendered(x, self._details_of_text[most], name)
+        detail = self._details_of_text[most]
+        shown = "" if label else self._short(x, most)
+        shown = shown or self._rendered(x, detail, name, label)
         told["repr"] = shown
         told["attributes"] = {}
         self._left -= len(shown) + 40
@@ -197,28 +213,28 @@ class _Describing:
             told["truncated"] = True
         return told
 
-    def _shown(self, name: Any, x: Any, is_part: bool) -> str:
+    def _shown(self, name: Any, x: Any, is_part: bool, label: str) -> str:
         detail = self._detail_of_part if is_part else self._detail
-        shown = self._rendered(x, detail, name)
+        shown = self._rendered(x, detail, name, label)
         # Once more as a whole: not every type is drawn from strings that were redacted.
         return self._redactor.redact_text(shown) if self._redactor else shown
 
-    def _short(self, x: Any, name: Any, most: int) -> str:
+    def _short(self, x: Any, most: int) -> str:
         """What `render` makes of an ordinary string, at a third of its cost; else empty."""
         if type(x) is not str or len(x) > most:
             return ""
         if self._redactor is not None:
-            if self._redactor.name_is_sensitive(name):
-                return ""
             x = self._redactor.redact_text(x)
         shown = layout.encodable(repr(x))
         return shown if len(shown) <= 2 * most else ""
 
-    def _rendered(self, x: Any, detail: Detail, name: Any) -> str:
+    def _rendered(self, x: Any, detail: Detail, name: Any, label: str) -> str:
         name = name if type(name) is str else ""
-        return render(x, detail, self._redactor, name, self._layouts)
+        return render(x, detail, self._redactor, name, self._layouts, under=label)
 
-    def _open(self, x: Any, kind: int | None, depth: int, parts: dict[str, Any]) -> bool:
+    def _open(
+        self, x: Any, kind: int | None, depth: int, parts: dict[str, Any], label: str
+    ) -> bool:
         """Describe the parts of `x`; False: some are left out."""
         limits = self._limits
         for found, most in (
@@ -229,7 +245,7 @@ class _Describing:
                 is_late = self._nodes <= 0 or self._left <= 0 or clock.monotonic() > self._deadline
                 if depth <= 0 or count >= most or is_late:
                     return False
-                parts[key] = self.node(name, value, depth - 1)
+                parts[key] = self.node(name, value, depth - 1, label)
                 if shown_key is not None:
                     parts[key]["key"] = shown_key
                 self._left -= len(key)
@@ -239,18 +255,21 @@ class _Describing:
         """Those of a collection."""
         if kind is None or fields_of(x):
             return
+        before: Any = None
+        count = length_of(x, kind)
         for number, item in enumerate(items_of(x, kind, most)):
             if kind == DICT:
                 yield self._pair(number, *item)
             else:
                 step = f"[{number}]" if kind in SEQUENCES else position_key(number)
-                yield Part(step, "", item)
+                yield Part(step, name_before(before, item, count), item)
+                before = item
 
     def _pair(self, number: int, key: Any, value: Any) -> Part:
         step = item_key(key)
         if step is not None and (not self._redactor or self._redactor.redact_text(step) == step):
             return Part(step, key, value)
-        return Part(position_key(number), key, value, self._shown("", key, is_part=True))
+        return Part(position_key(number), key, value, self._shown("", key, True, ""))
 
     def attributes(self, x: Any) -> Iterator[Part]:
         """Those that are data of the object."""

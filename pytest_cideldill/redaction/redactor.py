@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from pytest_cideldill.redaction.by_name import NamedSecrets
-from pytest_cideldill.redaction.by_name import is_row_number
+from pytest_cideldill.redaction.by_name import MAYBE
 from pytest_cideldill.redaction.by_name import label_of_name
 from pytest_cideldill.redaction.by_name import spelled
 from pytest_cideldill.redaction.by_shape import SHAPE_HINT
@@ -25,6 +24,11 @@ from pytest_cideldill.redaction.by_shape import find_aws_secrets
 from pytest_cideldill.redaction.by_shape import find_shapes
 from pytest_cideldill.redaction.by_shape import has_long_word
 from pytest_cideldill.redaction.by_shape import may_be_shapes
+from pytest_cideldill.redaction.harmless import is_harmless
+from pytest_cideldill.redaction.harmless import is_number
+from pytest_cideldill.redaction.harmless import is_placeholder
+from pytest_cideldill.redaction.harmless import is_random
+from pytest_cideldill.redaction.in_text import NamedSecrets
 from pytest_cideldill.redaction.tags import LONGEST
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.redaction.tags import UNKNOWN
@@ -58,11 +62,6 @@ _COMMON_WORDS: Final = (
 _TOO_COMMON: Final = frozenset(_COMMON_WORDS.split())
 """Defaults of services and words: hiding them hides no secret but many a text."""
 
-_EMPTY_VALUES: Final = (
-    "None True False 0 0.0 '' \"\" b'' () [] {} set() frozenset() ... … Ellipsis bytearray(b'') "
-    "deque([]) <cycle>"
-)
-_HARMLESS: Final = frozenset(_EMPTY_VALUES.split())
 _NO_DATA: Final = ("<class ", "<function ", "<bound method ", "<built-in ", "<module ")
 
 
@@ -73,11 +72,13 @@ class Redactor:
         extra_names: Further sensitive names, in any spelling; also parts of longer names.
         extra_patterns: Regular expressions; what they match is a secret.
         environ: The environment variables, looked at now; those of the process by default.
+        shown_names: Names that are not sensitive, in any spelling.
         key: Of the run: where it is the same, equal secrets get equal tags. None: a random one.
         enabled: Whether anything is replaced at all.
 
     Attributes:
         edition: Another one since names became sensitive that were not.
+        learned: Another one since a text may be redacted in another way than before.
 
     Raises:
         ValueError: A name or a pattern is malformed; the message names it.
@@ -89,15 +90,17 @@ class Redactor:
         extra_patterns: Iterable[str] = (),
         environ: Mapping[str, str] | None = None,
         *,
+        shown_names: Iterable[str] = (),
         key: bytes | None = None,
         enabled: bool = True,
     ) -> None:
         self.enabled = enabled
-        self.edition = 0
+        self.edition = self.learned = 0
         self._tags = Tags(key)
         # As it may be spelled in a text → the value. Read as a whole: other threads add to it.
         self._seen: dict[str, str] = {}
         self._environ = dict(os.environ if environ is None else environ)
+        self._shown = frozenset(map(spelled, shown_names))
         self._extra: frozenset[str] = frozenset()
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._values: dict[str, str] = {}
@@ -111,20 +114,35 @@ class Redactor:
         """
         extra = self._extra.union(map(spelled, names))
         compiled_patterns = self._patterns | {text: compiled(text) for text in patterns}
-        label_of = lru_cache(4096)(lambda name: label_of_name(name, extra))
-        values = _environment_secrets(self._environ, label_of)
-        for value, label in values.items():
-            self.tag(label, value)
-        longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+        shown = self._shown
+        label_of = lru_cache(4096)(lambda name: label_of_name(name, extra, shown))
         # Other threads redact meanwhile: each of these is replaced as a whole, and goes with both
         # the old and the new ones of the others.
         self._extra, self._patterns, self._label_of = extra, compiled_patterns, label_of
         self._named = NamedSecrets(label_of, extra)
+        self._look_for(self._environ)
+        self.edition += 1
+
+    def note_environment(self, environ: Mapping[str, str]) -> None:
+        """Hide the values of environment variables that have come since; none is forgotten."""
+        fresh = {name: value for name, value in environ.items() if self._is_fresh(name, value)}
+        if fresh:
+            self._look_for(fresh)
+
+    def _is_fresh(self, name: str, value: str) -> bool:
+        return value not in self._values and self._label_of(name) is not None
+
+    def _look_for(self, environ: Mapping[str, str]) -> None:
+        """Hide the values of sensitive variables, besides those that are known."""
+        values = {**_environment_secrets(environ, self._label_of), **self._values}
+        for value, label in values.items():
+            self.tag(label, value)
+        longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
         self._values = values
         self._environment = re.compile("|".join(longest_first)) if longest_first else None
         self._hint = re.compile("|".join((SHAPE_HINT, *longest_first))).search
         self._margin = max(MARGIN, *map(len, values), 0)
-        self.edition += 1
+        self.learned += 1
 
     def name_is_sensitive(self, name: str) -> bool:
         """Whether what has this name is to be hidden, whatever its value looks like."""
@@ -171,35 +189,47 @@ class Redactor:
             data = data[: limit + 16 * self._margin]
         return self.redact_text(data.decode("latin-1"), limit).encode("latin-1", "replace")
 
-    def redact_value(self, name: str, rendered: str, kind: str = "") -> str:
-        """A value that has a name, as it may be shown.
+    def label(self, name: object) -> str:
+        """What kind of secret a thing of this name is, see `label_of_name`; empty for others."""
+        return (self._label_of(name) or "") if self.enabled and type(name) is str else ""
 
-        Under a sensitive name it becomes a tag as a whole, unless it says nothing (None, booleans,
-        empty ones, functions, classes). Else it stays as it is: its strings were redacted before.
+    def hide_under(self, label: str, text: str, name: str = "") -> str:
+        """A string under a sensitive name: a tag as a whole, unless it is harmless.
 
         Args:
-            name: Of the variable, attribute or key.
-            rendered: The value; for strings best the whole string itself, so that its tag is the
-                same everywhere.
-            kind: `str` or `bytes` if `rendered` is the string itself (bytes as latin-1), else
-                it is taken for a rendering.
+            label: Of the name, as `label` gives it.
+            text: All of the string; bytes as latin-1.
+            name: The name.
         """
-        if not self.name_is_sensitive(name) or TAG.fullmatch(rendered):
+        if TAG.fullmatch(text) or is_harmless(label, text, name):
+            return text
+        self._remember(label, text)
+        return self.tag(label, text)
+
+    def redact_value(self, name: str, rendered: str) -> str:
+        """A value that has a name, as it was rendered by others, as it may be shown.
+
+        Under a sensitive name it becomes a tag as a whole, unless it says nothing (None, numbers,
+        words of a parser, functions, classes, objects without a text inside).
+        """
+        label = self.label(name)
+        if not label or TAG.fullmatch(rendered) or rendered.startswith(_NO_DATA):
             return rendered
-        whole = kind in ("str", "bytes")
-        if not rendered or (not whole and (rendered in _HARMLESS or rendered.startswith(_NO_DATA))):
+        value = _unquoted(rendered)
+        if value is not rendered:
+            return rendered if is_harmless(label, value, name) else self.hide_under(label, value)
+        if is_number(rendered, label) or is_placeholder(rendered):
             return rendered
-        label = self._label_of(name) or "name"
-        if label == "session" and not whole and is_row_number(rendered):
+        has_text = "'" in rendered or '"' in rendered
+        if not has_text and not (is_random(rendered) or rendered.isalnum()):
             return rendered
-        value = rendered if whole else _unquoted(rendered)
-        self._remember(label, value)
-        return self.tag(label, value)
+        self._remember(label, rendered)
+        return self.tag(label, rendered)
 
     def tag(self, label: str, secret: str) -> str:
         """The tag of a secret value; the label of its first appearance stays."""
         try:
-            return self._tags.tag(label, secret)
+            return self._tags.tag(label.rstrip(MAYBE), secret)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
@@ -212,6 +242,7 @@ class Redactor:
                 if len(self._seen) >= _MOST_SEEN:
                     self._seen.pop(next(iter(tuple(self._seen))), None)
                 self._seen[spelling] = value
+                self.learned += 1
 
     def _may_hold_secrets(self, text: str) -> bool:
         """The quick test that ordinary texts pass with."""
@@ -274,7 +305,7 @@ class Redactor:
             if start >= limit:
                 break
             secret = self._seen.get(text[start:end], text[start:end])
-            parts += [text[behind:start], self._tags.tag(self._values.get(secret, label), secret)]
+            parts += [text[behind:start], self.tag(self._values.get(secret, label), secret)]
             if keeps_lines:
                 parts.append("\n" * text.count("\n", start, end))
             behind = end
@@ -304,7 +335,8 @@ def _environment_secrets(
         and name not in _NOT_ENVIRONMENT
         and value.lower() not in _TOO_COMMON
         and "redacted" not in value
-        and label_of(name) is not None
+        and (label := label_of(name)) is not None
+        and not is_harmless(label, value, name)
     }
 
 
@@ -313,7 +345,7 @@ def _is_telling(label: str, value: str) -> bool:
     if value.lower() in _TOO_COMMON or value.isalpha() or "redacted" in value:
         return False
     has_digit = any(map(str.isdigit, value))
-    return has_digit or label in ("password", "secret", "key", "auth")
+    return has_digit or label in ("password", "secret", "key", "auth", "env")
 
 
 def _merged(found: list[Secret]) -> Iterator[Secret]:

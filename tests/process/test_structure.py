@@ -23,6 +23,7 @@ from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.paths import item_key
 from pytest_cideldill.record.paths import parse_path
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.redaction.tags import TAG
 from tests.process.test_snapshot import Ran
 from tests.process.test_snapshot import cyclic
 from tests.process.test_snapshot import hostile_values
@@ -233,10 +234,12 @@ def test_secrets_are_replaced(value: object) -> None:
 
 def test_of_a_secret_nothing_else_is_told() -> None:
     redactor = Redactor(environ={})
-    for value in (SECRET, [SECRET], {"a": SECRET}):
+    told = describe(SECRET, name="password", redactor=redactor)
+    assert set(told) == {"type", "repr", "attributes"}
+    for value in ([SECRET], {"a": SECRET}, [[{"a": [SECRET]}]]):
         told = describe(value, name="password", redactor=redactor)
-        assert set(told) == {"type", "repr", "attributes"}
-        assert told["attributes"] == {}
+        assert SECRET not in str(told)
+        assert TAG.search(str(told))
 
 
 def test_equal_secrets_have_equal_tags_and_empty_ones_are_shown() -> None:

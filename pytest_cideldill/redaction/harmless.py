@@ -1,0 +1,166 @@
+"""What is no secret though a name says so: numbers, words of parsers, sentences, placeholders.
+
+`token = "+"`, `token='NAME'`, `{"password": "too short"}`, `api_key: required`, `session_key = 3`.
+Pure functions over texts; run on any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_cideldill.patterns import later
+from pytest_cideldill.redaction.by_name import MAYBE
+
+_PLACEHOLDER: Final = later(
+    r"""(?ix) (?: none | null | nil | true | false | undefined | \*+ | \.+ | … | x{3,} | -+
+    | [-\]})(\[{]+ | <[\w \-]{0,40}> | \{\w*:\w*\}
+    | (?:str|int|bytes|bool|float|any|optional|union|list|dict|tuple|secretstr)(?:\[[\w\[\]|., ]*)?
+    | %[sdr] | %\(\w+\)s | \{[\w.!:\[\]]*\} | \$\{?\w+\}? | \{\{[^{}]{0,60}\}\}
+    | <redacted:[^<>#]*\#[0-9a-f]+> )"""
+)
+"""Values that are nothing, types, what something else is put into."""
+
+_STATE_WORDS: Final = (
+    "absent accepted blank changed created deleted denied disabled empty enabled expired failed "
+    "forbidden incorrect invalid malformed missing none optional present rejected removed required "
+    "revoked set unauthorized unknown unset unsupported updated valid verified wrong"
+)
+_STATES: Final = frozenset(_STATE_WORDS.split())
+"""What is said of a secret in one word."""
+
+_SENTENCE_WORDS: Final = (
+    "a an and are at by can cannot contain could do does during expected for found from given has "
+    "have in is least match may more must no not of off on or per provided should than that the "
+    "this to too was were when will with without"
+)
+_IN_SENTENCES: Final = frozenset(_SENTENCE_WORDS.split())
+"""Words of sentences; a passphrase has other ones."""
+
+_IN_SENTENCE: Final = re.compile(
+    r"[(\"'`]?[A-Za-z][A-Za-z'’/-]*[)\"'`]?[.,;:!?]{0,3}|\d{1,3}|[-–—]"
+)
+_LONGEST_SENTENCE: Final = 400
+
+_CAPITALS: Final = re.compile(r"[A-Z][A-Z_]{0,23}")
+"""Kinds of tokens: `NAME`, `LEFT_PAREN`."""
+
+_SMALL: Final = re.compile(r"[a-z]{1,5}")
+_PROGRAM_WORDS: Final = (
+    "assert bearer comment continue dedent default delete digest double except export extends "
+    "finally float function global identifier import include indent integer keyword lambda "
+    "negotiate newline nonlocal number operator private public return static string struct switch "
+    "typeof while"
+)
+_WORDS: Final = frozenset(_PROGRAM_WORDS.split())
+"""Words of languages, of parsers, of schemes."""
+
+_SHORT: Final = 3
+_FEW_WORDS: Final = frozenset({"token", "auth", "cookie", "credential"})
+_PIN: Final = 4
+"""Digits from which on a number is a secret under `pin`, `otp`, `password`."""
+
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_TABLE: Final = 10
+"""Digits from which on a number is none of a row, a count, a level."""
+
+_PAIR: Final = 2
+_WORD_LIKE: Final = re.compile(r"[A-Za-z][A-Za-z_ -]{0,24}")
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w.-]*")
+
+_PATH: Final = re.compile(r"(?:[A-Za-z]:)?[\\/]|~|\.{1,2}(?:[\\/]|\Z)")
+_FOLDERS: Final = frozenset({"pwd", "oldpwd"})
+
+_RANDOM: Final = 8
+_PIECES: Final = re.compile(r"[^\w+~-]+")
+_PART: Final = re.compile(r"[-_+~]+")
+_READABLE: Final = re.compile(
+    r"(?:[A-Za-z]?[a-z]*+(?:[A-Z][a-z]{2,}+){0,12}+|[A-Z]*+)\d{0,3}|\d{1,9}"
+)
+"""A word, camelCase too, perhaps with a number; a number."""
+
+_MOST_LOOKED_AT: Final = 4_096
+
+
+def is_harmless(label: str, text: str, name: str = "") -> bool:
+    """Whether a text is no secret under a name.
+
+    Args:
+        label: Of the name, as `label_of_name` gives it.
+        text: The whole value, without quotes.
+        name: The name itself: under `pwd` a path is none.
+    """
+    if not text.strip():
+        return True
+    if len(text) <= _LONGEST_SENTENCE and (is_placeholder(text) or is_said(text)):
+        return True
+    if label.endswith(MAYBE):
+        return not is_random(text)
+    if label == "pin":
+        return not (is_random(text) or (len(text) >= _PIN and text.isdecimal()))
+    if label == "password" and _PATH.match(text) and name.lower() in _FOLDERS:
+        return True
+    if label in _FEW_WORDS:
+        is_word = _CAPITALS.fullmatch(text) or _SMALL.fullmatch(text) or text in _WORDS
+        return len(text) <= _SHORT or bool(is_word)
+    return False
+
+
+def is_harmless_number(label: str, text: str) -> bool:
+    """The same of a number: only under names of passwords and of what has digits only."""
+    digits = sum(map(str.isdigit, text))
+    return digits < _PIN if label in ("password", "pin", "name") else True
+
+
+def maybe(label: str) -> str:
+    """The label under which only what looks random is a secret."""
+    return label if label.endswith(MAYBE) else label + MAYBE
+
+
+def label_inside(label: str, *, is_object: bool) -> str:
+    """The label of what is inside of a value; tokens of a lexer have texts of the program's."""
+    return maybe(label) if label == "token" and is_object else label
+
+
+def is_second(text: str, count: int) -> bool:
+    """Whether a text is the value of the name before it: in a pair, no list of names."""
+    return count == _PAIR and not _WORD_LIKE.fullmatch(text)
+
+
+def is_option_value(option: str, text: str) -> bool:
+    """Whether a text behind an option of a command is its value."""
+    return _OPTION.fullmatch(option) is not None and not text.startswith("-")
+
+
+def is_number(text: str, label: str) -> bool:
+    """Whether a text that stands without quotes is a number that says nothing."""
+    if not _NUMBER.fullmatch(text):
+        return False
+    return is_harmless_number(label, text) and len(text) < _TABLE
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text is nothing, or what a value is put into."""
+    return _PLACEHOLDER().fullmatch(text) is not None
+
+
+def is_said(text: str) -> bool:
+    """Whether a text says something of a secret: `expired`, `This field is required.`"""
+    words = text.split()
+    if len(words) == 1:
+        return words[0].rstrip(".!").lower() in _STATES
+    if not words or not all(map(_IN_SENTENCE.fullmatch, words)):
+        return False
+    plain = {word.strip("(\"'`).,;:!?").lower() for word in words}
+    return not plain.isdisjoint(_IN_SENTENCES) or not plain.isdisjoint(_STATES)
+
+
+def is_random(text: str) -> bool:
+    """Whether a piece of a text looks as if nobody had chosen it: `zq81Lm07xQ`, no `us-east-1`."""
+    return any(map(_is_random_piece, _PIECES.split(text[:_MOST_LOOKED_AT])))
+
+
+def _is_random_piece(piece: str) -> bool:
+    if len(piece) < _RANDOM:
+        return False
+    return not all(map(_READABLE.fullmatch, _PART.split(piece)))
