@@ -79,6 +79,7 @@ class Console:
             interruptor=interruptor,
             error=error,
         )
+        self._lens.look_again()
         notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
         output = self._lens.text(done.output)
         if done.missing is not None:

@@ -185,6 +185,7 @@ class Pauses:
         if self.steps is not None:
             self.steps.halt()
         contained("what goes before a stop", self._before_stop, self._warn, None)
+        self._lens.look_again()
         number = f"{self._prefix}.{next(self._numbers)}" if stepped is None else stepped.id
         bare = self._teller.bare(number, phase, reason, frames, lines)
         report = bare | details

@@ -198,7 +198,7 @@ def _process(run: Run, target: Target | None, pauses: list[dict[str, Any]]) -> d
         "pauseReason": pause.get("pause_reason"),
         "activeThreadId": pause["thread"]["id"] if pause else None,
         "pauseId": pause.get("id"),
-        "commandLineArgs": hello and list(_shown(run, hello.argv)),
+        "commandLineArgs": hello and run.redactor.redact_arguments(hello.argv),
         "workingDirectory": hello and hello.cwd,
         "runId": run.id,
         "rootdir": hello and hello.rootdir,
@@ -212,14 +212,6 @@ def _state(run: Run, target: Target | None, *, is_paused: bool) -> str:
     if is_paused:
         return "paused"
     return "running" if run.state == "paused" else run.state
-
-
-def _shown(run: Run, argv: list[str]) -> Iterator[str]:
-    """Arguments without secrets, those that stand behind the name of their option included."""
-    for before, each in zip(["", *argv], argv, strict=False):
-        is_value = before.startswith("-") and not each.startswith("-")
-        text = run.redactor.redact_value(before, each, "str") if is_value else each
-        yield run.redactor.redact_text(text)
 
 
 def _rootdir(run: Run, known: str | None) -> str | None:

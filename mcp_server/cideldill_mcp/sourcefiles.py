@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from io import TextIOWrapper
 from urllib.parse import unquote_to_bytes
@@ -100,7 +101,8 @@ async def text_of(path: str, name: str, redact: Redact) -> str:
         ) from error
     if "\0" in text:
         raise Refusal(ErrorCode.INVALID_SOURCE, f"{name!r} is no text file")
-    told = redact(text, is_python=path.endswith((".py", ".pyi")))
+    is_python = path.endswith((".py", ".pyi"))
+    told = await run_sync(partial(redact, text, is_python=is_python), abandon_on_cancel=True)
     if len(told) <= MAX_MAX_CHARS and is_whole:
         return told
     lines = told[: MAX_MAX_CHARS - _NOTICE_CHARS].rpartition("\n")[0] or told[: MAX_MAX_CHARS // 2]

@@ -41,6 +41,9 @@ are told by is made at once, and comes in a tuple."""
 LONGEST_KEPT: Final = 2_000
 """Characters of a string that is kept as it is."""
 
+_MOST_LINES = 2_000
+"""Of a function whose literals are looked at together."""
+
 _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
 
@@ -133,6 +136,10 @@ class Lens:
         if (kind is not int and kind is not float) or self.redactor.name_is_sensitive(name):
             render(value, NOTICED, self.redactor, name)
 
+    def look_again(self) -> None:
+        """Know the secrets that the program's environment has by now."""
+        self.redactor.look_again()
+
     def is_sensitive(self, name: str) -> bool:
         """Whether what has this name is never shown."""
         return self.redactor.name_is_sensitive(name)
@@ -154,8 +161,26 @@ class Lens:
         And a `note` where the file has another text now.
         """
         text, note = self.texts.source(frame, line)
-        told = {"source": self.redactor.redact_source(text)[:MAX_SOURCE]}
+        shown = self._hidden_in_block(frame, line, text) or self.redactor.redact_source(text)
+        told = {"source": shown[:MAX_SOURCE]}
         return told if note is None else told | {"note": note}
+
+    def _hidden_in_block(self, frame: FrameType, line: int, shown: str) -> str:
+        """A line as part of its function, which may tell what a literal in it is given to."""
+        if not ('"' in shown or "'" in shown):
+            return ""
+        text, code = self.texts.of(frame), frame.f_code
+        last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0) + text.shift
+        first = max(code.co_firstlineno + text.shift, 1)
+        at = line + text.shift - first
+        lines = text.lines[first - 1 : last]
+        if not 0 <= at < len(lines) <= _MOST_LINES or lines[at].strip() != shown:
+            return ""
+        block = "".join(lines)
+        if self.redactor.is_plain(block):
+            return shown
+        hidden = self.redactor.redact_source(block).split("\n")
+        return hidden[at].strip() if at < len(hidden) else ""
 
     def line_of(self, file: str, line: int) -> str:
         """The stripped text of a line of a file as it was read first, empty when unknown."""

@@ -24,10 +24,14 @@ from pytest_cideldill.redaction.by_shape import find_aws_secrets
 from pytest_cideldill.redaction.by_shape import find_shapes
 from pytest_cideldill.redaction.by_shape import has_long_word
 from pytest_cideldill.redaction.by_shape import may_be_shapes
+from pytest_cideldill.redaction.environment import Environment
 from pytest_cideldill.redaction.harmless import is_harmless
 from pytest_cideldill.redaction.harmless import is_number
+from pytest_cideldill.redaction.harmless import is_option_value
 from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
+from pytest_cideldill.redaction.in_source import find_in_comments
+from pytest_cideldill.redaction.in_source import find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
 from pytest_cideldill.redaction.tags import LONGEST
 from pytest_cideldill.redaction.tags import TAG
@@ -100,6 +104,7 @@ class Redactor:
         # As it may be spelled in a text → the value. Read as a whole: other threads add to it.
         self._seen: dict[str, str] = {}
         self._environ = dict(os.environ if environ is None else environ)
+        self._environment = Environment()
         self._shown = frozenset(map(spelled, shown_names))
         self._extra: frozenset[str] = frozenset()
         self._patterns: dict[str, re.Pattern[str]] = {}
@@ -123,11 +128,16 @@ class Redactor:
         self._look_for(self._environ)
         self.edition += 1
 
-    def note_environment(self, environ: Mapping[str, str]) -> None:
-        """Hide the values of environment variables that have come since; none is forgotten."""
-        fresh = {name: value for name, value in environ.items() if self._is_fresh(name, value)}
-        if fresh:
-            self._look_for(fresh)
+    def look_again(self) -> None:
+        """Hide the values of environment variables that the program has by now; forget none."""
+        try:
+            changed = self._environment.changed() if self.enabled else {}
+            fresh = {name: value for name, value in changed.items() if self._is_fresh(name, value)}
+            if fresh:
+                self._environ |= fresh
+                self._look_for(fresh)
+        except Exception:  # noqa: BLE001 - a border: what is known is hidden still
+            return
 
     def _is_fresh(self, name: str, value: str) -> bool:
         return value not in self._values and self._label_of(name) is not None
@@ -139,7 +149,7 @@ class Redactor:
             self.tag(label, value)
         longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
         self._values = values
-        self._environment = re.compile("|".join(longest_first)) if longest_first else None
+        self._of_environment = re.compile("|".join(longest_first)) if longest_first else None
         self._hint = re.compile("|".join((SHAPE_HINT, *longest_first))).search
         self._margin = max(MARGIN, *map(len, values), 0)
         self.learned += 1
@@ -226,6 +236,15 @@ class Redactor:
         self._remember(label, rendered)
         return self.tag(label, rendered)
 
+    def redact_arguments(self, argv: Iterable[str]) -> list[str]:
+        """Of a command: also what stands behind the name of its option (`--token`, `…`)."""
+        shown, before = [], ""
+        for each in argv:
+            label = self.label(before) if is_option_value(before, each) else ""
+            shown.append(self.redact_text(self.hide_under(label, each) if label else each))
+            before = each
+        return shown
+
     def tag(self, label: str, secret: str) -> str:
         """The tag of a secret value; the label of its first appearance stays."""
         try:
@@ -254,7 +273,7 @@ class Redactor:
         if may_be_shapes(text, lowered):
             if self._hint(text) or has_long_word(text):
                 return True
-        elif self._environment is not None and self._environment.search(text):
+        elif self._of_environment is not None and self._of_environment.search(text):
             return True
         if self._seen and any(spelling in text for spelling in tuple(self._seen)):
             return True
@@ -281,9 +300,9 @@ class Redactor:
     def _secrets(self, text: str, *, is_source: bool = False) -> Iterator[Secret]:
         """Every secret in the text; they may overlap. Tags are none."""
         found = [*find_shapes(text), *find_aws_secrets(text)]
-        found += self._named.find(text, is_source=is_source)
-        if self._environment is not None:
-            matches = self._environment.finditer(text)
+        found += self._named_in_source(text) if is_source else self._named.find(text)
+        if self._of_environment is not None:
+            matches = self._of_environment.finditer(text)
             found += [(*each.span(), self._values[each[0]]) for each in matches]
         for spelling in tuple(self._seen):
             if spelling in text:
@@ -294,6 +313,13 @@ class Redactor:
         for start, end, label in found:
             if not any(first <= start and end <= last for first, last in tags):
                 yield start, end, label
+
+    def _named_in_source(self, text: str) -> list[Secret]:
+        find = self._named.find
+        found = find_in_source(text, self._label_of, find)
+        if found is None:
+            found = list(find(text, is_source=True))
+        return [*found, *find_in_comments(text, find)]
 
     def _replaced(
         self, text: str, found: list[Secret], limit: int, *, keeps_lines: bool = False

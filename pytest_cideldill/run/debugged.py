@@ -94,7 +94,7 @@ class Debugged:
             collects_every_s=lambda: manager.looks_around_s,
             on_unsent=lambda event: pauses.unsent(event),
         )
-        rows = RowLog(link.nudge, lambda row: recording.loses(row), link.has_room)
+        rows = RowLog(self._nudge, lambda row: recording.loses(row), link.has_room)
         observers = Observers(link.send)
         guard = EvaluationGuard()
         self.untold: list[str] = []
@@ -127,6 +127,11 @@ class Debugged:
         shared = (lens, guard, pauses, recording, overtime, keeping, observers)
         manager = self.manager = BreakpointManager(*shared, rows, passive=passive)
         self.timeline = Timeline(lens, self.position, rows.add, self)
+
+    def _nudge(self) -> None:
+        """The first row of a batch lies ready; others may tell secrets that came with it."""
+        self.lens.look_again()
+        self.link.nudge()
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
         """See `Host`."""

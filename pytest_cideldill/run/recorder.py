@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
@@ -171,24 +170,13 @@ def part_of_record(
         redactor,
     )
     outlet = FileOutlet(writer)
-    argv = _without_secrets(hello.argv, redactor)
+    argv = redactor.redact_arguments(hello.argv)
     greeting = replace(hello, argv=argv, position_file=None, stacks_file=None)
     outlet.encode(clock.wall(), greeting)
     for command in commands:
         outlet.note(command)
     outlet.send()
     return outlet
-
-
-def _without_secrets(argv: list[str], redactor: Redactor) -> list[str]:
-    """Also those that stand behind their name: `--token`, `VALUE`."""
-    hidden = []
-    for before, each in pairwise(["", *argv]):
-        alone = redactor.redact_text(each)
-        named = redactor.redact_text(f"{before} {each}")
-        is_named = alone == each and named.startswith(f"{before} <redacted:")
-        hidden.append(named[len(before) + 1 :] if is_named else alone)
-    return hidden
 
 
 def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Settings) -> None:

@@ -70,6 +70,23 @@ class Redaction:
             self.host.link.send(RedactionChosen(names, patterns, chosen.no_redact), urgent=True)
 
     @guest
+    def pytest_sessionstart(self) -> None:
+        """Plugins and conftests may have loaded settings into the environment."""
+        self._redactor.look_again()
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_collection_finish(self) -> None:
+        """Test modules may have as well."""
+        self._redactor.look_again()
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_runtest_makereport(self) -> None:
+        """So may fixtures and tests; before anything is told of the phase."""
+        self._redactor.look_again()
+
+    @guest
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Also told, one by one, of those that were there before."""
         implementations = getattr(manager.hook, HOOK).get_hookimpls()

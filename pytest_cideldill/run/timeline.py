@@ -42,6 +42,7 @@ class Timeline:
 
     @guest
     def _log(self, message: str, values: dict[str, Any]) -> None:
+        self._lens.look_again()
         kept = {name: self._lens.keep(value, name) for name, value in values.items()}
         where = (clock.monotonic(), self._position.nodeid, get_ident())
         text = message if type(message) is str else self._lens.show(message)

@@ -1,0 +1,304 @@
+"""Where Python source gives texts to names that are those of secrets, by its tree.
+
+`PASSWORD: str = "…"`, defaults, `environ.get("X") or "…"`, displays, unpacking, `setattr`,
+parametrized tests: what texts alone would not tell. Comments are texts, see `in_text.py`. Pure;
+runs on any thread.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_cideldill.redaction.by_shape import Secret
+from pytest_cideldill.redaction.harmless import is_harmless
+from pytest_cideldill.redaction.harmless import is_option_value
+from pytest_cideldill.redaction.harmless import is_second
+from pytest_cideldill.redaction.harmless import maybe
+from pytest_cideldill.syntax.quiet import parse
+
+LabelOf = Callable[[str], str | None]
+FindInText = Callable[[str], Iterable[Secret]]
+
+_GETTERS: Final = frozenset({"get", "getenv", "pop", "setdefault", "getattr", "getlist"})
+"""Their first text is a key, what follows a default."""
+
+_MOST: Final = 400_000
+"""Characters of a text that is parsed."""
+
+_DEEPEST: Final = 60
+
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+_LITERAL: Final = re.compile(r"#[^\r\n]*|[A-Za-z]{0,3}(?P<quote>\"\"\"|\'\'\'|[\"'])")
+_COMMENT: Final = re.compile(r"#[^\r\n]+")
+_CLOSING: Final = {
+    quote: re.compile(rf"(?:[^\\{quote[0]}]++|\\.|(?!{quote}){quote[0]})*+", re.DOTALL)
+    for quote in ('"', "'", '"""', "'''")
+}
+"""The inside of a literal by its quotes."""
+
+
+def find_in_source(text: str, label_of: LabelOf, find: FindInText) -> list[Secret] | None:
+    """The literals that are secrets, without their quotes; None: the text can't be parsed.
+
+    Args:
+        text: A module, or some whole statements of one, as they are indented there.
+        label_of: The label of a sensitive name, None for any other.
+        find: Finds secrets in a text, for that of literals.
+    """
+    if len(text) > _MOST:
+        return None
+    is_indented = text[:1] in " \t"
+    try:
+        tree = parse("if 1:\n" * is_indented + text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    places = _Places(text, is_indented)
+    found = [
+        secret
+        for node, label in _Literals(label_of).of(tree)
+        for secret in places.inside(node, label)
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and _text_of(node):
+            found += _shifted(text, places.span(node), find)
+    return found
+
+
+def find_in_comments(text: str, find: FindInText) -> Iterator[Secret]:
+    """Secrets in comments, and in what looks like one."""
+    for comment in _COMMENT.finditer(text):
+        yield from _shifted(text, comment.span(), find)
+
+
+def _shifted(text: str, span: tuple[int, int], find: FindInText) -> Iterator[Secret]:
+    at = span[0]
+    for start, end, label in find(text[at : span[1]]):
+        yield at + start, at + end, label
+
+
+class _Literals:
+    """Literals and the labels of the names that they are given to."""
+
+    def __init__(self, label_of: LabelOf) -> None:
+        self._label_of = label_of
+
+    def of(self, tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+        """Everything in a tree; the same literal may come more than once."""
+        for node in ast.walk(tree):
+            for name, value in self._given(node):
+                label = self._label_of(name)
+                if label is not None and value is not None:
+                    yield from self._texts(value, label, name)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from self._returned(node)
+
+    def _given(self, node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+        """Names, and what a node gives to them."""
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from self._assigned(target, value)
+            case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+                yield from self._assigned(node.target, node.value)
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+                names = [name for side in sides if (name := _name_of(side))]
+                yield from ((name, side) for name in names for side in sides)
+            case ast.Call():
+                yield from ((each.arg, each.value) for each in node.keywords if each.arg)
+                yield from self._in_arguments(node)
+            case ast.Dict(keys=keys, values=values):
+                pairs = zip(keys, values, strict=True)
+                yield from ((_text_of(key), value) for key, value in pairs if key is not None)
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                yield from _in_row(items, len(items))
+            case (
+                ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args) | ast.Lambda(args=args)
+            ):
+                yield from _defaults(args)
+
+    def _assigned(self, target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
+        match target, value:
+            case _, None:
+                return
+            case ast.Tuple(elts=targets) | ast.List(elts=targets), (
+                ast.Tuple(elts=values) | ast.List(elts=values)
+            ) if len(targets) == len(values):
+                for each, given in zip(targets, values, strict=True):
+                    yield from self._assigned(each, given)
+            case ast.Tuple(elts=targets) | ast.List(elts=targets), ast.expr():
+                yield from ((_name_of(each), value) for each in targets)
+            case ast.Starred(value=inner), ast.expr():
+                yield from self._assigned(inner, value)
+            case _, ast.expr():
+                yield _name_of(target), value
+
+    def _in_arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+        """`setattr(x, "password", "…")`, `setenv("DB_PASSWORD", "…")`, parametrized tests."""
+        texts = [_text_of(each) for each in call.args]
+        for name, value in zip(texts, call.args[1:], strict=False):
+            if name and (text := _text_of(value)) and is_second(text, 2):
+                yield name, value
+        if texts and texts[0] and _last_name(call.func) == "parametrize" and len(call.args) > 1:
+            yield from _parameters([each.strip() for each in texts[0].split(",")], call.args[1])
+
+    def _returned(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> Iterator[tuple[ast.expr, str]]:
+        """What `get_password` returns."""
+        label = self._label_of(function.name)
+        if label is not None:
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return) and node.value is not None:
+                    yield from self._texts(node.value, maybe(label), function.name)
+
+    def _texts(
+        self, node: ast.expr, label: str, name: str, depth: int = 0
+    ) -> Iterator[tuple[ast.expr, str]]:
+        """The literals in the value of a name that are no harmless ones."""
+        if depth > _DEEPEST:
+            return
+        match node:
+            case ast.Constant(value=str() | bytes() as value):
+                text = value if isinstance(value, str) else value.decode("latin-1")
+                if not is_harmless(label, text, name):
+                    yield node, label
+                return
+            case ast.JoinedStr(values=values):
+                texts = [each.value for each in values if isinstance(each, ast.Constant)]
+                if not all(is_harmless(maybe(label), str(each), name) for each in texts):
+                    yield node, label
+                return
+            case ast.Call():
+                inner: Iterable[ast.expr] = _values_of_call(node)
+                label = label if _is_wrapper(node) else maybe(label)
+            case ast.Dict(values=inner):
+                pass
+            case ast.Subscript() | ast.Lambda() | ast.Compare():
+                return
+            case ast.IfExp(body=body, orelse=orelse):
+                inner = (body, orelse)
+            case _:
+                inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        for each in inner:
+            yield from self._texts(each, label, name, depth + 1)
+
+
+def _values_of_call(call: ast.Call) -> list[ast.expr]:
+    """The arguments that may make the value; `"…".encode("utf-8")` has it before the dot."""
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant):
+        return [call.func.value]
+    is_getter = _last_name(call.func) in _GETTERS
+    args = call.args[1:] if is_getter else call.args
+    before = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    return [*before, *args]
+
+
+def _is_wrapper(call: ast.Call) -> bool:
+    """Whether a call gives its argument as it is: `SecretStr("…")`, `get("X", "…")`."""
+    name = _last_name(call.func)
+    of_constant = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant)
+    return name in _GETTERS or of_constant or name[:1].isupper() or name in ("str", "bytes")
+
+
+def _in_row(items: list[ast.expr], count: int) -> Iterator[tuple[str, ast.expr]]:
+    """Pairs, and options in lists of arguments."""
+    texts = [_text_of(each) for each in items]
+    for name, value, text in zip(texts, items[1:], texts[1:], strict=False):
+        if not name or not text:
+            continue
+        if is_option_value(name, text) if name[:1] == "-" else is_second(text, count):
+            yield name, value
+
+
+def _parameters(names: list[str], values: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if not isinstance(values, ast.Tuple | ast.List):
+        return
+    for each in values.elts:
+        row = [each]
+        if len(names) > 1 and isinstance(each, ast.Tuple | ast.List):
+            row = each.elts
+        elif isinstance(each, ast.Call):  # pytest.param
+            row = each.args
+        yield from zip(names, row, strict=False)
+
+
+def _defaults(args: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
+    positional = [*args.posonlyargs, *args.args]
+    behind = positional[len(positional) - len(args.defaults) :]
+    yield from ((each.arg, value) for each, value in zip(behind, args.defaults, strict=True))
+    named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    yield from ((each.arg, value) for each, value in named)
+
+
+def _name_of(node: ast.expr) -> str:
+    """The name that an expression's value is known under, empty for none."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(slice=key):
+            return _text_of(key)
+    return ""
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _text_of(node: ast.expr) -> str:
+    """The text of a literal, of bytes too; empty for anything else."""
+    if not isinstance(node, ast.Constant):
+        return ""
+    if isinstance(node.value, bytes):
+        return node.value.decode("latin-1")
+    return node.value if isinstance(node.value, str) else ""
+
+
+class _Places:
+    """From places of a tree, which count bytes in lines, to places in a text."""
+
+    def __init__(self, text: str, is_shifted: bool) -> None:
+        self._text = text
+        self._starts = [0, *(each.end() for each in _NEWLINE.finditer(text)), len(text)]
+        self._first = 2 if is_shifted else 1
+
+    def inside(self, node: ast.expr, label: str) -> Iterator[Secret]:
+        """The literals of a node: each of those that are joined, without prefix and quotes."""
+        start, end = self.span(node)
+        for first, last in _pieces(self._text, start, end, is_one=isinstance(node, ast.JoinedStr)):
+            if first < last:
+                yield first, last, label
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """Where a node is in the text."""
+        end = node.end_lineno or node.lineno, node.end_col_offset or 0
+        return self._at(node.lineno, node.col_offset), self._at(*end)
+
+    def _at(self, line: int, column: int) -> int:
+        start, end = self._starts[line - self._first : line - self._first + 2]
+        text = self._text[start:end]
+        if not text.isascii():
+            column = len(text.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
+        return start + column
+
+
+def _pieces(text: str, start: int, end: int, *, is_one: bool) -> Iterator[tuple[int, int]]:
+    """The insides of the literals between two places; of an f-string all is one piece."""
+    while (found := _LITERAL.search(text, start, end)) is not None:
+        quote = found["quote"]
+        if quote is None:  # a comment between them
+            start = found.end()
+            continue
+        if is_one:
+            yield found.end(), end - len(quote)
+            return
+        closing = _CLOSING[quote].match(text, found.end(), end)
+        if closing is None:
+            return
+        yield closing.span()
+        start = closing.end() + len(quote)
