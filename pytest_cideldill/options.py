@@ -240,6 +240,15 @@ OPTIONS = (
         place="ini file",
     ),
     Option(
+        "show-names",
+        "show_names",
+        parsing.name,
+        "NAMES",
+        "Names whose values are no secrets, though others of their kind are",
+        "args",
+        place="ini file",
+    ),
+    Option(
         "user-paths",
         "user_paths",
         parsing.path,

@@ -41,6 +41,7 @@ class Settings:
         record_calls: Globs over dotted paths of functions whose calls are recorded.
         redact_names: Further names whose values are secrets.
         redact_patterns: Regular expressions; what they match is a secret.
+        show_names: Names whose values are no secrets.
         no_redact: Nothing is hidden.
         user_paths: Files and folders beside the rootdir whose code is the user's too.
         limits: How much is captured and kept.
@@ -63,6 +64,7 @@ class Settings:
     record_calls: tuple[str, ...] = ()
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
+    show_names: tuple[str, ...] = ()
     no_redact: bool = False
     user_paths: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)

@@ -115,6 +115,7 @@ def failed_nodeids(runs: Iterable[Run]) -> list[str]:
 
 
 def _meant(runs: Runs, asked: str) -> str:
+    asked = runs.nodeid(asked)
     known = list(dict.fromkeys(t.nodeid for run in runs for t in run.results.tests.values()))
     if not known:
         call = f'test_run {{"nodeids": {json.dumps([short(asked) or "…"], ensure_ascii=False)}}}'

@@ -22,6 +22,14 @@ class Deliveries:
         # How many hits there were, and the number of the newest.
         self._hits = (0, 0)
         self._hits_told: dict[str, tuple[int, int]] = {}
+        # Clients that know what tags are.
+        self._told_of_tags: set[str] = set()
+
+    def tags_are_new(self, client: str) -> bool:
+        """Whether no reply has told the client of tags; from now on one has."""
+        is_new = client not in self._told_of_tags
+        self._told_of_tags.add(client)
+        return is_new
 
     def note_hit(self, seq: int) -> None:
         """A tracepoint told something; not yet to a client."""

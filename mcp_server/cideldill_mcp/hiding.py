@@ -12,6 +12,7 @@ def redactor_of(settings: Settings, key: bytes) -> Redactor:
     return Redactor(
         settings.redact_names,
         settings.redact_patterns,
+        shown_names=settings.show_names,
         key=key,
         enabled=not settings.no_redact,
     )
@@ -21,7 +22,7 @@ def learn(redactor: Redactor, chosen: RedactionChosen) -> list[str]:
     """Hide what a process of the run hides as well; what to warn of."""
     if chosen.off:
         redactor.enabled = False
-    redactor.extend(chosen.names)
+    redactor.extend(chosen.names, shown=chosen.shown)
     warnings = []
     for number, pattern in enumerate(chosen.patterns, 1):
         try:

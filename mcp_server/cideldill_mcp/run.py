@@ -73,6 +73,9 @@ class Order:
 class Run:
     """See the module.
 
+    Args:
+        tag_key: For tags of secrets, which are equal where it is; None: a random one.
+
     Attributes:
         engines: Where the events of each process come from, also when it is gone.
         pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
@@ -94,7 +97,11 @@ class Run:
     """
 
     def __init__(
-        self, id: str, order: Order | None = None, settings: Settings | None = None
+        self,
+        id: str,
+        order: Order | None = None,
+        settings: Settings | None = None,
+        tag_key: bytes | None = None,
     ) -> None:
         self.id = id
         self.order = order or Order()
@@ -123,7 +130,7 @@ class Run:
         self.cut: Cut | None = None
         self.has_departed = False
         self._main: Target | None = None
-        self._tag_key = secrets.token_bytes(32)
+        self._tag_key = tag_key or secrets.token_bytes(32)
         self.redactor = redactor_of(settings, self._tag_key)
         self._evidence = Evidence(False, None, departed=False, returncode=None)
         self._started, self.began_ns = time.monotonic(), time.time_ns()

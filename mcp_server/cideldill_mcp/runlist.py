@@ -12,6 +12,7 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.redaction.nodeids import meant
 
 
 class RunList:
@@ -55,6 +56,16 @@ class RunList:
             raise Refusal(ErrorCode.NO_RUN, "no test run yet; test_run starts one")
         known = ", ".join(self._runs)
         raise Refusal(ErrorCode.RUN_NOT_FOUND, f"no run {run_id!r}; known: {known}", run_id=run_id)
+
+    def nodeid(self, asked: str) -> str:
+        """The id of a test as it is told, of one that pytest printed: secrets in ids have tags."""
+        if "[" not in asked:
+            return asked
+        for run in reversed(list(self)):
+            known = [test.nodeid for test in run.results.tests.values()]
+            if len(found := meant(asked, known, run.redactor)) == 1:
+                return found[0]
+        return asked
 
     def owner_of(self, pause_id: str) -> tuple[Run, Target]:
         """Where a pause is.

@@ -88,6 +88,7 @@ class Runs(RunList):
         self.desired = desired
         self.log = log
         self.settings = settings or Settings()
+        self._tag_key = secrets.token_bytes(32)  # so that ids with tags mean the same in all runs
         self.hash_seed = os.environ.get(HASH_SEED) or str(secrets.randbelow(2**32))
         self._hub = Hub(Owner(self.admit, self.handle, self.lost), self.settings.bind)
         self.directory = Path(self._hub.directory)  # private; gone when this process is
@@ -132,7 +133,7 @@ class Runs(RunList):
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
         kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
-        run = Run(f"{kind}{len(known) + 1}", order, self.settings)
+        run = Run(f"{kind}{len(known) + 1}", order, self.settings, self._tag_key)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:

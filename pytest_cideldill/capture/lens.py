@@ -18,6 +18,7 @@ from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
+from pytest_cideldill.redaction.nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
@@ -69,6 +70,7 @@ class Lens:
         self.texts = texts or Texts()
         self.limits = limits
         self.redactor = redactor
+        self.nodeids = NodeIds(redactor)
         self._short = Detail(
             depth=min(SHORT.depth, limits.max_depth),
             items=min(SHORT.items, limits.max_items),

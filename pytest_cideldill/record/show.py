@@ -28,6 +28,7 @@ from pytest_cideldill.record.words import duration
 from pytest_cideldill.record.words import one_line
 from pytest_cideldill.record.words import printable
 from pytest_cideldill.record.words import verdict
+from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.values import dataclass
 
 _WIDTH: Final = 80
@@ -116,13 +117,21 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     Raises:
         ValueError: It is not in the run; the message names some that are.
     """
-    tests = [each for each in story.tests if each.nodeid == nodeid]
-    failures = [each for each in story.failures if each.nodeid == nodeid]
-    if not story.has(nodeid):
+    ids = [each.nodeid for each in story.tests] + [each.nodeid for each in story.failures]
+    # As pytest printed it: with its secrets. Tests that differ in nothing else are shown as well.
+    found = meant(nodeid, ids) or [nodeid] * story.has(nodeid)
+    if not found:
         near = [each.nodeid for each in story.tests if nodeid in each.nodeid] or [
             each.nodeid for each in story.tests
         ]
         raise ValueError(f"no test {nodeid!r} in {story.folder.name}; {_some(near)}")
+    for each in found[:_MOST_ROWS]:
+        yield from _one_test(story, each, style)
+
+
+def _one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
+    tests = [each for each in story.tests if each.nodeid == nodeid]
+    failures = [each for each in story.failures if each.nodeid == nodeid]
     yield style.rule(nodeid, "=", "bold")
     for test in tests:
         yield _outcome(test, style)

@@ -1,8 +1,7 @@
 """The last look at what is written to a record: texts that name things may hold secrets as well.
 
-Values, messages and reports were redacted where they were captured. Node ids were not: they name
-tests. But a file is kept, and shown to others, so that what is known for a secret is hidden in them
-too. It is the same in all processes of a run, and so are the names.
+Values, messages, reports and node ids were redacted where they were captured. Meanwhile more may be
+known for a secret. It is the same in all processes of a run, and so are the names.
 """
 
 from __future__ import annotations
@@ -21,13 +20,17 @@ class Hiding:
 
     def __init__(self, redactor: Redactor) -> None:
         self.is_plain = redactor.is_plain
+        self._redactor = redactor
         self._redact = redactor.redact_text
         self._names: dict[str, str] = {}
+        self._learned = redactor.learned
 
     def name(self, name: str | None) -> str | None:
         """A node id; the same ones come again and again."""
         if name is None:
             return None
+        if self._learned != self._redactor.learned:
+            self._names, self._learned = {}, self._redactor.learned
         if name not in self._names:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from pytest_cideldill.redaction.by_name import MAYBE
@@ -53,6 +54,9 @@ _PASSES: Final = 3
 
 _MOST_SEEN: Final = 64
 """Values that had a sensitive name and are looked for in texts without it; the newest ones."""
+
+_MOST_KEPT: Final = 200
+"""Values of parameters that are looked for as long as the process lives."""
 
 _LONGEST_SEEN: Final = 1_024
 
@@ -105,13 +109,19 @@ class Redactor:
         self._seen: dict[str, str] = {}
         self._environ = dict(os.environ if environ is None else environ)
         self._environment = Environment()
-        self._shown = frozenset(map(spelled, shown_names))
+        self._shown: frozenset[str] = frozenset()
         self._extra: frozenset[str] = frozenset()
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._values: dict[str, str] = {}
-        self.extend(extra_names, extra_patterns)
+        self._kept: dict[str, str] = {}
+        self.extend(extra_names, extra_patterns, shown_names)
 
-    def extend(self, names: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
+    def extend(
+        self,
+        names: Iterable[str] = (),
+        patterns: Iterable[str] = (),
+        shown: Iterable[str] = (),
+    ) -> None:
         """Know further secrets from now on, as those of the constructor. One thread at a time.
 
         Raises:
@@ -119,11 +129,12 @@ class Redactor:
         """
         extra = self._extra.union(map(spelled, names))
         compiled_patterns = self._patterns | {text: compiled(text) for text in patterns}
-        shown = self._shown
-        label_of = lru_cache(4096)(lambda name: label_of_name(name, extra, shown))
+        is_shown = self._shown.union(map(spelled, shown))
+        label_of = lru_cache(4096)(lambda name: label_of_name(name, extra, is_shown))
         # Other threads redact meanwhile: each of these is replaced as a whole, and goes with both
         # the old and the new ones of the others.
         self._extra, self._patterns, self._label_of = extra, compiled_patterns, label_of
+        self._shown = is_shown
         self._named = NamedSecrets(label_of, extra)
         self._look_for(self._environ)
         self.edition += 1
@@ -138,6 +149,17 @@ class Redactor:
                 self._look_for(fresh)
         except Exception:  # noqa: BLE001 - a border: what is known is hidden still
             return
+
+    def keep(self, values: Mapping[str, str]) -> None:
+        """Hide some texts from now on, wherever they appear: text → label."""
+        fresh = {
+            value: label.rstrip(MAYBE)
+            for value, label in values.items()
+            if MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN and _is_telling(label, value)
+        }
+        self._kept = dict(islice((self._kept | fresh).items(), _MOST_KEPT))
+        self._values = {**self._kept, **self._values}
+        self._look_for({})
 
     def _is_fresh(self, name: str, value: str) -> bool:
         return value not in self._values and self._label_of(name) is not None

@@ -12,6 +12,15 @@ from typing import Final
 
 TAG: Final = re.compile(r"<redacted:[^<>#]*#[0-9a-f]+>")
 
+TAGGED: Final = "<redacted:"
+"""How each tag begins."""
+
+HOW_TO_SHOW: Final = (
+    "a tag <redacted:…> stands for a secret, equal ones for equal values; "
+    "cideldill_show_names = NAME in the ini file shows values of that name, "
+    "--cideldill-no-redact all"
+)
+
 UNKNOWN: Final = "<redacted:unknown#0>"
 """Stands for what could not be redacted."""
 

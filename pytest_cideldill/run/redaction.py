@@ -40,6 +40,7 @@ def make_redactor(chosen: Settings, configure: Configure) -> Redactor:
         chosen.redact_names,
         chosen.redact_patterns,
         os.environ,
+        shown_names=chosen.show_names,
         key=bytes.fromhex(configure.tag_key),
         enabled=not (chosen.no_redact or configure.no_redact),
     )
@@ -65,14 +66,26 @@ class Redaction:
         self.host = host
         self._config = config
         self._redactor = redactor
-        if chosen.no_redact or chosen.redact_names or chosen.redact_patterns:
-            names, patterns = list(chosen.redact_names), list(chosen.redact_patterns)
-            self.host.link.send(RedactionChosen(names, patterns, chosen.no_redact), urgent=True)
+        names, patterns = list(chosen.redact_names), list(chosen.redact_patterns)
+        shown = list(chosen.show_names)
+        if chosen.no_redact or names or patterns or shown:
+            event = RedactionChosen(names, patterns, chosen.no_redact, shown)
+            self.host.link.send(event, urgent=True)
 
     @guest
     def pytest_sessionstart(self) -> None:
         """Plugins and conftests may have loaded settings into the environment."""
         self._redactor.look_again()
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Tests are called with secrets, which are in their ids."""
+        self._redactor.look_again()
+        calls = [(each, vars(each).get("callspec")) for each in report.result or ()]
+        self.host.lens.nodeids.learn(
+            (item.nodeid, call.params) for item, call in calls if call is not None
+        )
 
     @pytest.hookimpl(tryfirst=True)
     @guest

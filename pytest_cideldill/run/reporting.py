@@ -109,6 +109,7 @@ class Reporting:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins."""
         self._begin_anew()
+        nodeid = self.host.lens.nodeids.shown(nodeid)
         self._enter(nodeid, "setup")
         self.host.link.send(NodeStarted(nodeid, clock.wall()))
         self._autopsies.forget()
@@ -123,19 +124,19 @@ class Reporting:
         position.attempt = attempt_of(item, self._set_up)
         position.around = partial(self._autopsies.around, item)
         self._again, self._is_here = False, True
-        self._enter(item.nodeid, "setup")
+        self._enter(self._shown(item), "setup")
 
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Fixtures may have imported what breakpoints mean."""
-        self._enter(item.nodeid, "call")
+        self._enter(self._shown(item), "call")
 
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """The last phase."""
-        self._enter(item.nodeid, "teardown")
+        self._enter(self._shown(item), "teardown")
 
     @pytest.hookimpl(tryfirst=True)
     @guest
@@ -178,7 +179,11 @@ class Reporting:
             self._again = True
             if self._reported is not None:  # pytest-retry: before its report is made
                 self._autopsies.note_again(self._reported[1])
-        self.host.link.send(told(report, category, partial(self._phase, report, category)))
+        make = partial(self._phase, report, category)
+        self.host.link.send(told(report, category, make, self.host.lens))
+
+    def _shown(self, item: pytest.Item) -> str:
+        return self.host.lens.nodeids.shown(item.nodeid)
 
     def _category(self, report: pytest.TestReport) -> str:
         """See `category_of`; of what passed as of the one before: of subtests hooks are asked."""
@@ -208,6 +213,7 @@ class Reporting:
         is_kept = position.attempt is not None and not self._has_outcome
         apart = self._has_forked and not self._is_here
         again = self._again or is_kept
+        nodeid = self.host.lens.nodeids.shown(nodeid)
         self.host.link.send(NodeFinished(nodeid, self._duration_s, plain, again, failed, apart))
         if apart:
             self.host.warn(_APART)
@@ -347,7 +353,7 @@ def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
 
 
 def told(
-    report: pytest.TestReport, category: str, make: Callable[[], PhaseReported]
+    report: pytest.TestReport, category: str, make: Callable[[], PhaseReported], lens: Lens
 ) -> PhaseReported:
     """The event of a report; where it can't be made, one that says so: a failure stays one."""
     try:
@@ -356,7 +362,8 @@ def told(
         if passes(error):
             raise
         phase, duration_s = report.when or "call", report.duration
-        bare = (report.nodeid, phase, category, report.outcome, duration_s)
+        nodeid = lens.nodeids.of_report(report)
+        bare = (nodeid, phase, category, report.outcome, duration_s)
         return PhaseReported(*bare, incomplete=because(error))
 
 
@@ -388,7 +395,8 @@ def phase_reported(
         lambda: {"subtest": subtest_of(report, lens)},
     )
     phase, duration_s = report.when or "call", report.duration
-    return PhaseReported(report.nodeid, phase, category, report.outcome, duration_s, **made)
+    nodeid = lens.nodeids.of_report(report)
+    return PhaseReported(nodeid, phase, category, report.outcome, duration_s, **made)
 
 
 def _place(report: pytest.TestReport, lens: Lens) -> dict[str, Any]:

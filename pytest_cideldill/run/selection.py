@@ -22,6 +22,7 @@ from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.clock import monotonic
+from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.searched import searched
@@ -111,6 +112,7 @@ class Wanted:
         matches = [(item, _first_match(known, asked)) for item, known in ids]
         self.note_missing(chain.from_iterable(known for _, known in ids))
         files = {name.partition("::")[0] for name in self.missing if "::" in name}
+        self._choose_by_tags(matches)
         beside = [item.nodeid for item in items if _file(item) in files]
         self.beside = list(dict.fromkeys(_function(each) for each in beside))[:MAX_BESIDE]
         for item, match in matches:
@@ -154,7 +156,19 @@ class Wanted:
             place = self._folders[folder] = "" if relative == "." else f"{relative}/"
         file, _, rest = item.nodeid.partition("::")
         path = place + item.path.name
-        return [item.nodeid] if file == path or not rest else [item.nodeid, f"{path}::{rest}"]
+        ids = [item.nodeid] if file == path or not rest else [item.nodeid, f"{path}::{rest}"]
+        if self.host is None:
+            return ids
+        return list(dict.fromkeys((*ids, *map(self.host.lens.nodeids.shown, ids))))
+
+    def _choose_by_tags(self, matches: list[tuple[pytest.Item, str | None]]) -> None:
+        """Names with tags of another run mean the only test that fits; note that in `matches`."""
+        for name in [each for each in self.missing if "<redacted:" in each]:
+            found = meant(name, [item.nodeid for item, match in matches if match is None])
+            if len(found) == 1:
+                at = next(n for n, each in enumerate(matches) if each[0].nodeid == found[0])
+                matches[at] = matches[at][0], name
+                self.missing.remove(name)
 
     def _may_be_renamed(self, item: pytest.Item) -> bool:
         return bool(self.missing) and self._may_mean(item.path.name)
@@ -194,12 +208,15 @@ class Selection:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Everything that tests import at module level is there now."""
         self.host.bind()
-        nodeids = [item.nodeid for item in session.items] if self._list_nodeids else None
+        nodeids = list(map(self._shown, session.items)) if self._list_nodeids else None
         missing, beside = self._wanted.missing, self._wanted.beside
         looked = None if session.items else self._searched(session)
         self.host.link.send(Collected(len(session.items), missing, nodeids, beside, looked))
         if not self._list_nodeids and (seed := seed_of(session.config)) is not None:
             self.host.warn(seed)
+
+    def _shown(self, item: pytest.Item) -> str:
+        return self.host.lens.nodeids.shown(item.nodeid)
 
     @guest
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
@@ -226,7 +243,8 @@ class Selection:
         if report.failed:
             self.host.link.send(collection_failed(report, self.host.lens))
         elif self._list_nodeids:
-            items = [each.nodeid for each in report.result or () if isinstance(each, pytest.Item)]
+            found = (each for each in report.result or () if isinstance(each, pytest.Item))
+            items = list(map(self._shown, found))
             if items:
                 self.host.link.send(ItemsFound(items))
 

@@ -189,6 +189,7 @@ class Controller:
         self, worker: str, reports: list[pytest.TestReport], *, has_ended: bool
     ) -> NodeRelayed:
         plain: Counter[str] = Counter()
+        lens = self.host.lens
         phases, duration_s, began = [], 0.0, clock.wall()
         for report in reports:
             duration_s += report.duration
@@ -198,12 +199,11 @@ class Controller:
                 plain.update([category] if category else ())
             else:
                 phases.append(
-                    asdict(told(report, category, partial(self._phase, report, category)))
+                    asdict(told(report, category, partial(self._phase, report, category), lens))
                 )
-        last = reports[-1]
         return NodeRelayed(
             worker,
-            last.nodeid,
+            lens.nodeids.of_report(reports[-1]),
             began,
             phases,
             dict(plain),
@@ -229,6 +229,12 @@ class Worker:
     def __init__(self, host: Host, deadline_s: float) -> None:
         self.host = host
         self._deadline_s = deadline_s
+
+    @pytest.hookimpl(tryfirst=True)
+    @guest
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Before xdist sends it: its controller does not know what tests are called with."""
+        self.host.lens.nodeids.note_in(report)
 
     @pytest.hookimpl(trylast=True)
     @guest

@@ -246,11 +246,15 @@ class NodeRelayed:
 
 @dataclass(frozen=True, slots=True)
 class RedactionChosen:
-    """What else is a secret, by the ini file or a hook. `off`: nothing is."""
+    """What else is a secret, by the ini file or a hook. `off`: nothing is.
+
+    `shown`: names whose values are none.
+    """
 
     names: list[str]
     patterns: list[str]
     off: bool = False
+    shown: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

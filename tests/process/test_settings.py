@@ -136,10 +136,8 @@ def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() 
     fields = [field.name for kind in (Settings, Limits) for field in dataclasses.fields(kind)]
     given = [option.field for option in options.OPTIONS]
     assert sorted([*given, "limits"]) == sorted(fields)
-    lists = ("a.*",), ("b",), ("c",)
-    chosen = Settings(
-        "run", "plan", 12.5, "rec", "summary.md", ("a.py:1=x",), *lists, True, ("../l",), bind="h:1"
-    )
+    lists = ("a.py:1=x",), ("a.*",), ("b",), ("c",), ("d",)
+    chosen = Settings("run", "plan", 12.5, "rec", "sum.md", *lists, True, ("../l",), bind="h:1")
     chosen = dataclasses.replace(chosen, limits=Limits(max_items=7))
     assert Settings.from_plain(json.loads(json.dumps(chosen.to_plain()))) == chosen
 

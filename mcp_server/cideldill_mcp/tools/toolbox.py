@@ -27,6 +27,8 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.redaction.tags import HOW_TO_SHOW
+from pytest_cideldill.redaction.tags import TAGGED
 
 
 class Toolbox:
@@ -63,6 +65,9 @@ class Toolbox:
                 steps = possible(reply.body["next"], self._useful())
                 reply = replace(reply, body=reply.body | {"next": steps})
             text = self._with_news(client, reply, request.max_chars)
+            if TAGGED in text and self._deliveries.tags_are_new(client):
+                reply = replace(reply, body=reply.body | {"redacted": HOW_TO_SHOW})
+                text = self._with_news(client, reply, request.max_chars)
         except Refusal as refusal:
             return error_result(str(refusal.code), refusal.message, **refusal.extra)
         except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
@@ -88,6 +93,8 @@ class Toolbox:
         if self._runs.are_opened and not tool.is_of_records:
             raise _not_live(tool.name)
         checked = tool.check(arguments)
+        if checked.get("nodeid"):
+            checked["nodeid"] = self._runs.nodeid(checked["nodeid"])
         max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
         given = frozenset(key for key, value in arguments.items() if value is not None)
         return Request(

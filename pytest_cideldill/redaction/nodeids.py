@@ -1,0 +1,121 @@
+"""Node ids that hold secrets: how they are told, and which test is meant by one.
+
+pytest makes ids of the values of parameters. A value that is a secret, by the name of its parameter
+or by itself, is told by a tag here too, live and in records. The id that pytest prints finds its
+test nevertheless, and so does one of another run, whose tags differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.redaction.harmless import is_harmless
+from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.redaction.tags import TAG
+
+_MOST: Final = 10_000
+"""Ids whose hidden form is kept; those of tests come again and again."""
+
+_NOTED: Final = "cideldill_nodeid"
+"""Attribute of reports; xdist hands over all that have plain values."""
+
+_SHORTEST: Final = 4
+"""Characters of a value that is looked for in an id."""
+
+
+class NodeIds:
+    """Of one process. Any thread."""
+
+    __slots__ = ("_known", "_learned", "_redactor", "_secrets")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._known: dict[str, str] = {}
+        self._learned = 0
+        # Ids with parameters that have names of secrets → value as in the id → its tag.
+        self._secrets: dict[str, dict[str, str]] = {}
+
+    def learn(self, parameters: Iterable[tuple[str, Mapping[str, object]]]) -> None:
+        """Know what tests are called with: id, and name → value of its parameters."""
+        redactor, kept = self._redactor, {}
+        for nodeid, values in parameters:
+            for name, value in list(values.items()):
+                label = redactor.label(name)
+                if not label or type(value) is not str or len(value) < _SHORTEST:
+                    continue
+                if not is_harmless(label, value, name):
+                    kept[value] = label
+                    as_in_id = value.encode("unicode_escape").decode("ascii")
+                    tags = self._secrets.setdefault(nodeid, {})
+                    tags[as_in_id] = redactor.tag(label, value)
+        if kept:
+            redactor.keep(kept)
+
+    def shown(self, nodeid: str) -> str:
+        """An id as it is told."""
+        if "[" not in nodeid or not self._redactor.enabled:
+            return nodeid
+        if self._learned != self._redactor.learned:
+            self._known, self._learned = {}, self._redactor.learned
+        known = self._known
+        if nodeid not in known:
+            if len(known) >= _MOST:
+                known.clear()
+            known[nodeid] = self._redactor.redact_text(self._tagged(nodeid))
+        return known[nodeid]
+
+    def of_report(self, report: Any) -> str:
+        """The id of a report of pytest's; a worker of xdist has noted it there, see `note_in`."""
+        noted = vars(report).get(_NOTED)
+        return noted if type(noted) is str else self.shown(report.nodeid)
+
+    def note_in(self, report: Any) -> None:
+        """Note how the id of a report is told, for the process that gets it, where that differs."""
+        if (shown := self.shown(report.nodeid)) != report.nodeid:
+            setattr(report, _NOTED, shown)
+
+    def _tagged(self, nodeid: str) -> str:
+        function, bracket, parameters = nodeid.partition("[")
+        for text, tag in self._secrets.get(nodeid, {}).items():
+            parameters = parameters.replace(text, tag)
+        return function + bracket + parameters
+
+
+def meant(asked: str, known: Iterable[str], redactor: Redactor | None = None) -> list[str]:
+    """The ids that one may mean: itself, else those that differ only where one has a tag.
+
+    Args:
+        asked: As pytest printed it, or as it was told.
+        known: Ids as they are told, or as pytest has them.
+        redactor: Has the key of their tags, to tell which ones are of the same values.
+    """
+    ids = list(dict.fromkeys(known))
+    if asked in ids or "[" not in asked:
+        return [asked] if asked in ids else []
+    if TAG.search(asked):
+        pattern = _pattern(asked)
+        return [each for each in ids if pattern.fullmatch(TAG.sub("-", each))]
+    fitting = [
+        (each, found)
+        for each in ids
+        if TAG.search(each) and (found := _pattern(each).fullmatch(asked))
+    ]
+    if redactor is not None:
+        same = [each for each, found in fitting if _has_tags_of(found.groups(), each, redactor)]
+        return same or [each for each, _ in fitting]
+    return [each for each, _ in fitting]
+
+
+def _pattern(nodeid: str) -> re.Pattern[str]:
+    """What fits an id whose tags stand for any text."""
+    return re.compile("(.+?)".join(map(re.escape, TAG.split(nodeid))), re.DOTALL)
+
+
+def _has_tags_of(texts: Iterable[str], nodeid: str, redactor: Redactor) -> bool:
+    tags = TAG.findall(nodeid)
+    digits = [redactor.tag("id", text).partition("#")[2] for text in texts]
+    return [each.partition("#")[2] for each in tags] == digits
