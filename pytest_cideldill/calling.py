@@ -322,7 +322,8 @@ class Calls:
 
     def _pause_after(self, call: Call, data: dict[str, Any], result: Any) -> Resolution:
         def more() -> dict[str, Any]:
-            return {"call_data": data | {"pretty_result": self._lens.show(result)}}
+            name = self._lens.result_name(call.code.co_name)
+            return {"call_data": data | {"pretty_result": self._lens.show(result, name)}}
 
         return self._pauses.pause(
             "after",

@@ -18,6 +18,7 @@ from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
+from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
 
@@ -141,6 +142,11 @@ class Lens:
     def look_again(self) -> None:
         """Know the secrets that the program's environment has by now."""
         self.redactor.look_again()
+
+    def result_name(self, function: str) -> str:
+        """What the results of a function are known as: `get_token` gives a token; mostly empty."""
+        is_telling = self.redactor.name_is_sensitive(function) and gives_secret(function)
+        return function if is_telling else ""
 
     def is_sensitive(self, name: str) -> bool:
         """Whether what has this name is never shown."""

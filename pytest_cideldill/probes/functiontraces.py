@@ -136,10 +136,14 @@ class FunctionTraces:
         stub, unbound = _stub(names), object()
         tell = self._telling(trace, stub)
         wants_error = trace.at == "raise"
+        secret = self._lens.result_name(code.co_name)
+        notice = self._lens.notice
 
         def ended(frame: FrameType, result: object, error: BaseException | None) -> None:
             if (error is not None) is not wants_error:
                 return
+            if secret and not wants_error:
+                notice(result, secret)
             held = {**read_locals(frame), NAMES[trace.at]: error if wants_error else result}
             given = [held.get(name, unbound) for name in names]
             FunctionType(stub, frame.f_globals)(*given, tell, _getframe, unbound)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from contextvars import Token
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import count
 from types import CodeType
 from types import FrameType
@@ -301,6 +302,9 @@ class Recording:
         running, watched = self._running, self._watched
         finish, set_current, tokens = self._finish, current.set, self._tokens
         add, tell, keep, freeze, now = self._add, self._tell, self._keep, self._freeze, ticking()
+        if secret := self._lens.result_name(code.co_name):
+            keep = partial(keep, name=secret)
+            freeze = freeze and partial(freeze, name=secret)
 
         def on_end(
             begun: Any, _frame: FrameType, result: object, error: BaseException | None
@@ -339,8 +343,10 @@ class Recording:
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
         ended = monotonic()
         if error is None:
-            frozen = None if self._freeze is None else self._freeze(result)
-            self._add((self._tell, begun, "success", ended, self._keep(result), None, frozen))
+            secret = self._lens.result_name(start_of(begun).name.rpartition(".")[2])
+            frozen = None if self._freeze is None else self._freeze(result, secret)
+            kept = self._keep(result, secret)
+            self._add((self._tell, begun, "success", ended, kept, None, frozen))
         else:
             told = raised(error, self._lens)
             self._add((self._tell, begun, "exception", ended, None, told, None))

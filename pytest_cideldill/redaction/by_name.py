@@ -108,6 +108,12 @@ _OWNER_WORDS: Final = (
 _OWNERS: Final = frozenset(_OWNER_WORDS.split())
 """What stands before `pass` where it is short for a password."""
 
+_ASKING_WORDS: Final = (
+    "check compare compares matches on parse print reset set test update validate verify"
+)
+_ASKING: Final = frozenset(_ASKING_WORDS.split())
+"""First words of functions that give back no secret: `check_password`."""
+
 _NO_SECRETS: Final = frozenset({"jwtheader"})
 
 _WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|[0-9]+")
@@ -154,6 +160,12 @@ def label_of_name(
     if extra and any(run in extra for at in range(len(words)) for run in accumulate(words[at:])):
         return "name"
     return _label_of_words(words)
+
+
+def gives_secret(function: str) -> bool:
+    """Whether the name of a function that is one of a secret may say what it gives back."""
+    words = words_of(function)
+    return bool(words) and words[0] not in _ASKING
 
 
 def _ends_of(name: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from collections.abc import Iterator
 from typing import Final
 
+from pytest_cideldill.patterns import by_first_letter
 from pytest_cideldill.patterns import later
 from pytest_cideldill.redaction.by_name import MAX_NAME
 from pytest_cideldill.redaction.by_name import words_of
@@ -26,9 +27,16 @@ from pytest_cideldill.redaction.harmless import is_second
 
 Span = tuple[int, int]
 
-_STEMS: Final = (
-    "pass|pwd|secret|token|auth|cook|cred|key|sess|jwt|bearer|contrase|парол|senha|kennwort"
-    r"|(?<![a-z])(?:pw|pin|otp|totp|sid|sig|dsn)(?![a-z])|signature"
+_STEM_WORDS: Final = (
+    "auth bearer contrase cook cred jwt kennwort key parol pass pwd secret senha sess signature "
+    "token парол"
+)
+_SHORT_WORDS: Final = "dsn otp pin pw sid sig totp"
+_STEMS: Final = by_first_letter(
+    [
+        *_STEM_WORDS.split(),
+        *(rf"{each}(?<![a-z]{each})(?![a-z])" for each in _SHORT_WORDS.split()),
+    ]
 )
 """One of these is in each name of a secret, in lower case."""
 
@@ -60,6 +68,11 @@ _TRIPLE: Final = later(
     _PREFIX + r"(?P<quote>\"\"\"|''')(?P<value>(?:[^\\\"']++|(?!(?P=quote))(?:\\.|.))*+)", re.DOTALL
 )
 _GLUE: Final = later(r"[ \t]*\+?[ \t]*(?=" + _PREFIX + r"[\"'])")
+_FILE: Final = re.compile(
+    r"\w.*\.(?:py|pyi|pyc|txt|md|rst|json|ya?ml|toml|cfg|ini|csv|xml|html?|js|ts|log|sh|sql)"
+)
+"""Names of files, which say nothing of what follows: `test_password.py:25`."""
+
 _BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
 _HEADER: Final = later(r"(?P<value>[^\r\n\"'\\]+)")
 _SCHEME: Final = later(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
@@ -156,6 +169,8 @@ class NamedSecrets:
 
     def _label(self, text: str, found: re.Match[str]) -> str | None:
         name, start = found["name"], found.start()
+        if _FILE.fullmatch(name):
+            return None
         label = self._label_of(name)
         if label is None and (shorter := _unescaped(text, found.start("name"), name)):
             label = self._label_of(shorter)

@@ -19,11 +19,8 @@ from typing import Final
 from pytest_cideldill.redaction.by_name import MAYBE
 from pytest_cideldill.redaction.by_name import label_of_name
 from pytest_cideldill.redaction.by_name import spelled
-from pytest_cideldill.redaction.by_shape import SHAPE_HINT
 from pytest_cideldill.redaction.by_shape import Secret
-from pytest_cideldill.redaction.by_shape import find_aws_secrets
 from pytest_cideldill.redaction.by_shape import find_shapes
-from pytest_cideldill.redaction.by_shape import has_long_word
 from pytest_cideldill.redaction.by_shape import may_be_shapes
 from pytest_cideldill.redaction.environment import Environment
 from pytest_cideldill.redaction.harmless import is_harmless
@@ -172,7 +169,6 @@ class Redactor:
         longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
         self._values = values
         self._of_environment = re.compile("|".join(longest_first)) if longest_first else None
-        self._hint = re.compile("|".join((SHAPE_HINT, *longest_first))).search
         self._margin = max(MARGIN, *map(len, values), 0)
         self.learned += 1
 
@@ -293,9 +289,8 @@ class Redactor:
             return True
         lowered = text.lower()
         if may_be_shapes(text, lowered):
-            if self._hint(text) or has_long_word(text):
-                return True
-        elif self._of_environment is not None and self._of_environment.search(text):
+            return True
+        if any(value in text for value in self._values):
             return True
         if self._seen and any(spelling in text for spelling in tuple(self._seen)):
             return True
@@ -321,8 +316,10 @@ class Redactor:
 
     def _secrets(self, text: str, *, is_source: bool = False) -> Iterator[Secret]:
         """Every secret in the text; they may overlap. Tags are none."""
-        found = [*find_shapes(text), *find_aws_secrets(text)]
-        found += self._named_in_source(text) if is_source else self._named.find(text)
+        lowered = text.lower()
+        found = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
+        if self._named.may_be_in(text, lowered):
+            found += self._named_in_source(text) if is_source else self._named.find(text)
         if self._of_environment is not None:
             matches = self._of_environment.finditer(text)
             found += [(*each.span(), self._values[each[0]]) for each in matches]
