@@ -1,0 +1,261 @@
+"""What is told of the corpus, in a recorded run and in a served one, and what of it is wrong.
+
+A secret misses where a piece of its value stands in anything that is told; a harmless value is a
+false alarm where its own test has a tag.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from typing import Final
+
+from tests.corpus.cases import BEYOND
+from tests.corpus.cases import HEX
+from tests.corpus.project import FORMS
+from tests.corpus.project import PLAIN
+from tests.corpus.project import PLAIN_FORMS
+from tests.corpus.project import SECRETS
+from tests.corpus.project import Project
+from tests.corpus.project import write
+from tests.together.frontend import FrontEnd
+from tests.together.frontend import front_end
+from tests.together.records import recorded
+
+_PIECE: Final = 8
+"""Characters of a value that are a leak."""
+
+_LONG_PIECE: Final = 12
+"""The same of hexadecimal ones, of which digests and times hold any eight."""
+
+_ROOM: Final = 200_000
+_TAG: Final = "<redacted:"
+_WORD: Final = re.compile(rb"[A-Za-z0-9+/]{8,}")
+
+Told = dict[str, set[str]]
+"""Names of cases to the surfaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found.
+
+    Attributes:
+        misses: Secrets that were told, and where.
+        alarms: Harmless values that were hidden, and where.
+        seconds: Of each part.
+        sizes: Bytes of each surface that were looked at.
+    """
+
+    misses: Told
+    alarms: Told
+    seconds: dict[str, float]
+    sizes: dict[str, int]
+
+    @property
+    def recall(self) -> float:
+        """The share of the secrets that count which was hidden everywhere."""
+        counted = [each.title for each in SECRETS if each.kind != BEYOND]
+        return sum(title not in self.misses for title in counted) / len(counted)
+
+    @property
+    def false_alarms(self) -> float:
+        """The share of the harmless cases that was hidden somewhere."""
+        return len(self.alarms) / len(PLAIN)
+
+    def report(self) -> str:
+        """Figures, and all that is wrong by name."""
+        kinds = Counter(each.kind for each in SECRETS)
+        missed = Counter(title.partition(":")[0] for title in self.misses)
+        counted = sum(kinds.values()) - kinds[BEYOND]
+        wrong = sum(missed.values()) - missed[BEYOND]
+        lines = [f"recall {self.recall:.1%}: {wrong} of {counted} secrets were told"]
+        lines += [
+            f"  {kind}: {missed[kind]} of {count}" + (" (don't count)" if kind == BEYOND else "")
+            for kind, count in kinds.items()
+        ]
+        lines += [f"  miss: {each}" for each in _listed(self.misses, (case.title for case in SECRETS))]
+        lines.append(
+            f"false alarms {self.false_alarms:.1%}: {len(self.alarms)} of {len(PLAIN)} harmless "
+            "values were hidden"
+        )
+        lines += [f"  hidden: {each}" for each in _listed(self.alarms, (case.title for case in PLAIN))]
+        return "\n".join(lines)
+
+
+def measure(folder: Path, *options: str, parts: Sequence[str] = ("recorded", "served")) -> Measured:
+    """Run the corpus once with a record and once served.
+
+    Args:
+        folder: Where the projects are written.
+        options: Of both runs.
+        parts: Which of the two.
+    """
+    found: Told = defaultdict(set)
+    alarms: Told = defaultdict(set)
+    seconds, sizes = {}, {}
+    pieces = _pieces()
+    for part in parts:
+        began = time.monotonic()
+        project = write(folder / part)
+        surfaces: dict[str, list[bytes]] = defaultdict(list)
+        for surface, data, case in _PARTS[part](project, options):
+            surfaces[surface].append(data)
+            if case is not None and _TAG.encode() in data:
+                alarms[case].add(surface)
+        for surface, parts in surfaces.items():
+            data = b"\n".join(parts)
+            sizes[surface] = len(data)
+            for title in _in(data, pieces):
+                found[title].add(surface)
+        seconds[part] = time.monotonic() - began
+    return Measured(dict(found), dict(alarms), seconds, sizes)
+
+
+Surface = tuple[str, bytes, str | None]
+"""Its name, what it told, and the harmless case that alone is told there."""
+
+
+def _recorded(project: Project, options: Sequence[str]) -> Iterator[Surface]:
+    """A run with a record, and all that is made of it."""
+    run = recorded(
+        project.root,
+        *(f"--cideldill-trace={file}:{line}={told}" for file, line, told in project.traces),
+        "--cideldill-record-calls=telling.*",
+        "--cideldill-summary=sum.md",
+        *options,
+        environment=project.environment,
+    )
+    assert run.exit_code == 1, run.out[-3000:] + run.err
+    assert " error" not in run.out.splitlines()[-1], run.out[-3000:]
+    assert len(run.of("hit")) == len(project.traces)
+    for path in sorted(each for each in run.record.rglob("*") if each.is_file()):
+        name = "page" if path.name == "report.html" else "record"
+        yield name, path.read_bytes(), None
+    yield "summary", (project.root / "sum.md").read_bytes(), None
+    for hits in ((), ("--hits",)):
+        show = [sys.executable, "-m", "pytest_cideldill", "show", *hits, str(run.record)]
+        shown = subprocess.run(show, capture_output=True, timeout=60, check=True)
+        yield "terminal", shown.stdout + shown.stderr, None
+    for event in run.events:
+        if (case := project.case_of(str(event.get("nodeid")))) is not None:
+            told = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
+            yield "record", told, case.title
+
+
+def _served(project: Project, options: Sequence[str]) -> Iterator[Surface]:
+    """A run that pauses at each failure, over raw pipes: no library of a client hides a byte."""
+    arguments = ("-p", "no:cacheprovider", "-p", "no:randomly", "--cideldill-record-calls=telling.*")
+    with front_end(project.root, *arguments, *options, **project.environment) as end:
+        end.initialize()
+        yield from _about(end, project)
+        end.call("breakpoint_get_call_records", limit=10_000, max_chars=_ROOM)
+        after = 0
+        while True:
+            reply = end.call("timeline_get", after=after, limit=1_000, max_chars=_ROOM)
+            if not reply["events"] or reply["next_after"] == after:
+                break
+            after = reply["next_after"]
+        assert end.leave() == 0
+        yield from _messages(end.read_to_the_end())
+
+
+def _about(end: FrontEnd, project: Project) -> Iterator[Surface]:
+    """Pause at each failure and ask what is there; then the results."""
+    end.call("test_list", limit=10_000, max_chars=_ROOM)
+    tracepoints = [
+        {"file": file, "line": line, "log_message": told} for file, line, told in project.traces
+    ]
+    reply = end.call("test_run", tracepoints=tracepoints, max_chars=_ROOM)
+    lines = _source(end, PLAIN_FORMS).splitlines()
+    for number, case in project.plain_lines.items():
+        yield "resource", lines[number - 1].encode(), case.title
+    _source(end, FORMS)
+    pauses = 0
+    while reply.get("stops"):
+        (stop,) = reply["stops"]
+        pauses += 1
+        case = project.case_of(stop["nodeid"])
+        asked = {}
+        if stop["locals"]:
+            asked = end.call(
+                "breakpoint_repl_eval", pause_id=stop["pause_id"], expression="locals()"
+            )
+        if case is not None:
+            yield "reply", json.dumps([stop, asked]).encode(), case.title
+        reply = end.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
+    assert pauses > len(SECRETS), reply
+    after: dict[str, str] = {}
+    while True:
+        results = end.call("test_results", limit=200, max_chars=_ROOM, **after)
+        for test in results["tests"]:
+            if (case := project.case_of(test["nodeid"])) is not None:
+                yield "reply", json.dumps(test).encode(), case.title
+        if "next_after" not in results:
+            break
+        after = {"after": results["next_after"]}
+
+
+_PARTS: Final = {"recorded": _recorded, "served": _served}
+
+
+def _source(end: FrontEnd, file: str) -> str:
+    read = end.request("resources/read", {"uri": f"debugger://source/{file}"})
+    text = read["contents"][0]["text"]
+    assert isinstance(text, str)
+    return text
+
+
+def _messages(lines: Iterable[bytes]) -> Iterator[Surface]:
+    """Every line that a server wrote, by what it is."""
+    for line in lines:
+        message = json.loads(line)
+        kind = "reply" if "method" not in message else "notification"
+        if kind == "reply" and "contents" in message.get("result", {}):
+            kind = "resource"
+        yield kind, line, None
+
+
+def _pieces() -> dict[bytes, str]:
+    """All pieces of all values, as they are and in base64, to the names of their cases."""
+    pieces = {}
+    for case in SECRETS:
+        size = _LONG_PIECE if case.alphabet == HEX and case.length > _LONG_PIECE else _PIECE
+        value = case.value.encode()
+        spellings = [value]
+        for shift in range(3):
+            coded = base64.b64encode(b"\0" * shift + value)
+            spellings.append(coded[4 if shift else 0 : -4])
+        for spelling in spellings:
+            for at in range(len(spelling) - size + 1):
+                pieces[spelling[at : at + size]] = case.title
+    return pieces
+
+
+def _in(data: bytes, pieces: dict[bytes, str]) -> set[str]:
+    """The names of the cases of which a piece is in the data, or in its UTF-16."""
+    found = set()
+    for text in (data, data.replace(b"\0", b"")):
+        for word in _WORD.findall(text):
+            for size in (_PIECE, _LONG_PIECE):
+                for at in range(len(word) - size + 1):
+                    title = pieces.get(word[at : at + size])
+                    if title is not None:
+                        found.add(title)
+    return found
+
+
+def _listed(told: Told, titles: Iterable[str]) -> list[str]:
+    return [f"{each} ({', '.join(sorted(told[each]))})" for each in titles if each in told]
