@@ -107,6 +107,7 @@ class Harmless:
         text: What `TEXT` stands for in it.
         head: Lines before the test.
         arguments: Of the test.
+        trace: Message of a tracepoint on the last line.
         source: A line of source text.
     """
 
@@ -116,6 +117,7 @@ class Harmless:
     text: str = ""
     head: str = ""
     arguments: str = ""
+    trace: str = ""
     source: str = ""
 
     @property

@@ -252,8 +252,8 @@ _TEXTS: Final = (
     "ETag: 33a64df551425fcc55e4d42a148795d9f25f89d4",
     "Content-Type: multipart/form-data; boundary=----x7MA4YWxkTrZu0gW",
     "X-Request-Id: 7f3c1d2e-8a4b-4c5d-9e6f-0a1b2c3d4e5f",
-    "www-authenticate: Basic realm=\"shop\"",
-    "WWW-Authenticate: Bearer error=\"invalid_token\"",
+    'www-authenticate: Basic realm="shop"',
+    'WWW-Authenticate: Bearer error="invalid_token"',
     "Access-Control-Allow-Headers: Authorization, X-Api-Key",
     "Vary: Cookie, Accept-Encoding",
     "pass: 3, fail: 2",
@@ -362,3 +362,15 @@ def cases() -> Iterator[Harmless]:
     }.items():
         body = body if body.splitlines()[-1].startswith("assert") else f"{body}\nassert 0"
         yield Harmless(kind="value", name=name, body=body)
+    for name, body, message in (
+        ("token", "token = Token(Kind.SIGN, '+', 0)", "{token}"),
+        ("text", "token = '+'", "at {token!r}"),
+        ("number", "token = 17", "{token}"),
+        ("kind", "token = Kind.NAME", "{token}"),
+        ("none", "password = None", "{password}"),
+        ("counts", "max_tokens, token_count = 4096, 3", "{max_tokens} {token_count}"),
+        ("error", "password_error = 'too short'", "password: {password_error}"),
+        ("path", "pwd = '/srv/shop'", "in {pwd}"),
+        ("function", "secret = len", "{secret}"),
+    ):
+        yield Harmless(kind="trace", name=name, body=f"{body}\nlen('here')", trace=message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle
+from typing import Any
 from typing import Final
 
 from tests.corpus.cases import DIGITS
@@ -20,15 +21,17 @@ account_key access_key basic_auth phpsessid jsessionid hmac_key bot_token
 """
 _LEARNED_LATER: Final = """
 pw user_pw db_pw pin otp x_auth bearer sid sig signature dsn privkey enc_key fernet_key service_key
-license_key STRIPE_KEY SENDGRID_KEY TWILIO_AUTH passwort kennwort contraseña пароль mot_de_passe senha
+license_key STRIPE_KEY SENDGRID_KEY TWILIO_AUTH
+passwort kennwort contraseña пароль mot_de_passe senha
 """
 NAMES: Final = tuple(f"{_KNOWN} {_LEARNED_LATER}".split())
 """Of variables."""
 
-KEYS: Final = (
-    *"pass client-key-data X-Api-Key Proxy-Authorization X-CSRF-Token X-Auth-Token".split(),
-    *"Set-Cookie X-Amz-Security-Token API-KEY x-hub-signature Ocp-Apim-Subscription-Key".split(),
-)
+_KEYS: Final = """
+pass client-key-data X-Api-Key Proxy-Authorization X-CSRF-Token X-Auth-Token
+Set-Cookie X-Amz-Security-Token API-KEY x-hub-signature Ocp-Apim-Subscription-Key
+"""
+KEYS: Final = tuple(_KEYS.split())
 """Of dictionaries only."""
 
 _HOLDERS: Final = {
@@ -53,6 +56,7 @@ def cases() -> Iterator[Planted]:
     yield from _results()
     yield from _parameters()
     yield from _traced()
+    yield from _placed()
 
 
 def _named() -> Iterator[Planted]:
@@ -68,7 +72,7 @@ def _named() -> Iterator[Planted]:
     for name in ("password", "api_key", "token", "pw"):
         for what, body in (
             ("operand", f"{name} = §\nassert {name} == 'other'"),
-            ("attribute operand", f"client = Client()\nclient.{name} = §\nassert client.{name} == 1"),
+            ("attribute operand", f"it = Client()\nit.{name} = §\nassert it.{name} == 1"),
             ("items compared", f"got = {{{name!r}: §}}\nassert got == {{{name!r}: None}}"),
             ("callee", f"telling.refuse({name}=§)"),
             ("deep", f"config = {{'db': [{{{name!r}: §}}]}}\nassert 0"),
@@ -81,24 +85,26 @@ def _named() -> Iterator[Planted]:
 def _numbers() -> Iterator[Planted]:
     """Numbers are shown, except long ones under the names of what people enter as numbers."""
     for name in ("pin", "otp", "passcode", "password"):
-        number = {"length": 12, "alphabet": DIGITS}
-        yield Planted(kind="number", name=f"{name}, int", body=f"{name} = int(§)\nassert 0", **number)
+        number: dict[str, Any] = {"length": 12, "alphabet": DIGITS}
+        body = f"{name} = int(§)\nassert 0"
+        yield Planted(kind="number", name=f"{name}, int", body=body, **number)
         body = f"row = {{{name!r}: int(§)}}\nassert 0"
         yield Planted(kind="number", name=f"{name}, key", body=body, **number)
-        told = {"text": f"{name}=§ was sent", "body": TOLD["printed"]}
-        yield Planted(kind="number", name=f"{name}, printed", **told, **number)
+        number |= {"text": f"{name}=§ was sent", "body": TOLD["printed"]}
+        yield Planted(kind="number", name=f"{name}, printed", **number)
 
 
-_VARIABLES: Final = "API_KEY PASSWORD TOKEN SECRET AUTH_TOKEN".split()
+_VARIABLES: Final = ("API_KEY", "PASSWORD", "TOKEN", "SECRET", "AUTH_TOKEN")
+_TIMES: Final = ("before", "conftest", "updated", "dotenv", "fixture", "monkeypatch", "session")
 
 
 def _environment() -> Iterator[Planted]:
     """Variables that are set at different times, in texts that do not name them."""
     for told, variable in zip(TOLD, _VARIABLES, strict=True):
-        for when in ("before", "conftest", "updated", "dotenv", "fixture", "monkeypatch", "session"):
+        for when in _TIMES:
             name = f"{when}_{told}_{variable}".upper()
             body = TOLD[told].replace(TEXT, f'"it was " + os.environ[{name!r}]')
-            more = {}
+            more: dict[str, Any] = {}
             if when == "before":
                 more = {"variable": name}
             elif when == "conftest":
@@ -134,10 +140,10 @@ _PAIRS: Final = {
     "query": "it = urllib.parse.parse_qsl('user=kim&access_token=' + §)",
     "environ": "monkeypatch.setenv('PAIRED_PASSWORD', §)\n"
     "it = [each for each in os.environ.items() if 'PAIRED' in each[0]]",
-    "attribute": "client = Client()\nclient.headers = [('X-Api-Key', §)]",
+    "attribute": "client = Client()\nclient.header = ('X-Api-Key', §)",
     "tuple of pairs": "it = (('login', 'kim'), ('passwd', §))",
     "deque": "it = collections.deque([('client_secret', §)])",
-    "nested": "it = {'headers': [['Cookie', 'sid=' + §]]}",
+    "nested": "it = [['Cookie', 'sid=' + §]]",
     "yielded": "it = [*sorted({'pwd': §}.items())]",
 }
 
@@ -185,11 +191,11 @@ def _arguments() -> Iterator[Planted]:
         yield Planted(kind="command", name=f"{name}, printed", body=body)
 
 
-_FUNCTIONS: Final = (
-    *"get_token make_password fetch_secret create_api_key read_private_key auth_header".split(),
-    *"generate_passphrase access_token_for load_credentials new_jwt session_cookie".split(),
-    *"decrypt_password getAccessToken".split(),
-)
+_TELLING: Final = """
+get_token make_password fetch_secret create_api_key read_private_key auth_header getAccessToken
+generate_passphrase access_token_for load_credentials new_jwt session_cookie decrypt_password
+"""
+_FUNCTIONS: Final = tuple(_TELLING.split())
 
 
 def _results() -> Iterator[Planted]:
@@ -230,7 +236,12 @@ def _parameters() -> Iterator[Planted]:
         ("scheme", "Bearer §", 24),
         ("pair", "password=§", 15),
     ):
-        more = {"text": text, "length": length, "arguments": "said", "body": "assert 0"}
+        more: dict[str, Any] = {
+            "text": text,
+            "length": length,
+            "arguments": "said",
+            "body": "assert 0",
+        }
         yield Planted(kind="id", name=f"shape of a {name}", head=mark, **more)
     mark = "@pytest.mark.parametrize('said', [os.environ['ID_BEFORE_TOKEN']])"
     more = {"variable": "ID_BEFORE_TOKEN", "arguments": "said", "body": "assert 0"}
@@ -258,5 +269,50 @@ def _traced() -> Iterator[Planted]:
         ("locals", "otp = §", "{locals()}"),
         ("unknown name", "пароль = §", "{пароль}"),
     ):
-        more = {"trace": message, "arguments": "monkeypatch"}
+        more: dict[str, Any] = {"trace": message, "arguments": "monkeypatch"}
         yield Planted(kind="trace", name=name, body=f"{body}\nlen('here')", **more)
+
+
+_PLACES: Final = {
+    "note": "error = KeyError(3)\nerror.add_note('password=' + §)\nraise error",
+    "cause": "raise KeyError(3) from ValueError('password=' + §)",
+    "group": "raise ExceptionGroup('two', [ValueError('password=' + §), KeyError(3)])",
+    "arguments": "raise ValueError({'password': §})",
+    "skipped": "pytest.skip('password=' + §)",
+    "expected": "pytest.xfail('password=' + §)",
+    "failed": "pytest.fail('password=' + §)",
+    "standard error": "print('password=' + §, file=sys.stderr)\nassert 0",
+    "descriptor": "os.write(1, b'password=' + §.encode())\nassert 0",
+    "child": "subprocess.run(['echo', 'password=' + §])\nassert 0",
+    "log arguments": "logging.getLogger('shop').error('password=%s', §)\nassert 0",
+    "partial": "it = functools.partial(print, password=§)\nassert 0",
+    "chain map": "it = collections.ChainMap({'password': §})\nassert 0",
+    "default": "it = collections.defaultdict(list, password=§)\nassert 0",
+    "byte array": "password = bytearray(§.encode())\nassert 0",
+    "list of one": "tokens = [§]\nassert 0",
+    "dictionary of one": "secrets = {'kim': §}\nassert 0",
+    "object inside": "it = Client()\nit.login = Client()\nit.login.password = §\nassert 0",
+    "closure": "password = §\ndef inner(): raise KeyError(password[0] * 3)\ninner()",
+    "generator": "def inner():\n    password = §\n    yield 1 / 0\nnext(inner())",
+}
+_FIXTURES: Final = {
+    "fixture": "@pytest.fixture\ndef {0}_token():\n    return §",
+    "fails": "@pytest.fixture\ndef {0}_token():\n    raise OSError('password=' + §)",
+    "fails late": "@pytest.fixture\ndef {0}_token():\n    yield\n    raise OSError('token=' + §)",
+    "fails with a local": "@pytest.fixture\ndef {0}_token():\n    password = §\n    1 / 0",
+}
+
+
+def _placed() -> Iterator[Planted]:
+    """Known names and texts in all places that a test can tell something from."""
+    for name, body in _PLACES.items():
+        yield Planted(kind="place", name=name, body=body)
+    for name, head in _FIXTURES.items():
+        fixture = name.replace(" ", "_")
+        yield Planted(
+            kind="place",
+            name=f"fixture, {name}",
+            head=head.format(fixture),
+            arguments=f"{fixture}_token",
+            body="assert 0",
+        )

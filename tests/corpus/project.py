@@ -35,7 +35,7 @@ FORMS: Final = "forms.py"
 PLAIN_FORMS: Final = "plain.py"
 """The file without, one case a line."""
 
-_VAULT: Final = '''
+_VAULT: Final = """
 import json, pathlib
 
 _KEPT = json.loads((pathlib.Path(__file__).parent / "vault.json").read_text(encoding="utf-8"))
@@ -47,11 +47,11 @@ def plant(number):
 
 def text(number):
     return _KEPT[number][1]
-'''
+"""
 
 _SHOP: Final = '''
-import collections, contextvars, enum, http.cookiejar, inspect, json, logging, os, pathlib
-import subprocess, sys, urllib.parse
+import collections, contextvars, enum, functools, http.cookiejar, inspect, json, logging, os
+import pathlib, subprocess, sys, urllib.parse
 from collections import namedtuple
 from dataclasses import dataclass, make_dataclass
 from unittest.mock import MagicMock
@@ -104,7 +104,7 @@ def alike(name, value):
     return made
 '''
 
-_TELLING: Final = '''
+_TELLING: Final = """
 import os
 from vault import plant, text
 
@@ -116,9 +116,9 @@ def charge(*amounts, **options):
 def refuse(**options):
     raise RuntimeError("refused")
 
-'''
+"""
 
-_CONFTEST: Final = '''
+_CONFTEST: Final = """
 import os
 import pytest
 from vault import plant, text
@@ -130,7 +130,7 @@ def load_dotenv(name, value):
         if rest:
             os.environ[key] = rest
 
-'''
+"""
 
 _HEAD: Final = "import pytest\nfrom shop import *\nfrom vault import plant, text\n\n"
 
@@ -174,12 +174,12 @@ def write(root: Path) -> Project:
             modules[module].append(test)
         if isinstance(case, Harmless):
             known[name] = case
-        elif case.trace:
+        if case.trace:
             line = "".join(modules[module]).rstrip("\n").count("\n") + 1
             traces.append((f"{module}.py", line, case.trace))
     for module, parts in modules.items():
         _write(root, f"{module}.py", "".join(parts))
-    kept = [[each.value, each.whole] if isinstance(each, Planted) else ["", each.text] for each in cases]
+    kept = [(each.value, each.whole) for each in SECRETS] + [("", each.text) for each in PLAIN]
     _write(root, "vault.json", json.dumps(kept))
     _write(root, "vault.py", _VAULT)
     _write(root, "shop.py", _SHOP)

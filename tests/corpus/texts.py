@@ -45,7 +45,7 @@ _ARROWS: Final = (
     ':api_key => "§"',
     "password => §",
     "secret=>§",
-    "{:client_secret=>\"§\", :id=>3}",
+    '{:client_secret=>"§", :id=>3}',
     "passwd  =>  '§'",
 )
 
@@ -94,7 +94,7 @@ _TEXTS: Final = {
     "curl bearer": 'curl -X POST -H "Authorization: Bearer §" https://shop.invalid',
     "curl user": "curl -u kim:§ https://shop.invalid",
     "curl long user": "curl --user 'kim:§' https://shop.invalid",
-    "curl data": "curl -d '{\"password\": \"§\"}' https://shop.invalid",
+    "curl data": 'curl -d \'{"password": "§"}\' https://shop.invalid',
     "json": '{"user": "kim", "password": "§"}',
     "json without blanks": '{"user":"kim","api_key":"§"}',
     "json in a text": '"{\\"token\\": \\"§\\"}"',
@@ -108,7 +108,7 @@ _TEXTS: Final = {
     "ini": "[db]\nuser = kim\npassword = §\n",
     "ini, colon": "[db]\npassword: §\n",
     "env file": "DEBUG=1\nSECRET_KEY=§\n",
-    "env file, quoted": "DEBUG=1\nDB_PASSWORD=\"§\"\n",
+    "env file, quoted": 'DEBUG=1\nDB_PASSWORD="§"\n',
     "toml": '[db]\nuser = "kim"\npassword = "§"\n',
     "toml, inline": 'db = { user = "kim", password = "§" }',
     "xml attribute": '<db user="kim" password="§"/>',
@@ -187,9 +187,7 @@ def cases() -> Iterator[Planted]:
             yield Planted(kind="escape", name=f"{name}, {way}", text=text, body=body)
     for text in _ARROWS:
         for told in ("local", "printed"):
-            yield Planted(
-                kind="arrow", name=f"{_named(text)}, {told}", text=text, body=TOLD[told]
-            )
+            yield Planted(kind="arrow", name=f"{_named(text)}, {told}", text=text, body=TOLD[told])
     tellings = cycle(TOLD)
     for text in _UNQUOTED:
         for told in ("printed", "local"):
