@@ -4,6 +4,7 @@ The first part runs the corpus of `tests/corpus`, recorded and served, and names
 was told and each harmless value that was hidden. The second one takes the time of texts: ordinary
 ones, and such as are made to be slow; of these it tells whether twice as much takes twice as long.
 It stops to make them longer where one takes more than half a second. Medians; asserts nothing.
+`--only texts` gives the texts of the corpus to the redactor and starts nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from benchmarks.spine import versions
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.corpus.cases import MIXED
 from tests.corpus.measured import measure
+from tests.corpus.measured import measure_texts
 
 ROOT: Final = Path(__file__).parents[1]
 SIZES: Final = (1_000, 10_000, 1_000_000)
@@ -185,16 +187,18 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.secrets", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="of each text")
     parser.add_argument("--largest", type=int, default=1_024_000, help="characters of a slow text")
-    parser.add_argument("--only", choices=("corpus", "cost"), help="one of the parts")
+    parser.add_argument("--only", choices=("corpus", "texts", "cost"), help="one of the parts")
     chosen = parser.parse_args()
     print(versions(), end="\n\n")
-    if chosen.only != "cost":
+    if chosen.only == "texts":
+        print(measure_texts().report())
+    if chosen.only in (None, "corpus"):
         with tempfile.TemporaryDirectory(prefix="cideldill-secrets-") as temp:
             measured = measure(Path(temp))
         print(measured.report())
         seconds = ", ".join(f"{name} {took:.0f} s" for name, took in measured.seconds.items())
         print(f"processor time: {seconds}\n")
-    if chosen.only != "corpus":
+    if chosen.only in (None, "cost"):
         show_ordinary(chosen.runs)
         show_hostile(min(chosen.runs, 3), chosen.largest)
 

@@ -35,6 +35,13 @@ FORMS: Final = "forms.py"
 PLAIN_FORMS: Final = "plain.py"
 """The file without, one case a line."""
 
+_MODULES: Final = {
+    "test_plain_id": "test_password",
+    "test_plain_trace": "test_token",
+    "test_plain_variable": "test_auth_secret",
+}
+"""Modules whose names look like those of secrets; harmless as well."""
+
 _VAULT: Final = """
 import json, pathlib
 
@@ -167,12 +174,13 @@ def write(root: Path) -> Project:
     traces, known = [], {}
     for number, case in enumerate(cases):
         is_harmless = isinstance(case, Harmless)
-        module = f"test_{'plain' if is_harmless else 'secret'}_{case.kind}"
+        module = f"test_{'plain' if is_harmless else 'planted'}_{case.kind}"
+        module = _MODULES.get(module, module)
         name = f"test_{'h' if is_harmless else 's'}{number}"
         test = _test(case, number, name)
         if test:
             modules[module].append(test)
-        if isinstance(case, Harmless):
+        if test and isinstance(case, Harmless):
             known[name] = case
         if case.trace:
             line = "".join(modules[module]).rstrip("\n").count("\n") + 1
