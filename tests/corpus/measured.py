@@ -194,7 +194,7 @@ def _served(project: Project, options: Sequence[str]) -> Iterator[Surface]:
     with front_end(project.root, *arguments, **environment) as end:
         end.initialize()
         yield from _about(end, project)
-        end.call("breakpoint_get_call_records", limit=10_000, max_chars=_ROOM)
+        _objects(end)
         after = 0
         while True:
             reply = end.call("timeline_get", after=after, limit=1_000, max_chars=_ROOM)
@@ -221,24 +221,48 @@ def _about(end: FrontEnd, project: Project) -> Iterator[Surface]:
         (stop,) = reply["stops"]  # also at what fails in the setup or the teardown
         pauses += 1
         case = project.case_of(stop["nodeid"])
-        asked = {}
-        if stop["locals"]:
-            asked = end.call(
-                "breakpoint_repl_eval", pause_id=stop["pause_id"], expression="locals()"
-            )
+        asked = _asked(end, stop, pauses)
         if case is not None:
             yield "reply", json.dumps([stop, asked]).encode(), case.title
         reply = end.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
     assert pauses > len(SECRETS), reply
+    unnamed = {each.title for each in project.harmless.values()}
     after: dict[str, str] = {}
     while True:
         results = end.call("test_results", limit=200, max_chars=_ROOM, **after)
         for test in results["tests"]:
             if (case := project.case_of(test["nodeid"])) is not None:
+                unnamed.discard(case.title)
                 yield "reply", json.dumps(test).encode(), case.title
         if "next_after" not in results:
             break
         after = {"after": results["next_after"]}
+    for title in unnamed:  # as in a record
+        yield "reply", _TAG.encode(), title
+
+
+def _asked(end: FrontEnd, stop: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """What a pause answers where there are variables, one way or the other in turns, and now and
+    then all about its exception.
+    """
+    pause = {"pause_id": stop["pause_id"]}
+    told = []
+    if stop["locals"] and number % 2:
+        told.append(end.call("breakpoint_repl_eval", expression="locals()", **pause))
+    elif stop["locals"]:
+        told.append(end.call("variables_get", names=[*stop["locals"]], **pause))
+    if number % 10 == 0:
+        told.append(end.call("exception_get_context", max_chars=_ROOM, **pause))
+    return told
+
+
+def _objects(end: FrontEnd) -> None:
+    """Look into what the recorded calls were given and gave."""
+    calls = end.call("breakpoint_get_call_records", limit=10_000, max_chars=_ROOM)["calls"]
+    for cids in (call["cids"] for call in calls):
+        for cid in (*cids["args"], *cids["kwargs"].values(), cids["result"]):
+            if cid is not None:
+                end.call("breakpoint_inspect_object", cid=cid)
 
 
 _PARTS: Final = {"recorded": _recorded, "served": _served}
