@@ -242,15 +242,13 @@ def _about(end: FrontEnd, project: Project) -> Iterator[Surface]:
 
 
 def _asked(end: FrontEnd, stop: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """What a pause answers where there are variables, one way or the other in turns, and now and
-    then all about its exception.
-    """
+    """What the console of a pause shows of its variables; of some, what the other tools do."""
     pause = {"pause_id": stop["pause_id"]}
     told = []
-    if stop["locals"] and number % 2:
+    if stop["locals"]:
         told.append(end.call("breakpoint_repl_eval", expression="locals()", **pause))
-    elif stop["locals"]:
-        told.append(end.call("variables_get", names=[*stop["locals"]], **pause))
+        if number % 4 == 0:
+            told.append(end.call("variables_get", names=[*stop["locals"]], **pause))
     if number % 10 == 0:
         told.append(end.call("exception_get_context", max_chars=_ROOM, **pause))
     return told
