@@ -61,17 +61,17 @@ _ENDINGS: Final = later(
 """Of words that were joined: `dbpassword`, `clientsecret`, `authtoken`."""
 
 _ABOUT_WORDS: Final = (
-    "age alg algorithm algorithms alphabet arn at attempts backend banner bucket budget callback "
-    "category charset check checker claim claims class cls context cost count counts dir directory "
-    "disabled domain enabled end endpoint entropy error errors expiration expired expires expiry "
-    "factory field fields file filename files fingerprint folder form format func function handler "
-    "hasher hint httponly id idx ids in index input issuer kid kind label len length level "
-    "lifetime limit manager max message messages middleware min model msg name names num number "
-    "offset param params parser path paths pattern payload placeholder policy pos position prompt "
-    "provider quota rate reason ref regex required rounds rules samesite santa schema scope scopes "
-    "score serializer service size span start state status store stream strength timeout timestamp "
-    "ttl type types uri uris url urls usage valid validation validator validators version view "
-    "widget"
+    "age alg algorithm algorithms alphabet arn at attempts backend banner bucket budget "
+    "callback category charset check checker claim claims class cls context cost count counts "
+    "dir directory disabled domain enabled end endpoint entropy error errors expiration expired "
+    "expires expiry factory field fields file filename files fingerprint folder form format "
+    "func function handler hasher hint httponly id ids idx in index input issuer iterations kid "
+    "kind label len length level lifetime limit manager max message messages middleware min "
+    "model msg name names num number offset param params parser path paths pattern payload "
+    "placeholder policy pos position prompt provider quota rate reason ref regex required "
+    "rounds rules samesite santa schema scope scopes score serializer service size span start "
+    "state status store stream strength timeout timestamp ttl type types uri uris url urls "
+    "usage valid validation validator validators version view widget"
 )
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 """Last words of names that tell something about a secret: `token_count`, `password_field`."""
@@ -182,6 +182,8 @@ def _label_of_words(words: list[str]) -> str | None:
         return None
     if last == "auth":
         return "auth"
+    if last == "tokens":  # mostly of a parser or a language model
+        return "token?"
     if last == "pass" and (not before or before in _OWNERS):
         return "password"
     pairs = [a + b for a, b in pairwise(words)]

@@ -19,6 +19,7 @@ from typing import Final
 
 from pytest_cideldill.patterns import by_first_letter
 from pytest_cideldill.patterns import later
+from pytest_cideldill.redaction.harmless import is_random
 
 Secret = tuple[int, int, str]
 """Where a secret begins and ends in a text, and its label."""
@@ -133,7 +134,11 @@ _LABELED: Final = (
     *(("token", prefix, body) for prefix, body in _TOKENS),
     *(("auth", rf"{each}\s+", _CREDENTIALS) for each in ("Bearer", "bearer", "BEARER")),
     *(("basic", rf"{each}\s+", r"[A-Za-z0-9+/]{6,}=*") for each in ("Basic", "basic", "BASIC")),
-    ("url", r"://(?=[^\s/\"'<>?#\\]*@)", r"[^\s/:@\"'<>\\]*:[^\s/\"'<>?#\\]+@"),
+    (
+        "url",
+        r"://(?=[^\s/\"'<>?#\\]*@)",
+        r"(?:[^\s/:@\"'<>\\]*:[^\s/\"'<>?#\\]+|[\w.~-]{12,})@",
+    ),
 )
 """Label, prefix and body. Each prefix begins with a letter: that lets `re` skip most places."""
 
@@ -226,7 +231,10 @@ def _within(found: re.Match[str]) -> Secret | None:
     start, end = found.span()
     label = found.lastgroup or ""
     if label == "url":
-        return found.string.index(":", start + 3) + 1, end - 1, label
+        user, colon, _ = found[0][3:-1].partition(":")
+        if not colon:  # the name of the user is a token
+            return (start + 3, end - 1, label) if is_random(user) else None
+        return start + 4 + len(user), end - 1, label
     if label in ("auth", "basic"):
         value = found[0].split(None, 1)[1]
         if label == "basic" and not _is_basic(value):

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Final
 
+from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.by_shape import Secret
 from pytest_cideldill.redaction.harmless import is_harmless
 from pytest_cideldill.redaction.harmless import is_option_value
@@ -26,6 +27,10 @@ FindInText = Callable[[str], Iterable[Secret]]
 
 _GETTERS: Final = frozenset({"get", "getenv", "pop", "setdefault", "getattr", "getlist"})
 """Their first text is a key, what follows a default."""
+
+_WRAPPERS: Final = frozenset({"str", "bytes", "field"})
+_DEFAULTS: Final = frozenset({"default", "value"})
+"""Arguments that may be the value: `field(default="…")`."""
 
 _MOST: Final = 400_000
 """Characters of a text that is parsed."""
@@ -117,10 +122,14 @@ class _Literals:
                 yield from ((_text_of(key), value) for key, value in pairs if key is not None)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 yield from _in_row(items, len(items))
-            case (
-                ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args) | ast.Lambda(args=args)
-            ):
-                yield from _defaults(args)
+            case ast.Match(subject=subject, cases=cases):
+                name = _name_of(subject)
+                parts = (part for each in cases for part in ast.walk(each.pattern))
+                yield from (
+                    (name, each.value) for each in parts if isinstance(each, ast.MatchValue)
+                )
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                yield from _defaults(node.args)
 
     def _assigned(self, target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
         match target, value:
@@ -150,12 +159,12 @@ class _Literals:
     def _returned(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef
     ) -> Iterator[tuple[ast.expr, str]]:
-        """What `get_password` returns."""
+        """What `get_password` returns or yields."""
         label = self._label_of(function.name)
-        if label is not None:
+        if label is not None and gives_secret(function.name):
             for node in ast.walk(function):
-                if isinstance(node, ast.Return) and node.value is not None:
-                    yield from self._texts(node.value, maybe(label), function.name)
+                if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+                    yield from self._texts(node.value, label, function.name)
 
     def _texts(
         self, node: ast.expr, label: str, name: str, depth: int = 0
@@ -196,14 +205,15 @@ def _values_of_call(call: ast.Call) -> list[ast.expr]:
     is_getter = _last_name(call.func) in _GETTERS
     args = call.args[1:] if is_getter else call.args
     before = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-    return [*before, *args]
+    named = [each.value for each in call.keywords if each.arg in _DEFAULTS]
+    return [*before, *args, *named]
 
 
 def _is_wrapper(call: ast.Call) -> bool:
     """Whether a call gives its argument as it is: `SecretStr("…")`, `get("X", "…")`."""
     name = _last_name(call.func)
     of_constant = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant)
-    return name in _GETTERS or of_constant or name[:1].isupper() or name in ("str", "bytes")
+    return name in _GETTERS or of_constant or name[:1].isupper() or name in _WRAPPERS
 
 
 def _in_row(items: list[ast.expr], count: int) -> Iterator[tuple[str, ast.expr]]:

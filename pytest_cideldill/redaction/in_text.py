@@ -24,12 +24,13 @@ from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
 from pytest_cideldill.redaction.harmless import is_said
 from pytest_cideldill.redaction.harmless import is_second
+from pytest_cideldill.redaction.harmless import maybe
 
 Span = tuple[int, int]
 
 _STEM_WORDS: Final = (
-    "auth bearer contrase cook cred jwt kennwort key parol pass pwd secret senha sess signature "
-    "token парол"
+    "auth bearer contrase cook cred curl identified jwt kennwort key parol pass pwd secret senha "
+    "sess signature token парол"
 )
 _SHORT_WORDS: Final = "dsn otp pin pw sid sig totp"
 _STEMS: Final = by_first_letter(
@@ -44,14 +45,22 @@ _NAME: Final = re.compile(r"[\w.-]*")
 
 _NAMED: Final = later(
     r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)"
-    r"(?:(?P<quote>\\{0,3}[\"'])?\]?[ \t]{0,8}"
-    r"(?:(?P<sign>=>|[=!:+]?=(?!=|~)|:(?!:|//))[ \t]{0,8}"
+    r"(?:(?P<told>[\"']?[\s,]{1,40}[\"']?(?:[vV]alue|content)[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
+    r"|[\"'](?:(?:\r?\n){2}|(?:\\r)?\\n(?:\\r)?\\n))"
+    r"|(?P<quote>\\{0,3}[\"'])?\]?[ \t]{0,8}"
+    r"(?:(?P<sign>=>|[=!:+]?=(?!=|~)|:(?!:|//)|%3[dD])[ \t]{0,8}"
     r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,3}[\"'])(?(quote)|(?!)))"
-    r"|(?(option)[ \t]|(?!))"
+    r"|(?P<blank>(?:[ ]BY)?[ \t]{1,4}(?=[\w\"']))"
     r"|(?P<tag>>)(?=[^<\s]))"
 )
-"""A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `--token `,
-`<token>`."""
+"""A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
+`name="token" value=`, `--token `."""
+
+_NAMING: Final = re.compile(r"(?:name|key|Name|Key)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?\Z")
+_CURL: Final = later(
+    r"curl\b[^\n]{0,400}?[ ](?:-u|--user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
+)
+_BLOCK: Final = later(r"[|>][-+]?[ \t]*\r?\n[ \t]+(?P<value>[^\n]+(?:\n[ \t]+[^\n]+)*)")
 
 _TYPE: Final = r"[A-Za-z_][\w.]{0,60}(?:\[[^\]\n=]{0,80}\]{1,3})?"
 _ANNOTATED: Final = later(
@@ -74,7 +83,7 @@ _FILE: Final = re.compile(
 """Names of files, which say nothing of what follows: `test_password.py:25`."""
 
 _BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
-_HEADER: Final = later(r"(?P<value>[^\r\n\"'\\]+)")
+_HEADER: Final = later(r"(?P<value>(?:[^\r\n\"'\\]++|(?<==)\"[^\"\r\n\\]*\")++)")
 _SCHEME: Final = later(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
 _ELEMENT: Final = later(r"(?P<value>[^<>\n]{1,4096})</")
 
@@ -83,7 +92,7 @@ _CALL: Final = later(
 )
 """`SecretStr('…')`, as `repr` shows values that are secret; but not `environ.get('…')`."""
 
-_OPENED: Final = later(r"[\[({][ \t\n]{0,40}(?=[\[({\"'bBrRuUfF])")
+_OPENED: Final = later(r"[\[({][ \t\n]{0,40}(?=[\[({]|[bBrRuUfF]{0,2}\\{0,3}[\"'])")
 _INSIDE: Final = later(r"[\[({]|[\])}]|" + _PREFIX + r"\\{0,3}[\"']|\n[ \t]*\n")
 _COLON: Final = later(r"\\{0,3}[\"'][ \t]*:")
 _MOST_INSIDE: Final = 600
@@ -130,13 +139,11 @@ class NamedSecrets:
         self._stem = re.compile(stems)
         self._folded = re.compile(stems, re.IGNORECASE)
 
-    def may_be_in(self, text: str, lowered: str) -> bool:
-        """Whether it is worth looking; quick. The lower-case text is searched five times as fast as
-        the text is when the case is ignored.
+    def may_be_in(self, lowered: str) -> bool:
+        """Whether it is worth looking into a text, by its lower case, which is searched five times
+        as fast as the text is when the case is ignored.
         """
-        if "=" in text or ":" in text or "--" in text or "," in text or "</" in text:
-            return self._stem.search(lowered) is not None
-        return False
+        return self._stem.search(lowered) is not None
 
     def find(self, text: str, *, is_source: bool = False) -> Iterator[Secret]:
         """The values, without their quotes.
@@ -146,7 +153,7 @@ class NamedSecrets:
             is_source: Whether it is Python source: only literals are values then.
         """
         lowered = text.lower()
-        if not self.may_be_in(text, lowered):
+        if not self.may_be_in(lowered):
             return
         # Letters whose lower case is longer would shift what is found.
         is_aligned = len(lowered) == len(text)
@@ -161,14 +168,20 @@ class NamedSecrets:
                 continue
             seen = found.end("name")
             label = self._label(text, found)
-            if label is None or (found["tag"] and not text.endswith("<", 0, start)):
+            if label is None or not _is_naming(text, found):
                 continue
             for span in _values(text, found, label, is_source):
                 seen = behind = max(behind, span[1])
                 yield *span, label
+        if "curl" in lowered:
+            for curl in _CURL().finditer(text):
+                if is_random(curl["value"]):
+                    yield *curl.span("value"), "password"
 
     def _label(self, text: str, found: re.Match[str]) -> str | None:
         name, start = found["name"], found.start()
+        if found["blank"] and found["blank"].startswith(" BY"):
+            return "password" if name.lower() == "identified" else None
         if _FILE.fullmatch(name):
             return None
         label = self._label_of(name)
@@ -182,6 +195,18 @@ class NamedSecrets:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
                 label = "name" if any(each in self._extra for each in phrases) else label
         return label
+
+
+def _is_naming(text: str, found: re.Match[str]) -> bool:
+    """Whether what stands around a name makes it one: not in `a:secret:b`."""
+    start = found.start()
+    if found["tag"]:
+        return text.endswith("<", 0, start)
+    if found["told"]:
+        return _NAMING.search(text[max(start - 20, 0) : start]) is not None
+    if found["sign"] == ":" and found[0].endswith(":"):
+        return not text.endswith((":", "/"), 0, start)
+    return True
 
 
 def _start_of_name(text: str, at: int, behind: int) -> int:
@@ -211,6 +236,10 @@ def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Ite
     if found["comma"]:
         yield from _second(text, found, label)
         return
+    if found["blank"] and not found["option"]:
+        if is_source:
+            return
+        label = maybe(label)  # `PASSWORD '…'`, but prose as well
     if found["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
         at = annotated.end()
         is_source = is_source or not _QUOTED().match(text, at)
@@ -283,15 +312,17 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
 
 
 def _is_code(text: str) -> bool:
-    if _CODE().match(text):
-        return True
-    return _ATTRIBUTE().fullmatch(text.rstrip(")]}:")) is not None and not is_random(text)
+    if is_random(text):
+        return False
+    return bool(_CODE().match(text) or _ATTRIBUTE().fullmatch(text.rstrip(")]}:")))
 
 
 def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
     """Where a value without quotes is."""
     at, name = found.end(), found["name"]
     is_colon = found["sign"] == ":"
+    if is_colon and (block := _BLOCK().match(text, at)):
+        return block.span("value")
     if is_colon and _PROSE().match(text, at):
         return None
     scheme = _SCHEME().match(text, at)
@@ -301,11 +332,12 @@ def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
     if value is None:
         return None
     told = value["value"].rstrip(")]} \t")
-    if not told or told == name.rpartition(".")[2] or is_number(told, label):
+    plain = told.rstrip(")]}.,:!")
+    if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
         return None
-    if not scheme and _is_code(value["value"]):
+    if not scheme and (_is_code(value["value"]) or (found["option"] and plain.isupper())):
         return None
-    if is_harmless(label, told.rstrip(".,:!"), name):
+    if is_harmless(label, plain, name):
         return None
     if is_colon and is_said(text[at : at + _WINDOW].partition("\n")[0].strip()):
         return None

@@ -294,7 +294,7 @@ class Redactor:
             return True
         if self._seen and any(spelling in text for spelling in tuple(self._seen)):
             return True
-        return self._named.may_be_in(text, lowered)
+        return self._named.may_be_in(lowered)
 
     def _start(self, text: str, limit: int) -> str:
         size = limit + self._margin
@@ -318,7 +318,7 @@ class Redactor:
         """Every secret in the text; they may overlap. Tags are none."""
         lowered = text.lower()
         found = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
-        if self._named.may_be_in(text, lowered):
+        if self._named.may_be_in(lowered):
             found += self._named_in_source(text) if is_source else self._named.find(text)
         if self._of_environment is not None:
             matches = self._of_environment.finditer(text)

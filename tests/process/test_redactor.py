@@ -277,7 +277,6 @@ def test_a_name_is_sensitive(redactor: Redactor, name: str) -> None:
         "x",
         "tokenize",
         "tokenizer",
-        "tokens",
         "tokens_count",
         "token_count",
         "max_tokens",
