@@ -43,6 +43,9 @@ are told by is made at once, and comes in a tuple."""
 LONGEST_KEPT: Final = 2_000
 """Characters of a string that is kept as it is."""
 
+_MARGIN: Final = 100_000
+"""Characters before the end of a text in which a secret may begin that is still to be told."""
+
 _MOST_LINES = 2_000
 """Of a function whose literals are looked at together."""
 
@@ -158,10 +161,19 @@ class Lens:
 
     def end_of(self, text: str, limit: int) -> str:
         """The end of a text, with a notice of what was left out."""
-        text = self.redactor.redact_text(text)
-        if len(text) <= limit:
+        # What is far before the end is not told, and need not be looked at.
+        before = max(len(text) - limit - _MARGIN, 0)
+        return self._end(self.redactor.redact_text(text[before:]), before, limit)
+
+    def end_of_report(self, text: str, limit: int) -> str:
+        """The same of a report of pytest's, which has source in it."""
+        before = max(len(text) - limit - _MARGIN, 0)
+        return self._end(self.redactor.redact_report(text[before:]), before, limit)
+
+    def _end(self, text: str, before: int, limit: int) -> str:
+        if len(text) <= limit and not before:
             return text
-        return f"[{len(text) - limit} earlier characters]…{text[-limit:]}"
+        return f"[{before + max(len(text) - limit, 0)} earlier characters]…{text[-limit:]}"
 
     def source(self, frame: FrameType, line: int) -> dict[str, str]:
         """`{source}` of a place in a frame: the stripped text of the line, empty when unknown.

@@ -14,8 +14,9 @@ from pytest_cideldill.redaction.by_name import MAYBE
 
 _PLACEHOLDER: Final = later(
     r"""(?ix) (?: none | null | nil | true | false | undefined | \*+ | \.+ | … | x{3,} | -+
-    | [-\]})(\[{]+ | <[\w \-]{0,40}> | \{\w*:\w*\}
+    | [-\]})(\[{]+ | <[\w \-]{0,40}> | [=!<>+*/%&|^~:,.;@\ ()\[\]{}-]{1,4} | \{\w*:\w*\}
     | (?:str|int|bytes|bool|float|any|optional|union|list|dict|tuple|secretstr)(?:\[[\w\[\]|., ]*)?
+    | \[?(?:redacted|hidden|filtered|masked)\]?
     | %[sdr] | %\(\w+\)s | \{[\w.!:\[\]]*\} | \$\{?\w+\}? | \{\{[^{}]{0,60}\}\}
     | <redacted:[^<>#]*\#[0-9a-f]+> )"""
 )

@@ -45,8 +45,9 @@ _NAME: Final = re.compile(r"[\w.-]*")
 
 _NAMED: Final = later(
     r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)"
-    r"(?:(?P<told>[\"']?[\s,]{1,40}[\"']?(?:[vV]alue|content)[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
-    r"|[\"'](?:(?:\r?\n){2}|(?:\\r)?\\n(?:\\r)?\\n))"
+    r"(?:(?P<told>[\"']?(?:[\s,]|\\{1,3}[nrt]){1,40}[\"']?(?:[vV]alue|content)[\"']?"
+    r"[ \t]{0,4}[=:][ \t]{0,4}"
+    r"|[\"'](?:(?:\r?\n){2}|(?:\\{1,3}r)?\\{1,3}n(?:\\{1,3}r)?\\{1,3}n))"
     r"|(?P<quote>\\{0,3}[\"'])?\]?[ \t]{0,8}"
     r"(?:(?P<sign>=>|[=!:+]?=(?!=|~)|:(?!:|//)|%3[dD])[ \t]{0,8}"
     r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,3}[\"'])(?(quote)|(?!)))"
@@ -60,7 +61,9 @@ _NAMING: Final = re.compile(r"(?:name|key|Name|Key)[\"']?[ \t]{0,4}[=:][ \t]{0,4
 _CURL: Final = later(
     r"curl\b[^\n]{0,400}?[ ](?:-u|--user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
 )
-_BLOCK: Final = later(r"[|>][-+]?[ \t]*\r?\n[ \t]+(?P<value>[^\n]+(?:\n[ \t]+[^\n]+)*)")
+_BLOCK: Final = later(
+    r"[|>][-+]?[ \t]*(?:\r?\n|\\{1,3}n)[ \t]+(?P<value>[^\n\\]+(?:\n[ \t]+[^\n\\]+)*)"
+)
 
 _TYPE: Final = r"[A-Za-z_][\w.]{0,60}(?:\[[^\]\n=]{0,80}\]{1,3})?"
 _ANNOTATED: Final = later(
@@ -76,7 +79,7 @@ _QUOTED: Final = later(
 _TRIPLE: Final = later(
     _PREFIX + r"(?P<quote>\"\"\"|''')(?P<value>(?:[^\\\"']++|(?!(?P=quote))(?:\\.|.))*+)", re.DOTALL
 )
-_GLUE: Final = later(r"[ \t]*\+?[ \t]*(?=" + _PREFIX + r"[\"'])")
+_GLUE: Final = later(r"[ \t]*(?:[ \t]|\+)[ \t]*(?=" + _PREFIX + r"[\"'])")
 _FILE: Final = re.compile(
     r"\w.*\.(?:py|pyi|pyc|txt|md|rst|json|ya?ml|toml|cfg|ini|csv|xml|html?|js|ts|log|sh|sql)"
 )
@@ -204,6 +207,8 @@ def _is_naming(text: str, found: re.Match[str]) -> bool:
         return text.endswith("<", 0, start)
     if found["told"]:
         return _NAMING.search(text[max(start - 20, 0) : start]) is not None
+    if found["sign"] in ("==", "!=") and found["quote"] and "]" not in found[0]:
+        return False  # a literal is compared
     if found["sign"] == ":" and found[0].endswith(":"):
         return not text.endswith((":", "/"), 0, start)
     return True
@@ -327,9 +332,10 @@ def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
         return None
     scheme = _SCHEME().match(text, at)
     start = scheme.end() if scheme else at
-    pattern = (_HEADER if is_colon and label in ("auth", "cookie") else _BARE)()
+    is_header = is_colon and not found["quote"] and label in ("auth", "cookie")
+    pattern = (_HEADER if is_header else _BARE)()
     value = pattern.match(text, start, start + _WINDOW)
-    if value is None:
+    if value is None or value["value"].startswith("<"):
         return None
     told = value["value"].rstrip(")]} \t")
     plain = told.rstrip(")]}.,:!")

@@ -28,9 +28,13 @@ from pytest_cideldill.redaction.harmless import is_number
 from pytest_cideldill.redaction.harmless import is_option_value
 from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
+from pytest_cideldill.redaction.in_report import find_in_report
 from pytest_cideldill.redaction.in_source import find_in_comments
 from pytest_cideldill.redaction.in_source import find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
+from pytest_cideldill.redaction.pieces import CUT
+from pytest_cideldill.redaction.pieces import LEAST_PIECE
+from pytest_cideldill.redaction.pieces import pieces
 from pytest_cideldill.redaction.tags import LONGEST
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.redaction.tags import UNKNOWN
@@ -111,6 +115,7 @@ class Redactor:
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._values: dict[str, str] = {}
         self._kept: dict[str, str] = {}
+        self._known: dict[str, None] = {}
         self.extend(extra_names, extra_patterns, shown_names)
 
     def extend(
@@ -192,6 +197,8 @@ class Redactor:
                 is replaced as a whole; what is behind is left out. Costs no more for long texts.
         """
         try:
+            if CUT in text and self._known:
+                text = self._without_pieces(text)
             if limit is not None and len(text) > limit:
                 return self._start(text, limit)
             return self._whole(text) if self._may_hold_secrets(text) else text
@@ -210,6 +217,16 @@ class Redactor:
             return self._replaced(text, found, len(text), keeps_lines=True)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
+
+    def redact_report(self, text: str) -> str:
+        """Like `redact_text` for a report of pytest's: of the source in it, its tree tells more."""
+        try:
+            if self.enabled and self._named.may_be_in(text.lower()):
+                found = list(find_in_report(text, self._label_of, self._named.find))
+                text = self._replaced(text, found, len(text), keeps_lines=True)
+        except Exception:  # noqa: BLE001 - a border, as above
+            return UNKNOWN
+        return self.redact_text(text)
 
     def redact_bytes(self, data: bytes, limit: int | None = None) -> bytes:
         """Like `redact_text`; the tags are ASCII."""
@@ -279,7 +296,24 @@ class Redactor:
                 if len(self._seen) >= _MOST_SEEN:
                     self._seen.pop(next(iter(tuple(self._seen))), None)
                 self._seen[spelling] = value
+                self._know(value)
                 self.learned += 1
+
+    def _know(self, secret: str) -> None:
+        """Recognize a secret that is cut in the middle from now on."""
+        if LEAST_PIECE * 2 < len(secret) <= _LONGEST_SEEN and secret not in self._known:
+            if len(self._known) >= _MOST_SEEN:
+                self._known.pop(next(iter(tuple(self._known))), None)
+            self._known[secret] = None
+
+    def _without_pieces(self, text: str) -> str:
+        """A text without the rests of secrets that are known, and were cut by others."""
+        parts, behind = [], 0
+        for start, end, secret in pieces(text, (*self._known, *self._values)):
+            if start >= behind:
+                parts += [text[behind:start], self.tag("name", secret)]
+                behind = end
+        return "".join((*parts, text[behind:])) if parts else text
 
     def _may_hold_secrets(self, text: str) -> bool:
         """The quick test that ordinary texts pass with."""
@@ -350,6 +384,7 @@ class Redactor:
             if start >= limit:
                 break
             secret = self._seen.get(text[start:end], text[start:end])
+            self._know(secret)
             parts += [text[behind:start], self.tag(self._values.get(secret, label), secret)]
             if keeps_lines:
                 parts.append("\n" * text.count("\n", start, end))

@@ -387,7 +387,7 @@ def phase_reported(
     add_to(
         made,
         lambda: {} if "location" in noted or not report.failed else _place(report, lens),
-        lambda: {"longrepr": lens.end_of(_text_of(report), MAX_LONGREPR) or None},
+        lambda: {"longrepr": lens.end_of_report(_text_of(report), MAX_LONGREPR) or None},
         lambda: {"stdout": lens.end_of(report.capstdout, MAX_SECTION)},
         lambda: {"stderr": lens.end_of(report.capstderr, MAX_SECTION)},
         lambda: {"log": lens.end_of(report.caplog, MAX_SECTION)},

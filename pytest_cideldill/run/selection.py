@@ -252,7 +252,7 @@ class Selection:
 def collection_failed(report: pytest.CollectReport, lens: Lens) -> CollectionFailed:
     """The event of a report; where its text can't be made, one that says so."""
     try:
-        text = lens.end_of(text_of(report), MAX_LONGREPR)
+        text = lens.end_of_report(text_of(report), MAX_LONGREPR)
     except Exception as error:
         if passes(error):
             raise
