@@ -283,6 +283,7 @@ def notice_secrets_behind(error: BaseException, lens: Lens) -> None:
         while place is not None and monotonic() < deadline:
             if lens.project.has(place.tb_frame):
                 notice_secrets(place.tb_frame, lens)
+                lens.source(place.tb_frame, place.tb_lineno)  # compared with a literal, say
             place = place.tb_next
         for other in (cause_of(error), _context_of(error)):
             if other is not None and id(other) not in seen:

@@ -49,6 +49,9 @@ _MARGIN: Final = 100_000
 _MOST_LINES = 2_000
 """Of a function whose literals are looked at together."""
 
+_MOST_BLOCKS = 30
+"""Functions whose hidden source is kept."""
+
 _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
 
@@ -75,6 +78,8 @@ class Lens:
         self.limits = limits
         self.redactor = redactor
         self.nodeids = NodeIds(redactor)
+        # Source of a function, what was known by then → its lines without secrets.
+        self._blocks: dict[tuple[str, int], list[str]] = {}
         self._short = Detail(
             depth=min(SHORT.depth, limits.max_depth),
             items=min(SHORT.items, limits.max_items),
@@ -199,7 +204,12 @@ class Lens:
         block = "".join(lines)
         if self.redactor.is_plain(block):
             return shown
-        hidden = self.redactor.redact_source(block).split("\n")
+        key = block, self.redactor.learned
+        if key not in self._blocks:
+            if len(self._blocks) >= _MOST_BLOCKS:
+                self._blocks.clear()
+            self._blocks[key] = self.redactor.redact_source(block).split("\n")
+        hidden = self._blocks[key]
         return hidden[at].strip() if at < len(hidden) else ""
 
     def line_of(self, file: str, line: int) -> str:

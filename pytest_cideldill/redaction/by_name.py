@@ -32,7 +32,7 @@ _NAMES: Final = MappingProxyType(
         word: label
         for label, words in {
             "password": "password passwd pwd pw passphrase passcode userpass dbpass smtppass "
-            "rootpass adminpass passwort kennwort contraseña contrasena senha пароль",
+            "rootpass adminpass passwort kennwort contraseña contrasena motdepasse senha пароль",
             "secret": "secret",
             "token": f"token jwt bearer {' '.join(f'{each}tokens' for each in _TOKENS.split())}",
             "key": " ".join(f"{each}key {each}keys" for each in _KEYS.split()),
@@ -77,7 +77,7 @@ _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 """Last words of names that tell something about a secret: `token_count`, `password_field`."""
 
 _COUNTING_WORDS: Final = (
-    "allow allows can has is max min n need needs no num number require required requires should "
+    "allow allows can has is max min n need needs num number require required requires should "
     "skip total use uses with without"
 )
 _COUNTING: Final = frozenset(_COUNTING_WORDS.split())
@@ -187,7 +187,8 @@ def _label_of_words(words: list[str]) -> str | None:
     if last == "pass" and (not before or before in _OWNERS):
         return "password"
     pairs = [a + b for a, b in pairwise(words)]
-    for word in (*words, *pairs):
+    triples = map("".join, zip(words, words[1:], words[2:], strict=False))
+    for word in (*words, *pairs, *triples):
         if word in _NAMES:
             return _NAMES[word]
     if last == "key" and before and before not in _NO_KEYS:

@@ -1,7 +1,7 @@
-"""Where the source that pytest puts into a report gives texts to names that are those of secrets.
+"""What the parts of a report of pytest's are: source, what was raised, other text.
 
-A report has the lines of a function up to the one that failed, each behind four characters. They
-may end within a `try`.
+It has the lines of a function up to the one that failed, each behind four characters; they may end
+within a `try`. What was raised stands behind `E   `.
 """
 
 from __future__ import annotations
@@ -11,38 +11,70 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
+from typing import NamedTuple
 
 from pytest_cideldill.redaction.by_shape import Secret
 from pytest_cideldill.redaction.in_source import FindInText
 from pytest_cideldill.redaction.in_source import LabelOf
+from pytest_cideldill.redaction.in_source import find_in_comments
 from pytest_cideldill.redaction.in_source import find_in_source
 
 _MARGIN: Final = 4
-_BLOCK: Final = re.compile(r"(?:^(?:    |>   )[^\n]*\n?|^>?[ ]{0,3}\n)+", re.MULTILINE)
-"""Lines of source."""
+_BLOCK: Final = re.compile(
+    r"(?P<raised>(?:^E   [^\n]*\n?)+)"
+    r"|(?:\A(?:@|async def |def )[^\n]*\n)?(?:^(?:    |>   )[^\n]*\n?|^>?[ ]{0,3}\n)+",
+    re.MULTILINE,
+)
+"""Lines of what was raised, or lines of source; of the first one the margin may be gone."""
 
+_BEGIN: Final = re.compile(r"@|async def |def ")
 _TRY: Final = re.compile(r"([ \t]*)try:[ \t]*(?:#.*)?\Z")
 _HANDLER: Final = re.compile(r"([ \t]*)(?:except|finally)\b")
-_MOST: Final = 100_000
 
 
-def find_in_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[Secret]:
-    """The literals that are secrets, without their quotes.
+class Part(NamedTuple):
+    """A part of a report.
+
+    Attributes:
+        start: Where it begins in the text.
+        end: Where it ends.
+        found: Secrets in it, by its own places; None: it is no source, and to be looked at as text.
+    """
+
+    start: int
+    end: int
+    found: list[Secret] | None
+
+
+def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[Part]:
+    """A report in parts: the source in it, lines of exceptions without their margin, other text.
 
     Args:
         text: Of a report.
         label_of: The label of a sensitive name, None for any other.
-        find: Finds secrets in a text, for that of literals.
+        find: Finds secrets in a text.
     """
-    for block in _BLOCK.finditer(text[:_MOST]):
-        if "'" not in block[0] and '"' not in block[0]:
-            continue
+    behind = 0
+    for block in _BLOCK.finditer(text):
         lines = block[0].split("\n")
-        source = [line[_MARGIN:] for line in lines]
-        found = find_in_source("\n".join(source + _endings(source)), label_of, find)
-        places = _Places(lines, source, block.start())
-        for start, end, label in found or ():
-            yield places.in_text(start), places.in_text(end), label
+        bare = [line if _BEGIN.match(line) else line[_MARGIN:] for line in lines]
+        plain = "\n".join(bare)
+        if block["raised"]:
+            found: list[Secret] | None = list(find(plain))
+        else:
+            found = find_in_source("\n".join(bare + _endings(bare)), label_of, find)
+            if found is not None:
+                found += find_in_comments(plain, find)
+        if found is None:
+            continue
+        if block.start() > behind:
+            yield Part(behind, block.start(), None)
+        places = _Places(lines, bare)
+        inside = [(places.in_text(at), places.in_text(end), label) for at, end, label in found]
+        yield Part(*block.span(), inside)
+        behind = block.end()
+    if behind < len(text):
+        yield Part(behind, len(text), None)
 
 
 def _endings(source: list[str]) -> list[str]:
@@ -59,10 +91,10 @@ def _endings(source: list[str]) -> list[str]:
 class _Places:
     """From places of source to those of a text, in which each line has a margin."""
 
-    def __init__(self, lines: list[str], source: list[str], start: int) -> None:
+    def __init__(self, lines: list[str], source: list[str]) -> None:
         self._ends = list(accumulate(len(line) + 1 for line in source))
         margins = (len(line) - len(bare) for line, bare in zip(lines, source, strict=True))
-        self._shifts = [start + shift for shift in accumulate(margins)]
+        self._shifts = list(accumulate(margins))
 
     def in_text(self, at: int) -> int:
         """Where a place of the source is."""

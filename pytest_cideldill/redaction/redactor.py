@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ from pytest_cideldill.redaction.harmless import is_number
 from pytest_cideldill.redaction.harmless import is_option_value
 from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
-from pytest_cideldill.redaction.in_report import find_in_report
+from pytest_cideldill.redaction.in_report import Part
+from pytest_cideldill.redaction.in_report import parts_of_report
 from pytest_cideldill.redaction.in_source import find_in_comments
 from pytest_cideldill.redaction.in_source import find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
@@ -197,8 +199,7 @@ class Redactor:
                 is replaced as a whole; what is behind is left out. Costs no more for long texts.
         """
         try:
-            if CUT in text and self._known:
-                text = self._without_pieces(text)
+            text = self._without_pieces(text)
             if limit is not None and len(text) > limit:
                 return self._start(text, limit)
             return self._whole(text) if self._may_hold_secrets(text) else text
@@ -213,7 +214,10 @@ class Redactor:
         try:
             if not self._may_hold_secrets(text):
                 return text
-            found = list(self._secrets(text, is_source=is_python))
+            named = self._named_in_source(text) if is_python else list(self._named.find(text))
+            for start, end, label in named:
+                self._remember(label, text[start:end])
+            found = list(self._secrets(text, named))
             return self._replaced(text, found, len(text), keeps_lines=True)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
@@ -221,12 +225,18 @@ class Redactor:
     def redact_report(self, text: str) -> str:
         """Like `redact_text` for a report of pytest's: of the source in it, its tree tells more."""
         try:
-            if self.enabled and self._named.may_be_in(text.lower()):
-                found = list(find_in_report(text, self._label_of, self._named.find))
-                text = self._replaced(text, found, len(text), keeps_lines=True)
+            if not self._may_hold_secrets(text):
+                return self.redact_text(text)
+            parts = parts_of_report(text, self._label_of, self._named.find)
+            return "".join([self._part_of_report(text[p.start : p.end], p) for p in parts])
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
-        return self.redact_text(text)
+
+    def _part_of_report(self, text: str, part: Part) -> str:
+        if part.found is None:
+            return self.redact_text(text)
+        found = list(self._secrets(text, part.found))
+        return self._without_pieces(self._replaced(text, found, len(text), keeps_lines=True))
 
     def redact_bytes(self, data: bytes, limit: int | None = None) -> bytes:
         """Like `redact_text`; the tags are ASCII."""
@@ -308,6 +318,8 @@ class Redactor:
 
     def _without_pieces(self, text: str) -> str:
         """A text without the rests of secrets that are known, and were cut by others."""
+        if CUT not in text or not self._known:
+            return text
         parts, behind = [], 0
         for start, end, secret in pieces(text, (*self._known, *self._values)):
             if start >= behind:
@@ -348,12 +360,17 @@ class Redactor:
             text = self._replaced(text, found, len(text))
         return text
 
-    def _secrets(self, text: str, *, is_source: bool = False) -> Iterator[Secret]:
-        """Every secret in the text; they may overlap. Tags are none."""
+    def _secrets(self, text: str, named: Iterable[Secret] | None = None) -> Iterator[Secret]:
+        """Every secret in the text; they may overlap. Tags are none.
+
+        `named`: those that have a name; None: they are looked for.
+        """
         lowered = text.lower()
         found = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
-        if self._named.may_be_in(lowered):
-            found += self._named_in_source(text) if is_source else self._named.find(text)
+        if named is not None:
+            found += named
+        elif self._named.may_be_in(lowered):
+            found += self._named.find(text)
         if self._of_environment is not None:
             matches = self._of_environment.finditer(text)
             found += [(*each.span(), self._values[each[0]]) for each in matches]
@@ -363,8 +380,10 @@ class Redactor:
         for pattern in self._patterns.values():
             found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
         tags = [each.span() for each in TAG.finditer(text)] if found else []
+        starts = [start for start, _ in tags]
         for start, end, label in found:
-            if not any(first <= start and end <= last for first, last in tags):
+            before = bisect_right(starts, start) - 1
+            if before < 0 or end > tags[before][1]:
                 yield start, end, label
 
     def _named_in_source(self, text: str) -> list[Secret]:
