@@ -36,6 +36,9 @@ _TELL_S: Final = 1.0
 
 _TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
 
+_ASKED: Final = "add_"
+"""How types of lines begin that tell what was asked for."""
+
 _TORN: Final = b" \n"
 """Ends a line that the disk took a part of, so that it ends like no other."""
 
@@ -87,11 +90,12 @@ class PartWriter:
         """What an event of these epoch seconds is written as: one line, or one for each row."""
         if not isinstance(event, Batch):
             line = line_of(self._next(), ts, self._worker, event)
+            is_asked = line.type.startswith(_ASKED)
             try:
-                self._hiding.hide(line.values)
+                self._hiding.hide(line.values, is_asked=is_asked)
             except Exception as error:  # noqa: BLE001 - a border: no plain data, a bug of ours
                 line = line._replace(values=repaired(line.values, error))
-                self._hiding.hide(line.values)
+                self._hiding.hide(line.values, is_asked=is_asked)
             return self._line(line)
         for loss, count in event.dropped.items():
             self._drop("hit" if loss == "hit" else "call", count)

@@ -337,7 +337,7 @@ def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
     value = pattern.match(text, start, start + _WINDOW)
     if value is None or value["value"].startswith("<"):
         return None
-    told = value["value"].rstrip(")]} \t")
+    told = value["value"].rstrip(")]} \t\\")
     plain = told.rstrip(")]}.,:!")
     if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
         return None

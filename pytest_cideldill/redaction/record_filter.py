@@ -6,13 +6,13 @@ known for a secret. It is the same in all processes of a run, and so are the nam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from typing import Final
 
 from pytest_cideldill.redaction.redactor import Redactor
 
 _MOST_NAMES: Final = 1_000
-_NO_TEXTS: Final = frozenset({bool, int, float, type(None)})
 
 
 class Hiding:
@@ -22,6 +22,7 @@ class Hiding:
         self.is_plain = redactor.is_plain
         self._redactor = redactor
         self._redact = redactor.redact_text
+        self._redact_known = redactor.redact_known
         self._names: dict[str, str] = {}
         self._learned = redactor.learned
 
@@ -37,33 +38,24 @@ class Hiding:
             self._names[name] = self._redact(name)
         return self._names[name]
 
-    def hide(self, values: dict[str, Any]) -> None:
-        """In the values of a line; their names are ours."""
+    def hide(self, values: dict[str, Any], *, is_asked: bool) -> None:
+        """In the values of a line; their names are ours.
+
+        `is_asked`: A client or the user asked for this; no process has looked at it.
+        """
+        redact = self._redact if is_asked else self._redact_known
         for name, value in values.items():
             if name == "nodeid":
                 values[name] = self.name(value)
-            elif not self._are_plain(value):
-                values[name] = self._hidden(value)
+            else:
+                values[name] = _hidden(value, redact)
 
-    def _are_plain(self, value: Any) -> bool:
-        """Whether nothing is to be hidden in a value, for certain; quick."""
-        kind = type(value)
-        if kind is str:
-            return self.is_plain(value)
-        if kind is dict:
-            for key, each in value.items():
-                if not (self._are_plain(key) and self._are_plain(each)):
-                    return False
-            return True
-        if kind is list:
-            return all(map(self._are_plain, value))
-        return kind in _NO_TEXTS
 
-    def _hidden(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._redact(value)
-        if isinstance(value, dict):
-            return {self._hidden(key): self._hidden(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._hidden(each) for each in value]
-        return value
+def _hidden(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {_hidden(key, redact): _hidden(each, redact) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(each, redact) for each in value]
+    return value

@@ -222,6 +222,16 @@ class Redactor:
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
+    def redact_known(self, text: str) -> str:
+        """Like `redact_text` for what was redacted before: of what has become known since."""
+        try:
+            if not self.enabled or not self._knows(text):
+                return text
+            found = list(self._known_in(text))
+            return self._without_pieces(self._replaced(text, found, len(text)) if found else text)
+        except Exception:  # noqa: BLE001 - a border, as above
+            return UNKNOWN
+
     def redact_report(self, text: str) -> str:
         """Like `redact_text` for a report of pytest's: of the source in it, its tree tells more."""
         try:
@@ -331,16 +341,18 @@ class Redactor:
         """The quick test that ordinary texts pass with."""
         if not self.enabled or len(text) < _SHORTEST:
             return False
-        if self._patterns:
-            return True
         lowered = text.lower()
-        if may_be_shapes(text, lowered):
-            return True
-        if any(value in text for value in self._values):
-            return True
-        if self._seen and any(spelling in text for spelling in tuple(self._seen)):
+        if may_be_shapes(text, lowered) or self._knows(text):
             return True
         return self._named.may_be_in(lowered)
+
+    def _knows(self, text: str) -> bool:
+        """Whether there may be a value that is known; quick."""
+        if self._patterns or any(value in text for value in self._values):
+            return True
+        if CUT in text and self._known:
+            return True
+        return bool(self._seen) and any(spelling in text for spelling in tuple(self._seen))
 
     def _start(self, text: str, limit: int) -> str:
         size = limit + self._margin
@@ -371,6 +383,17 @@ class Redactor:
             found += named
         elif self._named.may_be_in(lowered):
             found += self._named.find(text)
+        found += self._known_in(text)
+        tags = [each.span() for each in TAG.finditer(text)] if found else []
+        starts = [start for start, _ in tags]
+        for start, end, label in found:
+            before = bisect_right(starts, start) - 1
+            if before < 0 or end > tags[before][1]:
+                yield start, end, label
+
+    def _known_in(self, text: str) -> Iterator[Secret]:
+        """The values that are known: of the environment, of names that were seen, of patterns."""
+        found: list[Secret] = []
         if self._of_environment is not None:
             matches = self._of_environment.finditer(text)
             found += [(*each.span(), self._values[each[0]]) for each in matches]
@@ -379,12 +402,7 @@ class Redactor:
                 found += [(*each.span(), "name") for each in re.finditer(re.escape(spelling), text)]
         for pattern in self._patterns.values():
             found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
-        tags = [each.span() for each in TAG.finditer(text)] if found else []
-        starts = [start for start, _ in tags]
-        for start, end, label in found:
-            before = bisect_right(starts, start) - 1
-            if before < 0 or end > tags[before][1]:
-                yield start, end, label
+        yield from found
 
     def _named_in_source(self, text: str) -> list[Secret]:
         find = self._named.find

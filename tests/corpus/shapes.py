@@ -125,7 +125,7 @@ SHAPES: Final[dict[str, tuple[str, int, str]]] = {
     "OpenShift": ("sha256~§", 43, MIXED),
     "JWT": ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0MiJ9.§", 43, MIXED),
     "bearer": ("Bearer §", 24, MIXED),
-    "basic": ("Basic a2ltO§", 23, MIXED),
+    "basic": ("Basic a2ltOm§", 22, MIXED),
     "address": ("https://kim:§@shop.invalid/x", 15, MIXED),
     "PEM": ("-----BEGIN PRIVATE KEY-----\n§\n-----END PRIVATE KEY-----\n", 64, MIXED),
     "PEM, RSA": ("-----BEGIN RSA PRIVATE KEY-----\n§\n-----END RSA PRIVATE KEY-----", 64, MIXED),
