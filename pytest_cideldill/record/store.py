@@ -93,7 +93,7 @@ class CIDStore:
     Attributes:
         state: `idle`: not needed yet. `unavailable`: this Python has no sqlite3. `failed`: see
             `problem`; nothing is stored any more.
-        problem: A sentence, with `unavailable` and `failed`.
+        problem: Why something was not stored, or read; with `unavailable` and `failed`.
         counts: What became of the objects.
     """
 
@@ -145,10 +145,10 @@ class CIDStore:
         try:
             held = other._rows()
             if held is None:
-                return Merged(0, other.problem or f"{other.path} can't be read")
+                return Merged(0, other.problem or "it can't be read")
             while batch := _batch(held):
                 if not may_go_on():
-                    other.problem = f"{other.path}: not all of it was read"
+                    other.problem = "not all of it was read"
                     break
                 intact = [row for row in batch if _is_intact(*row)]
                 damaged += len(batch) - len(intact)
@@ -159,7 +159,7 @@ class CIDStore:
         self.counts.lost += damaged
         return Merged(
             self.counts.stored - before.stored,
-            other.problem or self.problem,
+            None if other.problem is None else f"{other.path}: {other.problem}",
             self.counts.lost + self.counts.dropped - before.lost - before.dropped,
         )
 
@@ -178,6 +178,7 @@ class CIDStore:
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             self.counts.lost += len(rows)
             self._failures += 1
+            self.problem = _why(error)
             if self._failures >= _MOST_FAILURES or not is_rolled_back(connection):
                 self._fail(error)
             return
@@ -327,13 +328,17 @@ class CIDStore:
 
     def _fail(self, error: BaseException) -> None:
         self.state = "failed"
-        self.problem = f"{self.path}: {error}"
+        self.problem = _why(error)
 
     def _forget_in_child(self) -> None:
         connection, self._connection = self._connection, None
         self.state = "closed"
         if connection is not None:
             never_close(connection)
+
+
+def _why(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _batch(rows: Iterable[Row]) -> list[Row]:
