@@ -22,6 +22,7 @@ MOST: Final[Mapping[str, int]] = {
     "report": 40_000,
     "note": 10_000,
     "tracepoint": 5_000,
+    "stop": 1_000,
 }
 """What is told one by one → how many of them are held."""
 
@@ -34,7 +35,10 @@ ROW_BYTES: Final = 16_000_000
 _LINE: Final = 500
 """Characters of each text of a report of which one line is told."""
 
-_OF_ONE_LINE: Final = ("phase", "category", "outcome", "duration_s", "attempt", "subtest")
+_OF_ONE_LINE: Final = (
+    *("phase", "category", "outcome", "duration_s"),
+    *("attempt", "subtest", "passed_code"),
+)
 
 
 class Extent:
