@@ -276,7 +276,9 @@ class CIDStore:
             return None
         try:
             row: tuple[Any, Any] | None = connection.execute(_SELECT, (digest,)).fetchone()
-        except sqlite3.OperationalError:  # locked, or gone
+        except sqlite3.OperationalError as error:  # gone, or slower than it may be
+            if self._is_reader:  # the next object would take as long
+                self._fail(error)
             return None
         except sqlite3.DatabaseError as error:
             raise CorruptObject(str(error)) from error
@@ -316,9 +318,7 @@ class CIDStore:
         try:
             connection = connect(self.path, is_reader=self._is_reader, is_over=is_over)
         except (sqlite3.Error, OSError, ValueError) as error:
-            # A file that is locked now can be read later.
-            if not (self._is_reader and isinstance(error, sqlite3.OperationalError)):
-                self._fail(error)
+            self._fail(error)
             return None
         if connection is not None:
             self._connection = connection
