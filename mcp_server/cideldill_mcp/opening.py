@@ -27,6 +27,7 @@ from cideldill_mcp.runs import Runs
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.position import Position
+from pytest_cideldill.record.extent import MOST
 from pytest_cideldill.record.extent import Extent
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import ROWS
@@ -58,6 +59,9 @@ _AT_ONCE_BYTES = 256 * 1024
 
 _ROWS = 50
 """Hits and calls that are taken in together: to write each call by itself takes much longer."""
+
+_MOST_TESTS = sum(MOST[each] for each in ("passed test", "other test", "failure")) + 10_000
+"""Those that are held at most, and some that have begun."""
 
 _SLICE_S = 0.004
 """How long lines are taken in before others have their turn; an answer takes several of them."""
@@ -171,6 +175,10 @@ class _Opening:
                 return takes("note")
             case "add_line" | "add_trace" | "add_breakpoint" | "add_exception":
                 return values["id"] in self._names.breakpoints or takes("tracepoint")
+            case "test_started" if self._run is not None:
+                if len(self._run.results.tests) >= _MOST_TESTS:  # very many that don't end
+                    self._extent.left["other test"] += 1
+                    return False
             case "stop":
                 return size <= _AT_ONCE_BYTES and takes("stop")
             case "node_relayed":
