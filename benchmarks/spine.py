@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
@@ -96,15 +97,24 @@ class RawClient:
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send a request and wait for its answer."""
-        self._requests += 1
-        self._write({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
-        while line := self._stdout.readline():
-            message: dict[str, Any] = json.loads(line)
-            if message.get("id") == self._requests:
+        asked = self.send(method, params)
+        for message in self.messages():
+            if message.get("id") == asked:
                 result: dict[str, Any] = message["result"]
                 return result
             self.on_notification(message)
         raise RuntimeError(f"the server ended during {method}")
+
+    def send(self, method: str, params: dict[str, Any]) -> int:
+        """Send a request, which has this id."""
+        self._requests += 1
+        self._write({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
+        return self._requests
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """What the server says, until it ends."""
+        while line := self._stdout.readline():
+            yield json.loads(line)
 
     def _write(self, message: dict[str, Any]) -> None:
         self._stdin.write(json.dumps(message).encode() + b"\n")

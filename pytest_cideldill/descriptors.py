@@ -20,6 +20,9 @@ from contextlib import nullcontext
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.clock import monotonic
+from pytest_cideldill.clock import sleep
+
 try:
     import fcntl
     import resource
@@ -34,6 +37,9 @@ _MOST: Final = 4096
 
 _ROOM: Final = 64
 """How many of ours there may be."""
+
+_LOOK_S: Final = 0.05
+"""How often it is looked whether a file can be opened again."""
 
 MOST_WAITING: Final = 4 * 1024 * 1024
 """Bytes that wait for a file which the program has closed, while it can't be opened again."""
@@ -59,7 +65,7 @@ def moved(descriptor: int, *, beyond: bool = False) -> int:
     """
     if fcntl is None:
         return descriptor
-    with _more_room() if beyond else nullcontext() as limit:
+    with more_room() if beyond else nullcontext() as limit:
         for least in _places(limit):
             try:
                 high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
@@ -82,8 +88,11 @@ def _places(limit: int | None) -> Iterator[int]:
 
 
 @contextmanager
-def _more_room() -> Iterator[int | None]:
-    """Raise the limit of the process; gives what it was, or None: it stays."""
+def more_room() -> Iterator[int | None]:
+    """Raise the limit of the process, as `moved`; gives what it was, or None: it stays."""
+    if resource is None:
+        yield None
+        return
     before = most, hardest = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = most + _ROOM
     is_allowed = hardest == resource.RLIM_INFINITY or raised <= hardest
@@ -98,7 +107,22 @@ def _more_room() -> Iterator[int | None]:
     try:
         yield most
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        if resource.getrlimit(resource.RLIMIT_NOFILE) == (raised, hardest):
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def wait_for_room(seconds: float) -> None:
+    """Wait until a file can be opened, at most so long; programs may have used up all numbers."""
+    until = monotonic() + seconds
+    while monotonic() < until:
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                return
+            sleep(_LOOK_S)
+        else:
+            return
 
 
 def _identity(descriptor: int) -> Identity | None:

@@ -25,6 +25,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.limits import Limits
+from pytest_cideldill.record.objectfile import LOST
 from pytest_cideldill.record.objectfile import CorruptObject
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
@@ -66,6 +67,7 @@ class Keeping:
         self._limits = limits
         self._flush = flush
         self._warn = warn
+        self._is_ending = self._has_ended = False
         self.objects = Objects(self._log, redactor, key, guard, limits, original_code, path)
         at_fork(after_in_child=self.forget)
 
@@ -76,8 +78,18 @@ class Keeping:
     def write(self) -> None:
         """Write what waits; on the I/O thread, before the events that name it."""
         self._log.write(self._file.put_many)
-        if self._file.counts.lost and self._file.problem is not None:
-            self._warn(f"objects could not be kept: {self._file.problem}")
+        if self._is_ending and not self._has_ended:
+            self._has_ended = True
+            self._file.settle()
+            if lost := self._file.counts.lost:
+                shown = "1 object" if lost == 1 else f"{lost} objects"
+                self._warn(f"{shown} {LOST}: {self._file.problem}")
+        elif self._file.counts.lost:
+            self._warn(f"objects {LOST}: {self._file.problem}")
+
+    def end(self) -> None:
+        """Nothing is watched any more: the next time it writes, it tells how many were lost."""
+        self._is_ending = True
 
     def close(self) -> None:
         """Close the file; the front end goes on reading it."""

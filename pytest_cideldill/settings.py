@@ -12,6 +12,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import Final
 
 from pytest_cideldill.limits import BOUNDS
 from pytest_cideldill.limits import Limits
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 DEFAULT_ADDRESS = "127.0.0.1:0"
 DEFAULT_LEASE_S = 1800.0
 DEFAULT_GRACE_S = 30.0
+
+
+HANDOVER: Final = "CIDELDILL_HANDOVER"
+"""The environment variable by which `pytest --cideldill-mcp` tells the front end that it becomes
+what that needs to know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _MCP_NEXT_MAJOR = 3
 
 # -P keeps the working directory off the path, where a `mcp` package of the user's may be; `serve`
 # demotes what PYTHONPATH names. The front end inherits no warning filters.
-_BOOT = "import sys; from cideldill_mcp.cli import serve; sys.exit(serve(sys.argv[1]))"
+_BOOT = "import sys; from cideldill_mcp.cli import serve; sys.exit(serve())"
 _BOOT_FLAGS = ("-P", "-W", "ignore")
 
 _OF_A_WORKER = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID")
@@ -150,7 +150,10 @@ def _become_front_end(handover: dict[str, Any]) -> NoReturn:
     # Who has this interpreter ignore PYTHONHOME or the user's site-packages has a reason.
     asked = [("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)]
     flags = [*_BOOT_FLAGS, *(flag for flag, is_set in asked if is_set)]
-    command = [sys.executable, *flags, "-c", _BOOT, json.dumps(handover)]
+    command = [sys.executable, *flags, "-c", _BOOT]
+    # Not as an argument: every user of the machine can read those, and settings tell how secrets
+    # look.
+    os.environ[settings.HANDOVER] = json.dumps(handover)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if os.name == "posix":

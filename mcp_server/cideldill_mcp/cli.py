@@ -22,6 +22,7 @@ from cideldill_mcp.addresses import announced
 from cideldill_mcp.launch import Recipe
 from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import run_folders
+from pytest_cideldill.settings import HANDOVER
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import split
 from pytest_cideldill.syntax.tracespec import InvalidSpec
@@ -38,17 +39,17 @@ To see it work:  cideldill-mcp demo
 """
 
 
-def serve(handover: str) -> int:
+def serve() -> int:
     """Run the front end that `pytest --cideldill-mcp` became.
 
-    Args:
-        handover: JSON text with `command`, `arguments`, `rootdir`, `inipath` and `settings`.
+    The environment has JSON text with `command`, `arguments`, `rootdir`, `inipath` and `settings`;
+    no process that is started inherits it.
 
     Returns:
         The exit status of the process.
     """
     _demote_user_paths()
-    plain = json.loads(handover)
+    plain = json.loads(os.environ.pop(HANDOVER))
     settings = Settings.from_plain(plain["settings"])
     where = (plain["rootdir"], plain["inipath"], settings.user_paths)
     return _serve(Recipe(plain["command"], plain["arguments"], *where), settings, _usage_error)

@@ -7,7 +7,6 @@ all that it holds is in the other one. Their folder is removed by its owner.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +15,12 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.record.database import remove
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.manifest import write_summaries
+from pytest_cideldill.record.merging import merge_kept
 from pytest_cideldill.record.merging import merge_run
+from pytest_cideldill.record.objectmerging import merge_objects
 from pytest_cideldill.record.reader import object_files
 from pytest_cideldill.record.store import CIDStore
 
@@ -78,8 +78,6 @@ class ObjectFiles:
                 description = store.description(cid)
                 is_copied = description is not None and store.get(cid) is not None
                 store.close()
-                if not path.exists() and path.parent not in self._opened:
-                    remove(path)  # what reading made of it after it was removed
                 if description is None:
                     continue
                 found = Found(self._owner(path), description, is_copied)
@@ -136,13 +134,8 @@ class ObjectFiles:
     def _complete(self, folder: Path) -> None:
         with suppress(OSError):  # its parts can be read as they are
             merge_run(folder)
+            merge_kept(folder)
             write_summaries(folder)
 
     def _put_together(self, path: Path, parts: list[Path]) -> None:
-        # Whoever wrote the parts has seen to the limits.
-        whole = CIDStore(path, max_bytes=sys.maxsize, max_object_bytes=sys.maxsize)
-        merged = [whole.merge(part, lambda: not self._is_closing) for part in parts]
-        whole.close()
-        for part, each in zip(parts, merged, strict=True):
-            if each.is_complete:
-                remove(part)
+        merge_objects(parts, path, lambda: not self._is_closing)

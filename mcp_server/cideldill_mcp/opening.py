@@ -16,22 +16,28 @@ from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from cideldill_mcp.breakpoints import from_command
+from cideldill_mcp.results import FAILED
 from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.position import Position
+from pytest_cideldill.record.extent import MOST
+from pytest_cideldill.record.extent import Extent
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import ROWS
 from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.merging import Raw
 from pytest_cideldill.record.merging import raw_lines
 from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import counted
+from pytest_cideldill.record.words import cut_short
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
@@ -41,13 +47,24 @@ from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import Hello
 from pytest_cideldill.wire import NodeFinished
 from pytest_cideldill.wire import NodeStarted
+from pytest_cideldill.wire import PhaseReported
 from pytest_cideldill.wire import Recorded
 from pytest_cideldill.wire import RedactionChosen
 
 _is_id = re.compile(r"(?:bp|tp|ex|fn)-[0-9]{1,9}").fullmatch
 
-_AT_ONCE = 500
-"""Lines between two looks at the event loop; some milliseconds."""
+_AT_ONCE = 200
+_AT_ONCE_BYTES = 256 * 1024
+"""Lines that a thread reads before the event loop takes them in."""
+
+_ROWS = 50
+"""Hits and calls that are taken in together: to write each call by itself takes much longer."""
+
+_MOST_TESTS = sum(MOST[each] for each in ("passed test", "other test", "failure")) + 10_000
+"""Those that are held at most, and some that have begun."""
+
+_SLICE_S = 0.004
+"""How long lines are taken in before others have their turn; an answer takes several of them."""
 
 
 async def open_records(runs: Runs, records: Sequence[Path]) -> None:
@@ -75,35 +92,70 @@ class _Opening:
         self._began = 0.0
         self._damaged = 0
         self._is_hiding = True
+        self._extent = Extent()
+        self._gone: set[int] = set()  # of tests of which nothing is held
+        self._uncollected: set[int] = set()
+        self._rows: list[dict[str, Any]] = []
+        self._rows_line: Line | None = None
 
     async def read(self) -> None:
         """All of it; lines that this version does not know are passed over."""
-        now = 0.0
-        for number, raw in enumerate(raw_lines(self._folder, self._pass_over), 1):
-            now = raw.at
-            self._runs.log.now = lambda at=now: at  # type: ignore[misc]
-            try:
-                self._take(Line.decoded(raw.text))
-            except Exception:  # noqa: BLE001 - a border: the others make sense
-                self._pass_over()
-                continue
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+        now, since = 0.0, monotonic()
+        lines = raw_lines(self._folder, self._pass_over)
+        while batch := await asyncio.to_thread(_decoded, lines):
+            for at, size, line in batch:
+                now = at
+                self._runs.log.now = lambda at=now: at  # type: ignore[misc]
+                self._take_in(line, size)
+                if monotonic() - since > _SLICE_S:
+                    await asyncio.sleep(0)
+                    since = monotonic()
+        self._take_rows()
         self._end(now)
+
+    def _take_in(self, line: Line | None, size: int) -> None:
+        """A border: what can't be taken in is passed over, the others make sense."""
+        try:
+            if line is None:
+                raise ValueError("no line of events")
+            if line.type in ROWS:
+                self._take_row(line)
+                return
+            self._take_rows()
+            self._take(line, size)
+        except Exception:  # noqa: BLE001 - see there
+            self._pass_over()
+
+    def _take_row(self, line: Line) -> None:
+        """Leave it to be taken in with others of its process."""
+        row = self._names.in_row({"type": line.type, "ts": line.ts, **line.values})
+        if self._rows_line is not None and self._rows_line.worker != line.worker:
+            self._take_rows()
+        self._rows_line = line
+        self._rows.append(row)
+        if len(self._rows) >= _ROWS:
+            self._take_rows()
+
+    def _take_rows(self) -> None:
+        rows, line = self._rows, self._rows_line
+        self._rows, self._rows_line = [], None
+        if line is None:
+            return
+        try:
+            self._handle(line, Recorded(rows))
+        except Exception:  # noqa: BLE001 - a border: they were type-checked one by one
+            self._damaged += len(rows)
 
     def _pass_over(self) -> None:
         self._damaged += 1
 
-    def _take(self, line: Line) -> None:
-        if line.type in ROWS:
-            row = self._names.in_row({"type": line.type, "ts": line.ts, **line.values})
-            self._handle(line, Recorded([row]))
-        elif line.type == DROPPED:
+    def _take(self, line: Line, size: int) -> None:
+        if line.type == DROPPED:
             if self._run is not None:
                 self._runs.log.dropped[self._run.id] += sum(line.values["rows"].values())
                 self._runs.records.lost(line.values["rows"].get("call", 0))
-        else:
-            message = line.message
+        elif self._is_held(line, size):
+            message = self._shortened(line, size).message
             if isinstance(message, RedactionChosen):
                 self._is_hiding = self._is_hiding and not message.off
             if isinstance(message, Hello):
@@ -114,6 +166,54 @@ class _Opening:
                 self._add(message)
             else:
                 self._handle(line, self._names.in_event(message))
+
+    def _is_held(self, line: Line, size: int) -> bool:
+        """Whether there is room for what is held until the server ends; else it is counted."""
+        takes, values = self._extent.takes, line.values
+        match line.type:
+            case "warning" | "changed":
+                return takes("note")
+            case "add_line" | "add_trace" | "add_breakpoint" | "add_exception":
+                return values["id"] in self._names.breakpoints or takes("tracepoint")
+            case "test_started" if self._run is not None:
+                if len(self._run.results.tests) >= _MOST_TESTS:  # very many that don't end
+                    self._extent.left["other test"] += 1
+                    return False
+            case "stop":
+                return size <= _AT_ONCE_BYTES and takes("stop")
+            case "node_relayed":
+                return hash((values["about"], values["nodeid"])) not in self._gone
+            case "collection_failed":
+                if (key := hash(values["nodeid"])) in self._uncollected:
+                    return False
+                self._uncollected.add(key)
+                if not takes("failure") and self._run is not None:
+                    self._run.results.outcomes["error"] += 1
+                    return False
+        return True
+
+    def _shortened(self, line: Line, size: int) -> Line:
+        """A line of a report, with all of it or what one line tells."""
+        if line.type not in ("test_phase", "collection_failed"):
+            return line
+        is_failure = line.values.get("category", "error") in FAILED
+        held = self._extent.report(line.values, size, is_failure=is_failure)
+        if held is line.values:
+            return line
+        return line._replace(values={"nodeid": line.values["nodeid"], **held})
+
+    def _let_go(self, worker: str, nodeid: str) -> None:
+        """Of tests that ended a bounded number is held, and all that have a failure that is."""
+        assert self._run is not None
+        results = self._run.results
+        test = results.tests.get(results.key(worker, nodeid))
+        if test is None or (test.outcome in FAILED and test.report is not None):
+            return
+        if test.outcome in FAILED or not self._extent.takes(
+            "passed test" if test.outcome == "passed" else "other test"
+        ):
+            results.let_go(worker, nodeid)
+            self._gone.add(hash((worker, nodeid)))
 
     def _admit(self, hello: Hello, ts: float) -> None:
         if self._run is None:
@@ -151,7 +251,13 @@ class _Opening:
                 self._under_way[line.worker] = event.nodeid, line.ts
             case NodeFinished():
                 self._under_way.pop(line.worker, None)
+            case PhaseReported() if event.category in FAILED and self._run is not None:
+                if not self._extent.takes("failure"):
+                    self._run.results.tally(line.worker, event)
+                    return
         self._runs.handle(target, event, line.ts)
+        if isinstance(event, NodeFinished) and not event.again:
+            self._let_go(line.worker, event.nodeid)
 
     def _end(self, now: float) -> None:
         if self._run is None:
@@ -163,11 +269,31 @@ class _Opening:
         self._run.took(now - self._began)
         if not self._is_hiding:
             self._run.warnings.append(NOT_HIDING)
+        if self._extent.shortened:
+            self._run.warnings.append(cut_short(self._extent.shortened))
+        if self._extent.sentence:
+            self._run.warnings.append(self._extent.sentence)
         if self._damaged:
             told = counted(self._damaged, "line")
             self._run.warnings.append(f"{told} of the record made no sense and were passed over")
         last = self._under_way.get(MAIN)
         self._runs.settle(self._run, None if last is None else Position("", *last))
+
+
+def _decoded(lines: Iterator[Raw]) -> list[tuple[float, int, Line | None]]:
+    """The next lines with their time and size; None: it makes no sense. On a thread."""
+    found: list[tuple[float, int, Line | None]] = []
+    room = _AT_ONCE_BYTES
+    for raw in lines:
+        try:
+            line = Line.decoded(raw.text)
+        except ValueError:
+            line = None
+        found.append((raw.at, len(raw.text), line))
+        room -= len(raw.text)
+        if len(found) >= _AT_ONCE or room < 0:
+            break
+    return found
 
 
 @dataclass

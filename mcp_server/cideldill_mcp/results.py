@@ -109,6 +109,7 @@ class Results:
     changes: dict[str | None, list[str]] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
     apart: int = 0
+    _uncollected: set[str] = field(default_factory=set)
     _running: dict[str, TestResult] = field(default_factory=dict)
     # What makes failures one group → its number, in the order they came; and how many have it.
     _groups: dict[_Cause, int] = field(default_factory=dict)
@@ -180,9 +181,24 @@ class Results:
 
     def collection_failed(self, event: CollectionFailed) -> None:
         """A collection error; xdist workers all tell the same ones."""
-        if all(known.nodeid != event.nodeid for known in self.collection_errors):
+        if event.nodeid not in self._uncollected:
+            self._uncollected.add(event.nodeid)
             self.collection_errors.append(event)
             self.outcomes["error"] += 1
+
+    def tally(self, worker: str, event: PhaseReported) -> None:
+        """Count a failure as `reported` does, and hold nothing that it tells."""
+        self.outcomes[event.category] += 1
+        key = self.key(worker, event.nodeid)
+        test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
+        if event.outcome == "failed":
+            self.failed_reports += 1
+            test.failed.append((event.phase, event.category))
+        test.outcome = test.outcome or event.category
+
+    def let_go(self, worker: str, nodeid: str) -> None:
+        """Hold nothing of a test that has ended; it stays counted."""
+        self.tests.pop(self.key(worker, nodeid), None)
 
     def started(self, worker: str, event: NodeStarted) -> None:
         """A test begins (or begins again)."""

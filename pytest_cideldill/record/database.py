@@ -23,7 +23,7 @@ else:
     except ImportError:  # some builds of Python have none
         sqlite3 = None
 
-__all__ = ["connect", "is_rolled_back", "never_close", "number", "remove", "settle", "sqlite3"]
+__all__ = ["connect", "is_rolled_back", "never_close", "number", "remove", "sqlite3"]
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -31,17 +31,16 @@ CREATE TABLE IF NOT EXISTS objects (
     cid BLOB PRIMARY KEY, description BLOB NOT NULL, data BLOB
 )"""
 
-# Others than this process read while it writes, and it may be killed at any moment: a write-ahead
-# log stands both. No fsync: it is the process that may die, not the machine.
+# Nobody else has the file before it is whole and gets its name (`objectmerging`): so it needs no
+# locks, and no file beside it, which some file systems refuse. No fsync: it is the process that may
+# die, not the machine.
 _WRITING: Final = (
-    "PRAGMA journal_mode = WAL",
+    "PRAGMA journal_mode = MEMORY",
     "PRAGMA synchronous = OFF",
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA busy_timeout = 50",
 )
 # Whose file it is nobody knows: nothing in it is run, and nothing is written.
 _READING: Final = (
-    "PRAGMA busy_timeout = 500",
     "PRAGMA query_only = ON",
     "PRAGMA trusted_schema = OFF",
 )
@@ -74,7 +73,7 @@ def connect(
     if not is_reader:  # SQLite would give it the rights that the umask leaves
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(
-        f"{_uri(path)}?mode=rw",
+        f"{_uri(path)}?{'mode=ro&immutable=1' if is_reader else 'mode=rw&nolock=1'}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # the I/O thread is another one after a fork
@@ -122,20 +121,8 @@ def _schema(connection: sqlite3.Connection) -> str:
     return made.replace("CREATE TABLE objects", "CREATE TABLE IF NOT EXISTS objects", 1)
 
 
-def settle(path: Path) -> None:
-    """Make a store that nobody has open one file, which a disk that takes no writes can hold.
-
-    Raises:
-        sqlite3.Error, OSError: It can't be opened, or written.
-    """
-    connection = connect(path, is_reader=False)
-    if connection is not None:
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.close()
-
-
 def remove(path: Path) -> None:
-    """Remove the file of a store and what SQLite keeps beside it."""
+    """Remove the file of a store and what SQLite kept beside it, in older versions."""
     for ending in ("", "-wal", "-shm"):
         with suppress(OSError):  # gone, or open somewhere
             path.with_name(path.name + ending).unlink()

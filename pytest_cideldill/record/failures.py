@@ -79,6 +79,7 @@ def _head(story: Story) -> Markup:
         else None,
         None if story.is_hiding else tag("p", NOT_HIDING),
         tag("p", cut_short(story.shortened)) if story.shortened else None,
+        tag("p", f"{story.extent.sentence}.") if story.extent.sentence else None,
         tag("p", f"{counted(story.damaged, 'line')} of the record made no sense.")
         if story.damaged
         else None,

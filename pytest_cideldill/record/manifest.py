@@ -6,6 +6,7 @@ For people, other programs and the last line of a run; whoever opens a record re
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
 from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
+from pytest_cideldill.record.merging import Raw
 from pytest_cideldill.record.merging import without_hits
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import lost_reports
@@ -33,14 +35,42 @@ _SUMMARY: Final = "run.json"
 FAILED: Final = ("failed", "error")
 """Categories that make a run fail."""
 
+_MOST_CATEGORIES: Final = 1_000
+_MOST_WORKERS: Final = 2_000
+_MOST_LOST: Final = 1_000
+"""Categories of reports, processes, and reports of a test that got lost."""
+
+_TEXT: Final = rb'"([^"\\\x00-\x1f\x7f-\xff]*)"'
+_ONE: Final = (
+    rb'\{"n":\d{1,15},"ts":(\d{1,11}(?:\.\d{1,20})?),"type":"%b","worker":'
+    + _TEXT
+    + rb',"nodeid":'
+    + _TEXT
+)
+_QUICK: Final = {
+    b"test_started": re.compile(_ONE % b"test_started" + rb"\}\n").fullmatch,
+    b"test_outcome": re.compile(
+        _ONE % b"test_outcome"
+        + rb',"duration_s":(\d{1,9}(?:\.\d{1,20})?(?:e-\d\d)?),"plain":\{"passed":(\d{1,3})\}'
+        + rb',"again":false(?:,"apart":false)?\}\n'
+    ).fullmatch,
+}
+"""What most lines are that are no rows, in the very words in which we write them."""
+
 _UNITS: Final = ("bytes", "kB", "MB", "GB")
 
 
 class Listener(Protocol):
     """Gets all lines of a run while it is summarized."""
 
-    def take(self, line: Line) -> None:
-        """One that is no row."""
+    def take(self, line: Line, size: int) -> None:
+        """One that is no row, and how many bytes it has."""
+
+    def take_started(self, worker: str, nodeid: str, ts: float) -> None:
+        """A test begins; of these and the next there may be very many."""
+
+    def take_passed(self, worker: str, nodeid: str, ts: float, took_s: float, count: int) -> None:
+        """A test ended, and so many of its reports just passed."""
 
     def take_call(self, text: bytes) -> None:
         """A recorded call."""
@@ -146,6 +176,8 @@ def summarize(
             if listener is not None:
                 listener.take_call(raw.text)
             continue
+        if raw.type in _QUICK and _is_taken_quickly(raw, outcomes, listener):
+            continue
         try:
             line = Line.decoded(raw.text)
             _take(summary, outcomes, line)
@@ -153,7 +185,7 @@ def summarize(
             pass_over()
             continue
         if listener is not None:
-            listener.take(line)
+            listener.take(line, len(raw.text))
     summary.outcomes = outcomes.all()
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary
@@ -195,42 +227,56 @@ class _Outcomes:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._told: set[tuple[Any, ...]] = set()
+        # Hashes, for there may be very many: of what is counted; of process and test → phase and
+        # category of what failed, until the test ends.
+        self._told: set[int] = set()
+        self._failed: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
         self.counted = 0
         self._failures = 0
-        # Process and test → phase and category of what failed, until the test ends.
-        self._failed: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
 
     def phase(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
-        self._told.add((worker, nodeid, told["phase"], told.get("attempt")))
-        self.counts[told["category"]] += 1
+        self._told.add(hash((worker, nodeid, told["phase"], told.get("attempt"))))
+        self._count(told["category"], 1)
         if told.get("outcome") == "failed":
             self._failures += 1
-            self._failed[worker, nodeid].append((told["phase"], told["category"]))
+            self._failed[hash((worker, nodeid))].append((told["phase"], told["category"]))
 
     def end(self, worker: str, values: dict[str, Any]) -> None:
         nodeid = values["nodeid"]
-        known = self._failed.pop((worker, nodeid), ())
-        for lost in lost_reports(nodeid, values.get("failed"), known):
-            self.counts[lost.category] += 1
-            self._failures += 1
-        self._told.add((worker, nodeid))
-        self.counts.update(values["plain"])
+        known = self._failed.pop(hash((worker, nodeid)), ())
+        if failed := values.get("failed"):
+            for lost in lost_reports(nodeid, failed[:_MOST_LOST], known):
+                self._count(lost.category, 1)
+                self._failures += 1
+        self._told.add(hash((worker, nodeid)))
+        for category, count in values["plain"].items():
+            self._count(category, count)
+
+    def passed(self, worker: str, nodeid: str, count: int) -> None:
+        """A test ended of which nothing else is told than that so many reports passed."""
+        if self._failed:
+            self._failed.pop(hash((worker, nodeid)), None)
+        self._told.add(hash((worker, nodeid)))
+        self.counts["passed"] += count
+
+    def _count(self, category: str, count: int) -> None:
+        known = category in self.counts or len(self.counts) < _MOST_CATEGORIES
+        self.counts[category if known else ""] += count
 
     def relayed(self, worker: str, values: dict[str, Any]) -> None:
         nodeid = values["nodeid"]
         for told in values["phases"]:
-            if (worker, nodeid, told["phase"], told.get("attempt")) not in self._told:
+            if hash((worker, nodeid, told["phase"], told.get("attempt"))) not in self._told:
                 self.phase(worker, nodeid, told)
-        if (worker, nodeid) not in self._told:
+        if hash((worker, nodeid)) not in self._told:
             self.end(worker, values)
 
     def not_collected(self, nodeid: str) -> None:
         """Workers all tell the same."""
-        is_new = (nodeid,) not in self._told
+        is_new = hash((nodeid,)) not in self._told
         self.counts["error"] += is_new
         self._failures += is_new
-        self._told.add((nodeid,))
+        self._told.add(hash((nodeid,)))
 
     def all(self) -> dict[str, int]:
         """Those that nobody told are among them: pytest has counted the failures, too."""
@@ -239,10 +285,27 @@ class _Outcomes:
         return dict(sorted(self.counts.items()))
 
 
+def _is_taken_quickly(raw: Raw, outcomes: _Outcomes, listener: Listener | None) -> bool:
+    """Whether it is as we write the two lines of a test that passes: most of them are."""
+    found = _QUICK[raw.type](raw.text)
+    if found is None:
+        return False
+    ts, worker, nodeid = float(found[1]), found[2].decode(), found[3].decode()
+    if raw.type == b"test_started":
+        if listener is not None:
+            listener.take_started(worker, nodeid, ts)
+        return True
+    count = int(found[5])
+    outcomes.passed(worker, nodeid, count)
+    if listener is not None:
+        listener.take_passed(worker, nodeid, ts, float(found[4]), count)
+    return True
+
+
 def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
     values = line.values
     match line.type:
-        case "worker_up":
+        case "worker_up" if len(summary.workers) < _MOST_WORKERS:
             summary.workers.append(line.worker)
             summary.cut_off.append(line.worker)
             if line.worker == "main":

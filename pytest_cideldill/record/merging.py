@@ -95,11 +95,19 @@ def merge_run(folder: Path) -> bool:
             file.writelines(each.text for each in raw_lines(folder))
     for each in parts:  # if they were put together before, and left
         each.unlink()
-    if objects := parts_of_objects(folder):
-        from pytest_cideldill.record.objectmerging import merge_objects  # with sqlite3
-
-        merge_objects(objects, folder / OBJECTS)
     return is_alone
+
+
+def merge_kept(folder: Path) -> str | None:
+    """The same for its objects; why they stay in the files of its processes, if they do."""
+    objects = parts_of_objects(folder)
+    if not objects:
+        return None
+    from pytest_cideldill.record.objectmerging import merge_objects  # with sqlite3
+
+    why = merge_objects(objects, folder / OBJECTS)
+    left = len(parts_of_objects(folder))
+    return why and f"objects in {left} file{'' if left == 1 else 's'} of its processes: {why}"
 
 
 def raw_lines(folder: Path, pass_over: PassOver = _nobody) -> Iterator[Raw]:

@@ -2,7 +2,8 @@
 
 Rows follow each other: a mark, two lengths, the content id, the snapshot, the pickle. Written on
 the I/O thread, through one descriptor; `store` puts the files of a run together. No method raises
-for what a disk or a file does: what can't be stored is forgotten and counted.
+for what a disk or a file does: what can't be stored waits and is tried again, as far as there is
+room for it; the rest is forgotten and counted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
+from pytest_cideldill.clock import monotonic
+from pytest_cideldill.clock import sleep
 from pytest_cideldill.descriptors import MOST_WAITING
 from pytest_cideldill.descriptors import HeldFile
 from pytest_cideldill.record.objectlog import Counts
@@ -29,11 +32,20 @@ from pytest_cideldill.record.objectlog import unsealed
 MAX_STORE_BYTES: Final = 268_435_456
 """Of all snapshots and pickles in one file."""
 
+LOST: Final = "could not be kept"
+"""What a warning says of objects."""
+
 _MAGIC: Final = b"cideldill objects 1\n"
 _MARK: Final = b"\nobj"
 _HEAD: Final = Struct(">4sII64s")
 _NONE: Final = 2**32 - 1
 """Length of a pickle that is not there."""
+
+AGAIN_S: Final = 0.1
+"""After a disk took nothing: how long it is left alone."""
+
+LAST_S: Final = 1.0
+"""How long it is tried at the end of a run: what is full, or used up, may be so for a moment."""
 
 _BLOCK: Final = 65_536
 _REMEMBERED: Final = 200_000
@@ -67,7 +79,7 @@ class ObjectFile:
 
     Attributes:
         counts: What became of the objects.
-        problem: Why something was lost.
+        problem: Why something was lost, or has to wait.
     """
 
     def __init__(
@@ -84,19 +96,22 @@ class ObjectFile:
         self._max_object_bytes = max_object_bytes
         self._file: HeldFile | None = None
         self._size = 0
-        self._waiting = b""
+        self._is_over = False
+        self._waiting = bytearray()
+        self._rows_waiting = 0
+        self._again_at = 0.0
         # Part of an id → whether its pickle was written.
         self._written: Recent[bytes, bool] = Recent(_REMEMBERED)
 
     def open(self) -> None:
         """Make the file, unless it is there; else that is done for the first object."""
-        if self._file is not None or self.problem is not None:
+        if self._file is not None or self._is_over:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND
         try:
             self._file = HeldFile(self._path, flags)
         except OSError as error:
-            self.problem = f"{self._path}: {error.strerror}"
+            self.problem = error.strerror or str(error)  # tried again with the next objects
 
     def put_many(self, objects: Iterable[StoredObject]) -> None:
         """Store objects unless they are there; a missing pickle is added."""
@@ -147,12 +162,27 @@ class ObjectFile:
             return None
         return None if row is None or row[2] is None else checked(row[0], row[2])
 
+    def settle(self, within_s: float = LAST_S) -> None:
+        """Write what waits, or count it as lost when that could not be done for so long."""
+        until = monotonic() + within_s
+        while self._waiting and not self._is_over:
+            self.open()
+            if self._is_written():
+                return
+            if monotonic() > until:
+                break
+            sleep(AGAIN_S)
+        self.counts.lost += self._rows_waiting
+        self.counts.stored -= self._rows_waiting
+        self._waiting.clear()
+        self._rows_waiting = 0
+
     def close(self) -> None:
         """Close the file; one without objects goes."""
-        if self._waiting:
-            self._write(b"", 0)
+        self.settle(0)
         file, self._file = self._file, None
-        self.problem = self.problem or f"{self._path}: it is closed"
+        self._is_over = True
+        self.problem = self.problem or "the file is closed"
         if file is None:
             return
         if not self._size:
@@ -163,25 +193,37 @@ class ObjectFile:
     def forget(self) -> None:
         """In a forked child: the file is the parent's."""
         file, self._file = self._file, None
-        self.problem = "it is the parent's"
+        self._is_over = True
+        self.problem = "the file is the parent's"
         if file is not None:
             file.close()
 
     def _write(self, text: bytes, rows: int) -> int:
-        """How many rows were lost: of what is not taken as a whole nothing stays."""
+        """How many rows were lost: what can't be written now waits."""
+        if self._is_over:
+            return rows
+        self._waiting += text
+        self._rows_waiting += rows
+        may_wait = len(self._waiting) <= MOST_WAITING
+        if may_wait and monotonic() < self._again_at:
+            return 0
+        if self._is_written() or may_wait:
+            return 0
+        del self._waiting[len(self._waiting) - len(text) :]
+        self._rows_waiting -= rows
+        return rows
+
+    def _is_written(self) -> bool:
+        """What waits; of what is not taken as a whole nothing stays in the file."""
         file = self._file
         if file is None:
-            return rows
+            return False
         try:
             number = file.number
         except OSError as error:
-            if len(self._waiting) + len(text) > MOST_WAITING:
-                return self._lose(rows, error)
-            self._waiting += text
-            return 0
-        text, self._waiting = self._waiting + text, b""
-        if not self._size:
-            text = _MAGIC + text
+            self.problem = error.strerror or str(error)
+            return False
+        text = bytes(self._waiting) if self._size else _MAGIC + self._waiting
         written = 0
         try:
             try:
@@ -191,13 +233,13 @@ class ObjectFile:
                 os.ftruncate(number, self._size)
                 raise
         except OSError as error:
-            return self._lose(rows, error)
+            self.problem = error.strerror or str(error)
+            self._again_at = monotonic() + AGAIN_S
+            return False
         self._size += written
-        return 0
-
-    def _lose(self, rows: int, error: OSError) -> int:
-        self.problem = self.problem or f"{self._path}: {error.strerror}"
-        return rows
+        self._waiting.clear()
+        self._rows_waiting = 0
+        return True
 
 
 def is_object_file(path: Path) -> bool:

@@ -23,6 +23,8 @@ class Test:
         duration_s: As pytest counts it.
         phases: What its phases told that did not just pass, as `wire.PhaseReported` has it.
         plain: Category → how many reports had nothing to tell but that.
+        is_tried_again: It ended, and begins again.
+        is_held: It is one of those that are told one by one.
     """
 
     __test__ = False
@@ -35,6 +37,12 @@ class Test:
     phases: list[dict[str, Any]] = field(default_factory=list)
     plain: dict[str, int] = field(default_factory=dict)
     is_tried_again: bool = False
+    is_held: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended for good."""
+        return self.ended is not None and not self.is_tried_again
 
     @property
     def outcome(self) -> str:

@@ -106,6 +106,8 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
         yield f"{counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
     if story.shortened:
         yield style(cut_short(story.shortened), "yellow")
+    if story.extent.sentence:
+        yield style(story.extent.sentence, "yellow")
     if story.damaged:
         yield style(f"{counted(story.damaged, 'line')} of the record made no sense", "yellow")
     yield style.rule(verdict(summary), "=", "green" if story.is_good else "red")

@@ -93,7 +93,7 @@ class CIDStore:
     Attributes:
         state: `idle`: not needed yet. `unavailable`: this Python has no sqlite3. `failed`: see
             `problem`; nothing is stored any more.
-        problem: A sentence, with `unavailable` and `failed`.
+        problem: Why something was not stored, or read; with `unavailable` and `failed`.
         counts: What became of the objects.
     """
 
@@ -145,10 +145,10 @@ class CIDStore:
         try:
             held = other._rows()
             if held is None:
-                return Merged(0, other.problem or f"{other.path} can't be read")
+                return Merged(0, other.problem or "it can't be read")
             while batch := _batch(held):
                 if not may_go_on():
-                    other.problem = f"{other.path}: not all of it was read"
+                    other.problem = "not all of it was read"
                     break
                 intact = [row for row in batch if _is_intact(*row)]
                 damaged += len(batch) - len(intact)
@@ -159,7 +159,7 @@ class CIDStore:
         self.counts.lost += damaged
         return Merged(
             self.counts.stored - before.stored,
-            other.problem or self.problem,
+            None if other.problem is None else f"{other.path}: {other.problem}",
             self.counts.lost + self.counts.dropped - before.lost - before.dropped,
         )
 
@@ -178,6 +178,7 @@ class CIDStore:
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             self.counts.lost += len(rows)
             self._failures += 1
+            self.problem = _why(error)
             if self._failures >= _MOST_FAILURES or not is_rolled_back(connection):
                 self._fail(error)
             return
@@ -275,7 +276,9 @@ class CIDStore:
             return None
         try:
             row: tuple[Any, Any] | None = connection.execute(_SELECT, (digest,)).fetchone()
-        except sqlite3.OperationalError:  # locked, or gone
+        except sqlite3.OperationalError as error:  # gone, or slower than it may be
+            if self._is_reader:  # the next object would take as long
+                self._fail(error)
             return None
         except sqlite3.DatabaseError as error:
             raise CorruptObject(str(error)) from error
@@ -315,9 +318,7 @@ class CIDStore:
         try:
             connection = connect(self.path, is_reader=self._is_reader, is_over=is_over)
         except (sqlite3.Error, OSError, ValueError) as error:
-            # A file that is locked now can be read later.
-            if not (self._is_reader and isinstance(error, sqlite3.OperationalError)):
-                self._fail(error)
+            self._fail(error)
             return None
         if connection is not None:
             self._connection = connection
@@ -327,13 +328,17 @@ class CIDStore:
 
     def _fail(self, error: BaseException) -> None:
         self.state = "failed"
-        self.problem = f"{self.path}: {error}"
+        self.problem = _why(error)
 
     def _forget_in_child(self) -> None:
         connection, self._connection = self._connection, None
         self.state = "closed"
         if connection is not None:
             never_close(connection)
+
+
+def _why(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _batch(rows: Iterable[Row]) -> list[Row]:

@@ -2,7 +2,8 @@
 
 The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: the
 first and the last ones are kept, and only those are decoded; the others are counted. Whatever a
-record holds was written by somebody else: lines that make no sense are passed over, and counted.
+record holds was written by somebody else: lines that make no sense are passed over, and counted,
+and what is held has bounds (`extent`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Final
 
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import ids_in
+from pytest_cideldill.record.extent import ROW_BYTES
+from pytest_cideldill.record.extent import Extent
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.manifest import FAILED
 from pytest_cideldill.record.manifest import Summary
@@ -29,13 +32,15 @@ from pytest_cideldill.wire import CALLS_OF
 from pytest_cideldill.wire import lost_reports
 from pytest_cideldill.wire import to_plain
 
-WHOLE: Final = 2_000
-"""Failures of which all is kept, some 10 kB each; of more only what one line tells."""
-
-_LARGE: Final = frozenset({"autopsy", "longrepr", "stdout", "stderr", "log"})
-
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
+
+_MOST_OPEN: Final = 60_000
+_MOST_PHASES: Final = 1_000
+_MOST_LOST: Final = 1_000
+_MOST_CHARACTERS: Final = 20_000
+"""Tests that are looked for when more is told of them; reports of a test, and those of one that got
+lost; characters of a note."""
 
 _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 
@@ -56,11 +61,13 @@ class Rows:
 
     Attributes:
         count: How many there were.
+        room: How many bytes more may be kept.
         first: Some of them.
         last: Those that were kept of the others.
     """
 
     count: int = 0
+    room: int = ROW_BYTES
     first: list[bytes] = field(default_factory=list)
     last: deque[bytes] = field(default_factory=deque)
 
@@ -116,7 +123,7 @@ class Story:
         kept: How many rows are kept from either end.
         summary: What the manifest tells of it.
         damaged: Lines that make no sense.
-        shortened: Failures beyond `WHOLE` that have no frames and no output here.
+        extent: What is held, and what is only counted.
         is_hiding: Whether secrets were replaced by tags.
     """
 
@@ -129,10 +136,14 @@ class Story:
     calls: Rows = field(default_factory=Rows)
     notes: list[Note] = field(default_factory=list)
     damaged: int = 0
-    shortened: int = 0
+    extent: Extent = field(default_factory=Extent)
     is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
+    _gone: set[int] = field(default_factory=set)
+    _untold: set[int] = field(default_factory=set)
+    _uncollected: set[int] = field(default_factory=set)
+    _first_room: int = ROW_BYTES
     _root: str = ""
     _last: deque[tuple[int, Callable[[], bytes]]] = field(default_factory=deque)
     _in_last: int = 0
@@ -153,12 +164,27 @@ class Story:
         known = {each.nodeid for each in self.tests} | {each.nodeid for each in self.failures}
         return nodeid in known
 
-    def take(self, line: Line) -> None:
+    @property
+    def shortened(self) -> int:
+        """Failures that have no frames and no output here."""
+        return self.extent.shortened
+
+    def take(self, line: Line, size: int) -> None:
         """See `manifest.Listener`."""
         try:
-            self._take(line)
+            self._take(line, size)
         except _SENSELESS:
             self.damaged += 1
+
+    def take_started(self, worker: str, nodeid: str, ts: float) -> None:
+        """See there."""
+        self._begun(worker, nodeid, ts)
+
+    def take_passed(self, worker: str, nodeid: str, ts: float, took_s: float, count: int) -> None:
+        """See there."""
+        test = self._test(worker, nodeid)
+        if not test.is_over:
+            self._ended(test, ts, took_s, {"passed": count})
 
     def take_damaged(self) -> None:
         """See there."""
@@ -166,13 +192,16 @@ class Story:
 
     def take_call(self, text: bytes) -> None:
         """See there."""
-        self.calls.count += 1
-        if len(self.calls.first) < self.kept:
-            self.calls.first.append(text)
+        calls = self.calls
+        calls.count += 1
+        if len(calls.first) < self.kept and calls.room > ROW_BYTES // 2:
+            calls.first.append(text)
+            calls.room -= len(text)
             return
-        self.calls.last.append(text)
-        if len(self.calls.last) > self.kept:
-            self.calls.last.popleft()
+        calls.last.append(text)
+        calls.room -= len(text)
+        while len(calls.last) > self.kept or (calls.room < 0 and len(calls.last) > 1):
+            calls.room += len(calls.last.popleft())
 
     def take_hits(self, block: HitBlock) -> None:
         """See there. There may be very many: most of them are only counted, by their blocks."""
@@ -180,29 +209,40 @@ class Story:
         for id, count in block.counts.items():
             rows = self._tracepoint(id).hits
             rows.count += count
-            is_full = is_full and len(rows.first) >= self.kept
+            is_full = is_full and (len(rows.first) >= self.kept or self._first_room < 0)
         if is_full:
             self._add_last(block.count, block.text)
             return
         others: list[bytes] = []
         for id, line in _by_breakpoint(block.text()):
             first = self._tracepoint(id).hits.first
-            (first if len(first) < self.kept else others).append(line)
+            if len(first) < self.kept and self._first_room >= 0:
+                self._first_room -= len(line)
+                first.append(line)
+            else:
+                others.append(line)
         text = b"".join(others)
         self._add_last(len(others), lambda: text)
 
     def end(self, summary: Summary) -> None:
         """All lines were taken, and this is what they are in short."""
         self.summary = summary
+        for test in self._open.values():
+            self._hold(test)
+        self._open.clear()
+        self._gone.clear()
         self.tests.sort(key=lambda each: each.began or 0.0)  # parts are read one after the other
         for globbed, reasons in self._of_globs.items():
             if all(reason for _, reason in reasons):  # of all workers
                 ts, reason = reasons[-1]
                 told = f"{globbed}: none were recorded: {reason}"
                 self.notes.append(Note(ts, "main", "warning", told))
-        for _, text in self._last:
-            for id, line in _by_breakpoint(text()):
-                self._tracepoint(id).hits.last.append(line)
+        room = ROW_BYTES
+        while self._last and room > 0:  # the newest ones, if not all can be held
+            for id, line in reversed(list(_by_breakpoint(self._last.pop()[1]()))):
+                room -= len(line)
+                if room > 0:
+                    self._tracepoint(id).hits.last.appendleft(line)
         self._last.clear()
 
     def _add_last(self, count: int, text: Callable[[], bytes]) -> None:
@@ -211,7 +251,7 @@ class Story:
         while self._in_last - self._last[0][0] >= self.kept:
             self._in_last -= self._last.popleft()[0]
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: Line, size: int) -> None:
         values = line.values
         match line.type:
             case "worker_up":
@@ -219,19 +259,20 @@ class Story:
             case "test_started":
                 self._begun(line.worker, values["nodeid"], line.ts)
             case "test_phase":
-                self._reported(line.worker, values["nodeid"], values)
+                self._reported(line.worker, values["nodeid"], values, size)
             case "test_outcome":
                 test = self._test(line.worker, values["nodeid"])
-                for lost in lost_reports(test.nodeid, values.get("failed"), test.failed):
-                    self._reported(line.worker, values["nodeid"], to_plain(lost))
-                self._ended(test, line.ts, values)
+                if test.is_over:
+                    return
+                if failed := values.get("failed"):
+                    for lost in lost_reports(test.nodeid, failed[:_MOST_LOST], test.failed):
+                        self._reported(line.worker, values["nodeid"], to_plain(lost), 100)
+                plain, again = dict(values["plain"]), bool(values.get("again"))
+                self._ended(test, line.ts, values["duration_s"], plain, again=again)
             case "node_relayed":
-                self._relayed(values["about"], line.ts, values)
-            case "collection_failed" if all(
-                each.nodeid != values["nodeid"] for each in self.failures if each.phase == "collect"
-            ):
-                told = {"phase": "collect", "category": "error", "longrepr": values["longrepr"]}
-                self.failures.append(Failure(values["nodeid"], line.worker, told))
+                self._relayed(values["about"], line.ts, values, size)
+            case "collection_failed":
+                self._not_collected(line.worker, values, size)
             case "add_line" | "add_trace" | "add_breakpoint":
                 self._declared(values)
             case "redaction_chosen":
@@ -247,7 +288,9 @@ class Story:
             case type if type in _TOLD:
                 text = str(values[_TOLD[type]])
                 named = [f"{key}={value}" for key, value in (values.get("values") or {}).items()]
-                text = " ".join([text, *named])
+                text = " ".join([text, *named])[:_MOST_CHARACTERS]
+                if not self.extent.takes("note"):
+                    return
                 note = Note(line.ts, line.worker, type, text, values.get("nodeid"))
                 self.notes.append(note)
 
@@ -258,40 +301,77 @@ class Story:
         before = self._open.get((worker, nodeid))
         if before is not None and before.is_tried_again:
             return before
-        test = self._open[worker, nodeid] = Test(str(nodeid), worker, ts)
-        self.tests.append(test)
+        if before is not None:
+            self._hold(before)
+        test = Test(str(nodeid), worker, ts)
+        if len(self._open) < _MOST_OPEN:
+            self._open[worker, nodeid] = test
         return test
 
-    def _reported(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
+    def _hold(self, test: Test) -> bool:
+        """Tell it one by one, if there is room; else it is counted."""
+        if not test.is_held:
+            is_plain = not test.phases and test.ended is not None
+            test.is_held = self.extent.takes("passed test" if is_plain else "other test")
+            if test.is_held:
+                self.tests.append(test)
+        return test.is_held
+
+    def _reported(self, worker: str, nodeid: str, told: dict[str, Any], size: int) -> None:
         is_failure = told["category"] in FAILED
-        if is_failure and len(self.failures) >= WHOLE:
-            told = {name: value for name, value in told.items() if name not in _LARGE}
-            self.shortened += 1
-        self._test(worker, nodeid).phases.append(told)
-        if is_failure:
+        told = self.extent.report(told, size, is_failure=is_failure)
+        test = self._test(worker, nodeid)
+        if len(test.phases) < _MOST_PHASES and self.extent.takes("report"):
+            test.phases.append(told)
+        if is_failure and self.extent.takes("failure"):
             self.failures.append(Failure(str(nodeid), worker, told))
 
-    def _ended(self, test: Test, ts: float, values: dict[str, Any]) -> None:
-        test.ended = ts
-        test.duration_s += float(values["duration_s"])
-        test.plain = dict(values["plain"])
-        test.is_tried_again = bool(values.get("again"))
+    def _not_collected(self, worker: str, values: dict[str, Any], size: int) -> None:
+        """Workers all tell the same."""
+        key = hash(values["nodeid"])
+        if key in self._uncollected:
+            return
+        self._uncollected.add(key)
+        told = {"phase": "collect", "category": "error", "longrepr": values["longrepr"]}
+        told = self.extent.report(told, size, is_failure=True)
+        if self.extent.takes("failure"):
+            self.failures.append(Failure(values["nodeid"], worker, told))
 
-    def _relayed(self, worker: str, ts: float, values: dict[str, Any]) -> None:
+    def _ended(
+        self, test: Test, ts: float, took_s: float, plain: dict[str, int], *, again: bool = False
+    ) -> None:
+        test.ended = ts
+        test.duration_s += float(took_s)
+        test.plain = plain if len(plain) < _MOST_PHASES else {}
+        test.is_tried_again = again
+        if not again and not self._hold(test):
+            key = test.worker, test.nodeid
+            self._open.pop(key, None)
+            self._gone.add(hash(key))
+
+    def _relayed(self, worker: str, ts: float, values: dict[str, Any], size: int) -> None:
         """By xdist's controller: what its worker told too is known."""
-        test = self._open.get((worker, values["nodeid"]))
+        key = worker, values["nodeid"]
+        test = self._open.get(key)
         if test is None:
+            if hash(key) in self._gone:
+                return
             test = self._begun(worker, values["nodeid"], ts)
-        known = [(each["phase"], each.get("attempt")) for each in test.phases]
+        known = {(each["phase"], each.get("attempt")) for each in test.phases}
         for told in values["phases"]:
             if (told["phase"], told.get("attempt")) not in known:
-                self._reported(worker, test.nodeid, told)
+                self._reported(worker, test.nodeid, told, size // len(values["phases"]))
         if values["has_ended"] and test.ended is None:
-            self._ended(test, ts + float(values["duration_s"]), values)
+            plain = dict(values["plain"])
+            took_s = float(values["duration_s"])
+            self._ended(test, ts + took_s, took_s, plain, again=bool(values.get("again")))
 
     def _tracepoint(self, id: str) -> Tracepoint:
         found = self.tracepoints.get(id)
         if found is None:
+            if hash(id) in self._untold or not self.extent.takes("tracepoint"):
+                self._untold.add(hash(id))
+                return Tracepoint(id, id)  # nobody sees it
             found = self.tracepoints[id] = Tracepoint(id, id)
         return found
 

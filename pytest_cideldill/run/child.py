@@ -235,7 +235,8 @@ def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[]
     """Whatever fails, the rest is done; what the link can't take any more is said here."""
     depart = partial(host.link.send, Departed())
     close = partial(host.link.close, GOODBYE_S)
-    steps: list[Callable[[], object]] = [host.release, *undo, depart, close, host.close]
+    settle = partial(host.settle, GOODBYE_S)
+    steps: list[Callable[[], object]] = [host.release, *undo, settle, depart, close, host.close]
     if position is not None:
         # Threads may never end; when they have, handlers of the exit begin with this one.
         at_exit("the position", partial(position.mark, ending=True))

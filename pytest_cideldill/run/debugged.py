@@ -180,6 +180,11 @@ class Debugged:
         """See `Host`."""
         self.manager.release("stop")
 
+    def settle(self, deadline_s: float) -> None:
+        """See `Host`."""
+        self._keeping.end()
+        self.link.flush(deadline_s)
+
     def close(self) -> None:
         """See `Host`."""
         self._keeping.close()

@@ -100,6 +100,9 @@ class Host(Protocol):
     def release(self) -> None:
         """Watch nothing any more, and say what became of what was watched."""
 
+    def settle(self, deadline_s: float) -> None:
+        """Have everything kept that can be, and tell what can't, before the last word."""
+
     def close(self) -> None:
         """The link is closed, and this is the end."""
 
@@ -159,6 +162,9 @@ class Unwatched:
     def release(self) -> None:
         """See `Host`."""
         self.link.send(Watched({}, blind=False))
+
+    def settle(self, deadline_s: float) -> None:
+        """See `Host`."""
 
     def close(self) -> None:
         """See `Host`."""

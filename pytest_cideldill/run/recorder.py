@@ -23,6 +23,8 @@ import pytest
 from pytest_cideldill import clock
 from pytest_cideldill.borders import passes
 from pytest_cideldill.borders import text_of
+from pytest_cideldill.descriptors import more_room
+from pytest_cideldill.descriptors import wait_for_room
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT
@@ -30,8 +32,10 @@ from pytest_cideldill.record.format import part
 from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.manifest import write_manifest
 from pytest_cideldill.record.manifest import write_summaries
+from pytest_cideldill.record.merging import merge_kept
 from pytest_cideldill.record.merging import merge_run
 from pytest_cideldill.record.merging import run_folder
+from pytest_cideldill.record.objectfile import LOST
 from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import refuse_newer
 from pytest_cideldill.record.writer import PartWriter
@@ -54,6 +58,9 @@ They would inherit the option by PYTEST_ADDOPTS, or by a project's ini file.
 """
 
 _TAG_KEY_BYTES = 32
+
+_ROOM_S = 2.0
+"""How long it is waited for descriptors when the run is over."""
 
 _KEPT = 500
 """Of hits and calls, from either end, for the report: it must cost next to nothing here."""
@@ -189,7 +196,9 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
         settings: Whether there is to be a summary, and where.
     """
     folder, wrong = Path(record), [] if outlet.error is None else [outlet.error]
-    said = _part(wrong, partial(_put_together, config, folder, outlet, settings, wrong))
+    with more_room():  # tests may leave no number of a descriptor free
+        wait_for_room(_ROOM_S)
+        said = _part(wrong, partial(_put_together, config, folder, outlet, settings, wrong))
     told = f"recorded in {folder}: {said or 'nothing could be put together'}"
     told += f"; it is not complete: {'; '.join(dict.fromkeys(wrong))}" if wrong else ""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
@@ -206,11 +215,15 @@ def _put_together(
     story, stretches = Story(folder, _KEPT), list[Stretch]()
     if _part(wrong, partial(merge_run, folder)):
         stretches = outlet.stretches
+    apart = _part(wrong, partial(merge_kept, folder))
     summary = _part(wrong, partial(write_summaries, folder, story, stretches))
     if summary is None:
-        return _unwritten(folder)
+        return "; ".join([_unwritten(folder), *([apart] if apart else [])])
     story.end(summary)
-    return "; ".join([story.summary.sentence, *_told_to_people(config, story, settings.summary)])
+    lost = [each.text for each in story.notes if each.type == "warning" and LOST in each.text]
+    wrong.extend(each for each in lost if each[:1].isdigit())
+    shown = [story.summary.sentence, *([apart] if apart else [])]
+    return "; ".join([*shown, *_told_to_people(config, story, settings.summary)])
 
 
 def _part(wrong: list[str], work: Callable[[], _T]) -> _T | None:

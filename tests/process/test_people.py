@@ -466,7 +466,7 @@ def test_of_very_many_failures_the_first_are_told_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are counted and named; a page and a terminal say what is not there."""
-    monkeypatch.setattr("pytest_cideldill.record.story.WHOLE", 2)
+    monkeypatch.setattr("pytest_cideldill.record.extent.WHOLE", 2)
     writer = Writer().begin()
     names = [writer.test(f"test_{number}", failure={}) for number in range(5)]
     story = read(write(tmp_path, writer.end()))

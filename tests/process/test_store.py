@@ -237,7 +237,7 @@ def test_a_missing_folder_is_counted_and_never_raised(tmp_path: Path) -> None:
     store = CIDStore(tmp_path / "missing" / "objects.db")
     filled(store, 1, 2)
     assert (store.state, store.counts.lost) == ("failed", 2)
-    assert "missing" in str(store.problem)
+    assert "No such file" in str(store.problem)
     assert store.description("00") is None
     store.close()
 
@@ -296,8 +296,7 @@ def test_the_files_of_a_run_are_put_together(tmp_path: Path) -> None:
     assert merged.merge(tmp_path / "0.db").is_complete
     assert all(merged.get(name) for name in names)
     missing = merged.merge(tmp_path / "missing.db")
-    assert missing.objects == 0
-    assert "missing.db" in str(missing.problem)
+    assert (missing.objects, missing.is_complete) == (0, False)
     assert not (tmp_path / "missing.db").exists()
     merged.close()
 
@@ -344,40 +343,19 @@ def run(script: str, *arguments: object, **options: Any) -> subprocess.Completed
     return done
 
 
-WRITER = """
-    import os, sys, signal
-    from pytest_cideldill.record.store import CIDStore
-    store = CIDStore(sys.argv[1])
-    for number in range(1_000_000):
-        store.put(f"{number:0128x}", {"type": "int", "repr": str(number), "attributes": {}})
-        if number == 50:
-            print("ready", flush=True)
-"""
-
-
-def test_a_reader_finds_objects_while_they_are_written_and_after_a_kill(path: Path) -> None:
+def test_a_file_that_is_written_is_alone_and_read_when_it_is_closed(path: Path) -> None:
+    """Some file systems refuse the files that a write-ahead log needs."""
     reader = CIDStore(path, is_reader=True)
     assert reader.description("00" * 64) is None
     assert reader.state == "idle"
     assert not path.exists()
-    command = [sys.executable, "-c", textwrap.dedent(WRITER), str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"ready\n"
-        for number in range(50):
-            found = reader.description(f"{number:0128x}")
-            assert found is not None
-            assert found["repr"] == str(number)
-        seen = len(reader)
-        while len(reader) == seen:
-            pass
-        writer.kill()
-    count = len(reader)
-    assert count > seen
+    store = CIDStore(path)
+    names = filled(store, *range(50))
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    store.close()
+    assert all(reader.description(each) for each in names)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
     reader.close()
-    merged = CIDStore(path.with_name("merged.db"))
-    assert merged.merge(path) == store_module.Merged(count)
-    merged.close()
 
 
 @needs_fork
@@ -389,8 +367,7 @@ def test_a_forked_child_leaves_the_file_alone(path: Path) -> None:
             store.put(f"{number:0128x}", {"repr": str(number)})
         store = CIDStore(sys.argv[1])
         put(store, 1)
-        wal = sys.argv[1] + "-wal"
-        before = os.stat(wal).st_size
+        before = os.stat(sys.argv[1])
         pid = os.fork()
         if pid == 0:
             put(store, 2)
@@ -401,7 +378,8 @@ def test_a_forked_child_leaves_the_file_alone(path: Path) -> None:
             gc.collect()
             sys.exit(7)  # an end with everything that Python does then
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-        assert os.stat(wal).st_size == before
+        after = os.stat(sys.argv[1])
+        assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
         put(store, 3)
         assert len(store) == 2
         assert store.description(f"{1:0128x}") == {"repr": "1"}
@@ -449,7 +427,7 @@ def test_no_secret_is_in_the_file(path: Path) -> None:
     names.append(objects.take({}, ["no secret", 12345678]))
     store = CIDStore(path)
     log.write(store.put_many)
-    content = path.read_bytes() + Path(f"{path}-wal").read_bytes()
+    content = path.read_bytes()
     assert b"no secret" in content
     assert SECRET.encode() not in content
     plain = hashlib.sha512(SECRET.encode()).digest()

@@ -173,6 +173,7 @@ def test_any_hook_may_fail_alone(suite: Path) -> None:
 ENDINGS = (
     "_put_together of run.recorder",
     "merge_run of run.recorder",
+    "merge_kept of run.recorder",
     "write_summaries of run.recorder",
     "_told_to_people of run.recorder",
     "_part of run.recorder",

@@ -81,7 +81,7 @@ LATE_IMPORTS = {
     "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.report",
     "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.story",
     "run.recorder._told_to_people.<locals>.summarized: pytest_cideldill.record.summary",
-    "record.merging.merge_run: pytest_cideldill.record.objectmerging",
+    "record.merging.merge_kept: pytest_cideldill.record.objectmerging",
     # When a client asks for an object by its content id: dill is no module of Python.
     "capture.pickles._dill: dill",
 }

@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ import pytest
 
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import MANIFEST
+from pytest_cideldill.record.store import READ_S
+from tests.process.slowstore import slow_store
+from tests.process.written import Writer
+from tests.process.written import call
+from tests.process.written import write
+from tests.together.driver import DEADLINE_S
 from tests.together.opened import opened
 from tests.together.records import recorded
 
@@ -293,3 +300,27 @@ def test_five_thousand_changed_runs_are_told(tmp_path: Path, real: Path, hundred
         each.mkdir()
         check(each, real, 1_000 + hundred * 20 + number)
         shutil.rmtree(each)
+
+
+def test_a_store_that_takes_years_to_read_ends_at_its_deadline(tmp_path: Path) -> None:
+    """Once, however many objects are named; all else of the record is told."""
+    worker = Writer().begin()
+    cids: dict[str, Any] = {
+        "args": [f"{number:0128x}" for number in range(20)],
+        "kwargs": {},
+        "result": None,
+    }
+    worker.test("test_it", call("c1.1", cids=cids))
+    run = write(tmp_path / "rec", worker.end(0))
+    slow_store(run / "objects.sqlite")
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_cideldill", "report", str(tmp_path / "rec")],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S * 2,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert READ_S <= time.monotonic() - began < 2 * READ_S
+    assert "test_it" in (tmp_path / "rec" / "report.html").read_text(encoding="utf-8")

@@ -1,0 +1,103 @@
+"""How much of a record is held in memory by who reads it, whatever the record holds.
+
+Somebody else may have written it. What is beyond a bound is counted, and told by its number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+from typing import Final
+
+from pytest_cideldill.record.words import left_out
+
+WHOLE: Final = 2_000
+"""Failures of which all is kept, some 10 kB each; of more only what one line tells."""
+
+MOST: Final[Mapping[str, int]] = {
+    "failure": 20_000,
+    "passed test": 20_000,
+    "other test": 20_000,
+    "report": 40_000,
+    "note": 10_000,
+    "tracepoint": 5_000,
+    "stop": 1_000,
+}
+"""What is told one by one → how many of them are held."""
+
+_BYTES: Final = 12_000_000
+"""Of the lines of reports of which all is held; as objects they take ten times as much."""
+
+ROW_BYTES: Final = 16_000_000
+"""Of hits and calls that are held as they were written, of each kind."""
+
+_LINE: Final = 500
+"""Characters of each text of a report of which one line is told."""
+
+_OF_ONE_LINE: Final = (
+    *("phase", "category", "outcome", "duration_s"),
+    *("attempt", "subtest", "passed_code"),
+)
+
+
+class Extent:
+    """What of one run is held.
+
+    Attributes:
+        left: What is told one by one → how many of them are only counted.
+        shortened: Reports of which only one line is held.
+    """
+
+    __slots__ = ("_bytes", "_held", "_whole", "left", "shortened")
+
+    def __init__(self) -> None:
+        self.left: Counter[str] = Counter()
+        self.shortened = 0
+        self._held: Counter[str] = Counter()
+        self._bytes = self._whole = 0
+
+    def takes(self, name: str) -> bool:
+        """Whether one more of these is held; else it is counted."""
+        if self._held[name] >= MOST[name]:
+            self.left[name] += 1
+            return False
+        self._held[name] += 1
+        return True
+
+    def report(self, told: dict[str, Any], size: int, *, is_failure: bool) -> dict[str, Any]:
+        """A report as it is held: all of it, or what one line tells.
+
+        Args:
+            told: As `wire.PhaseReported` has it.
+            size: Bytes of its line.
+            is_failure: Of those only some may be whole.
+        """
+        self._whole += is_failure
+        self._bytes += size
+        if self._bytes <= _BYTES and not (is_failure and self._whole > WHOLE):
+            return told
+        self._bytes -= size
+        self.shortened += is_failure
+        return one_line(told)
+
+    @property
+    def sentence(self) -> str:
+        """What is only counted, in words; empty: nothing."""
+        told = left_out((count, name) for name, count in self.left.items())
+        return f"{told} only counted, as there are too many" if told else ""
+
+
+def one_line(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What one line tells of a report."""
+    short = {name: _cut(told[name]) for name in _OF_ONE_LINE if name in told}
+    for name, inside in (("exception", ("type", "message")), ("location", ("file", "line"))):
+        if isinstance(part := told.get(name), dict):
+            short[name] = {key: _cut(part[key]) for key in inside if key in part}
+    if not short.get("exception"):
+        short |= {key: _cut(told[key]) for key in ("longrepr", "incomplete") if told.get(key)}
+    return short
+
+
+def _cut(value: Any) -> Any:
+    return value[:_LINE] if isinstance(value, str) else value
