@@ -30,6 +30,7 @@ CALLS = ("tools/call", ".call_tool", "resources/read", ".read_resource", ".toolb
 
 RECEIVERS = {
     "contract_table.py": "the check",
+    "corpus/measured.py": "by frontend.py",
     "server/processes.py": "checks all that its toolbox answers",
     "server/test_debugresources.py": "by test_resources.py; sources are no JSON",
     "server/test_resources.py": "checks what its client gets; the others are refused",

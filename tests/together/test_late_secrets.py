@@ -254,7 +254,7 @@ def test_what_a_function_gives_back_that_is_called_like_a_secret_is_hidden(tmp_p
     trace = "--cideldill-trace=test_it:get_token@return => {result}"
     run = recorded(tmp_path, "--cideldill-record-calls=test_it.*", trace)
     results = {each["qualified_name"]: each.get("pretty_result") for each in run.of("call")}
-    assert TAG.fullmatch(results["test_it.get_token"])
+    assert TAG.fullmatch(results["test_it.get_token"] or "")
     assert results["test_it.check_password"] == "'too short'"
     assert [TAG.fullmatch(each["message"]) is not None for each in run.of("hit")] == [True]
     assert left_in((run.run / "events.jsonl").read_text()) == []
