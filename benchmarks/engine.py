@@ -30,6 +30,7 @@ from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import Takes
@@ -38,7 +39,6 @@ from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.planting import Planting
 from pytest_cideldill.sources.planting import places_in
-from pytest_cideldill.syntax.codes import key_of
 
 ROUNDS = 9
 CALLS = 20_000

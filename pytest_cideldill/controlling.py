@@ -32,11 +32,11 @@ from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
 from pytest_cideldill.running import current_frames
+from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.syntax.codes import lines_of
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import CancelPause
 from pytest_cideldill.wire import PauseNow

@@ -43,7 +43,7 @@ class Settings:
         lease_s: Seconds that an untouched pause lasts.
         record: Folder that the run is recorded in; empty: it is not.
         summary: File that a summary in Markdown is appended to; empty: none is.
-        trace: Tracepoints that are declared up front, as `syntax.tracespec` reads them.
+        trace: Tracepoints that are declared up front, as `sourcecode.tracespec` reads them.
         record_calls: Globs over dotted paths of functions whose calls are recorded.
         redact_names: Further names whose values are secrets.
         redact_patterns: Regular expressions; what they match is a secret.

@@ -1,6 +1,6 @@
 """When a run starts, breakpoints follow the lines that edits moved (contract, section 3).
 
-A line is known by its text; see `syntax.anchors`. Files that were not edited cost a look at their
+A line is known by its text; see `sourcecode.anchors`. Files that were not edited cost a look at their
 time and size, and no process. Lives on the event loop.
 """
 

@@ -36,7 +36,7 @@ from cideldill_mcp.stdio import stdio_streams
 from cideldill_mcp.updates import Updates
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.syntax.tracespec import parse_spec
+from pytest_cideldill.sourcecode.tracespec import parse_spec
 
 SHUTDOWN_S = 1.0
 """How long runs may take to end by themselves; clients kill servers 2 s after they hung up."""

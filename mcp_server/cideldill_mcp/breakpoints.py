@@ -13,9 +13,9 @@ from dataclasses import field
 from pathlib import Path
 
 from cideldill_mcp.places import Place
-from pytest_cideldill.syntax.exceptions import builtin_exception
-from pytest_cideldill.syntax.reading import source_bytes
-from pytest_cideldill.syntax.reading import text_in
+from pytest_cideldill.sourcecode.exceptions import builtin_exception
+from pytest_cideldill.sourcecode.reading import source_bytes
+from pytest_cideldill.sourcecode.reading import text_in
 from pytest_cideldill.wire import AddBreakpoint
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine

@@ -24,7 +24,7 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.syntax.catalog import find_sources
+from pytest_cideldill.sourcecode.catalog import find_sources
 from pytest_cideldill.wire import PhaseReported
 
 MAX_NAMES = 5

@@ -25,8 +25,8 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.settings import HANDOVER
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import split
-from pytest_cideldill.syntax.tracespec import InvalidSpec
-from pytest_cideldill.syntax.tracespec import parse_spec
+from pytest_cideldill.sourcecode.tracespec import InvalidSpec
+from pytest_cideldill.sourcecode.tracespec import parse_spec
 
 _DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout, or over HTTP."
 

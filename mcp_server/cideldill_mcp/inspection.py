@@ -1,7 +1,7 @@
 """Asks the tests' interpreter about source files: functions, lines, whether expressions compile.
 
 A short-lived process with the interpreter and the flags of the runs, for what is valid depends on
-them; it runs no code of the user's (`pytest_cideldill.syntax.helper`). Works without a run.
+them; it runs no code of the user's (`pytest_cideldill.sourcecode.helper`). Works without a run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from cideldill_mcp.questions import unanswered
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
-from pytest_cideldill.syntax.names import FunctionName
-from pytest_cideldill.syntax.names import Precision
-from pytest_cideldill.syntax.names import close_names
+from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import Precision
+from pytest_cideldill.sourcecode.names import close_names
 
 SCAN_S = 10
 """How long it may read files of a project; then the next call goes on."""
@@ -129,7 +129,7 @@ class Function:
         qualname: `Cart.total`.
         file: Relative to the rootdir, or absolute when outside of it.
         line: Of the `def`.
-        kind: See `syntax.describe.FunctionInfo`.
+        kind: See `sourcecode.describe.FunctionInfo`.
     """
 
     name: str

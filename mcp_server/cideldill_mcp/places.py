@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha1
 
-from pytest_cideldill.syntax.reading import Unreadable
-from pytest_cideldill.syntax.reading import source_bytes
+from pytest_cideldill.sourcecode.reading import Unreadable
+from pytest_cideldill.sourcecode.reading import source_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ def _digest(file: str, _changed: int, _size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line that has code, as `syntax.helper` answers it.
+    """A line that has code, as `sourcecode.helper` answers it.
 
     Attributes:
         file: Absolute, as `Project.named`.
         shown: As clients see it: relative to the rootdir when inside it.
         function: Qualified name of the code object.
-        key: See `syntax.codes.CodeKey.to_plain`.
+        key: See `sourcecode.codes.CodeKey.to_plain`.
         source: The line's text, stripped.
         column: The one that was asked for, 1-based.
         offset: The same, counted from the first character of that text.

@@ -27,7 +27,7 @@ TIMEOUT_S = 15.0
 IDLE_S = 1.0
 """How long a process waits for further questions."""
 
-HELPER = "pytest_cideldill.syntax.helper"
+HELPER = "pytest_cideldill.sourcecode.helper"
 
 Answer = dict[str, Any] | Refusal
 """A reply of the helper, errors among them; or `internal_error`: nobody could be asked."""
@@ -62,7 +62,7 @@ class Questions:
         """The answer to each. Who gives up meanwhile leaves the others waiting.
 
         Args:
-            requests: As `syntax.helper.answer` takes them; each has `file` and `shown`.
+            requests: As `sourcecode.helper.answer` takes them; each has `file` and `shown`.
         """
         if not requests:
             return []

@@ -25,8 +25,8 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
 from pytest_cideldill.regular import NO_LINK
 from pytest_cideldill.regular import open_regular
-from pytest_cideldill.syntax.reading import Unreadable
-from pytest_cideldill.syntax.reading import encoding_of
+from pytest_cideldill.sourcecode.reading import Unreadable
+from pytest_cideldill.sourcecode.reading import encoding_of
 
 PREFIX = "debugger://source/"
 TEMPLATE = f"{PREFIX}{{+file}}"

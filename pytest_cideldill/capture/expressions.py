@@ -32,7 +32,7 @@ from pytest_cideldill.capture.plain import PLAIN_TYPES
 from pytest_cideldill.framelocals import READING
 from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.framelocals import reading
-from pytest_cideldill.syntax import quiet
+from pytest_cideldill.sourcecode import quiet
 
 Failed = Callable[[], object]
 """Called where an exception is being handled: gives the value that stands for the expression that
@@ -71,7 +71,7 @@ _READERS: Final[Mapping[str, object]] = {
 
 
 def parse_expression(source: str) -> ast.expr:
-    """The tree of an expression that `syntax` has checked."""
+    """The tree of an expression that `sourcecode` has checked."""
     return quiet.parse_expression(f"({source})")
 
 

@@ -32,8 +32,8 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import TIMEOUT
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.redaction.tags import TAG
-from pytest_cideldill.syntax.template import Field
-from pytest_cideldill.syntax.template import Template
+from pytest_cideldill.sourcecode.template import Field
+from pytest_cideldill.sourcecode.template import Template
 
 MAX_TEXT: Final = 1_000
 """Characters of a message (contract, section 8)."""

@@ -28,7 +28,7 @@ from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
 from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.roomy import is_small
-from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.sourcecode.quiet import parse
 from pytest_cideldill.values import dataclass
 
 TRUTH: Final = "is true"

@@ -25,9 +25,9 @@ from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.origin import file_now
 from pytest_cideldill.origin import frame_file
 from pytest_cideldill.roomy import is_small
-from pytest_cideldill.syntax.codes import walk
-from pytest_cideldill.syntax.quiet import compiled
-from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.sourcecode.codes import walk
+from pytest_cideldill.sourcecode.quiet import compiled
+from pytest_cideldill.sourcecode.quiet import parse
 from pytest_cideldill.values import dataclass
 
 EDITED: Final = "the file was edited since this process loaded it"

@@ -25,13 +25,13 @@ from pytest_cideldill.probes.naming import behind
 from pytest_cideldill.probes.naming import file_of_module
 from pytest_cideldill.probes.naming import implementations
 from pytest_cideldill.project import Project
+from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import Precision
+from pytest_cideldill.sourcecode.names import method_of_c
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.substitute import why_not
 from pytest_cideldill.sources.wrapping import Wrapping
 from pytest_cideldill.sources.wrapping import wrapping_function
-from pytest_cideldill.syntax.names import FunctionName
-from pytest_cideldill.syntax.names import Precision
-from pytest_cideldill.syntax.names import method_of_c
 from pytest_cideldill.values import dataclass
 
 _HEAP_TYPE: Final = 1 << 9

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
-from pytest_cideldill.syntax.names import FunctionName
+from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.values import dataclass
 
 DEFAULT_BEHAVIOR = "stop"

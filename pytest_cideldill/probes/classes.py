@@ -16,7 +16,7 @@ from typing import Final
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
-from pytest_cideldill.syntax.exceptions import builtin_exception
+from pytest_cideldill.sourcecode.exceptions import builtin_exception
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import Bound

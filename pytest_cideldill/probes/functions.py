@@ -29,6 +29,8 @@ from pytest_cideldill.probes.nesting import young_functions
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_function
 from pytest_cideldill.project import Project
+from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.functioncode import show
 from pytest_cideldill.sources.headroom import Headroom
@@ -39,8 +41,6 @@ from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.planting import Planting
 from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.sources.trampolines import CannotIntercept
-from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.names import parse_function_name
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddBreakpoint
 

@@ -30,9 +30,9 @@ from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Rows
+from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
-from pytest_cideldill.syntax.template import parse_template
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddTrace
 

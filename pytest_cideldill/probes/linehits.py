@@ -29,9 +29,9 @@ from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Rows
-from pytest_cideldill.syntax.codes import CodeKey
-from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.sourcecode.codes import CodeKey
+from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddLine
 

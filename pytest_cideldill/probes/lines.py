@@ -26,14 +26,14 @@ from pytest_cideldill.probes.unhit import is_imported
 from pytest_cideldill.probes.unhit import of_line
 from pytest_cideldill.project import Project
 from pytest_cideldill.running import running_frames
+from pytest_cideldill.sourcecode.codes import key_of
+from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Takes
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.passes import repeats
-from pytest_cideldill.syntax.codes import key_of
-from pytest_cideldill.syntax.codes import walk
 from pytest_cideldill.wire import Bound
 from pytest_cideldill.wire import Event
 from pytest_cideldill.wire import LinesPassed

@@ -24,13 +24,13 @@ from pytest_cideldill.probes.naming import may_assign
 from pytest_cideldill.probes.naming import names_of_module
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
+from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trampolines import is_function
-from pytest_cideldill.syntax.names import FunctionName
-from pytest_cideldill.syntax.names import Precision
 
 Governing = dict[int, FunctionBreakpoint]
 """id(function) → the breakpoint that governs it."""

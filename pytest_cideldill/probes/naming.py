@@ -27,9 +27,9 @@ from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.disguise import is_kind
 from pytest_cideldill.origin import file_of
 from pytest_cideldill.project import Project
+from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.syntax.names import FunctionName
-from pytest_cideldill.syntax.names import Precision
 
 _LAMBDA: Final = "<lambda>"
 _MOST_WRAPPED: Final = 50

@@ -15,7 +15,7 @@ from typing import Any
 from typing import Final
 from typing import Literal
 
-from pytest_cideldill.syntax.quiet import literal
+from pytest_cideldill.sourcecode.quiet import literal
 from pytest_cideldill.values import dataclass
 
 MAX_PATH: Final = 1_000

@@ -20,7 +20,7 @@ from pytest_cideldill.redaction.harmless import is_harmless
 from pytest_cideldill.redaction.harmless import is_option_value
 from pytest_cideldill.redaction.harmless import is_second
 from pytest_cideldill.redaction.harmless import maybe
-from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.sourcecode.quiet import parse
 
 LabelOf = Callable[[str], str | None]
 FindInText = Callable[[str], Iterable[Secret]]

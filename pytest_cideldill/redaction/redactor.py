@@ -41,7 +41,7 @@ from pytest_cideldill.redaction.tags import LONGEST
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.redaction.tags import UNKNOWN
 from pytest_cideldill.redaction.tags import Tags
-from pytest_cideldill.syntax.quiet import literal
+from pytest_cideldill.sourcecode.quiet import literal
 
 MIN_ENVIRONMENT: Final = 8
 """Characters from which on the value of a sensitive environment variable is looked for."""

@@ -14,14 +14,14 @@ import pytest
 
 from pytest_cideldill.project import Project
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.syntax.helper import source_map
-from pytest_cideldill.syntax.locations import FunctionNotFound
-from pytest_cideldill.syntax.locations import InvalidLine
-from pytest_cideldill.syntax.locations import InvalidSource
-from pytest_cideldill.syntax.locations import Place
-from pytest_cideldill.syntax.locations import SourceMap
-from pytest_cideldill.syntax.tracespec import TraceSpec
-from pytest_cideldill.syntax.tracespec import parse_spec
+from pytest_cideldill.sourcecode.helper import source_map
+from pytest_cideldill.sourcecode.locations import FunctionNotFound
+from pytest_cideldill.sourcecode.locations import InvalidLine
+from pytest_cideldill.sourcecode.locations import InvalidSource
+from pytest_cideldill.sourcecode.locations import Place
+from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.tracespec import TraceSpec
+from pytest_cideldill.sourcecode.tracespec import parse_spec
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import AddTrace
 from pytest_cideldill.wire import Command

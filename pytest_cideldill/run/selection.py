@@ -27,7 +27,7 @@ from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.searched import searched
 from pytest_cideldill.run.traceback import text_of
-from pytest_cideldill.syntax.catalog import find_sources
+from pytest_cideldill.sourcecode.catalog import find_sources
 from pytest_cideldill.wire import Collected
 from pytest_cideldill.wire import CollectionFailed
 from pytest_cideldill.wire import ItemsFound

@@ -17,6 +17,7 @@ from typing import Final
 from pytest_cideldill.framelocals import has_no_snapshot_yet
 from pytest_cideldill.origin import frame_file
 from pytest_cideldill.running import running_frames
+from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.calls import Calls
@@ -34,7 +35,6 @@ from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.passes import repeats
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import Trails
-from pytest_cideldill.syntax.codes import lines_of
 
 # Not the attributes: a class may define its own.
 _with_traceback = BaseException.with_traceback

@@ -22,6 +22,7 @@ from types import MethodType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.engine import engine
 from pytest_cideldill.sources.events import Handlers
@@ -39,7 +40,6 @@ from pytest_cideldill.sources.toolids import owners
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import how_it_yields
-from pytest_cideldill.syntax.codes import lines_of
 
 _monitoring: Final = sys.monitoring
 _set_events: Final = _monitoring.set_events

@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from types import CodeType
 
-from pytest_cideldill.syntax.quiet import tokens
+from pytest_cideldill.sourcecode.quiet import tokens
 from pytest_cideldill.values import dataclass
 
 # After these the next instruction does not follow.

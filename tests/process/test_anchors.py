@@ -6,11 +6,11 @@ import textwrap
 
 import pytest
 
-from pytest_cideldill.syntax.anchors import Anchor
-from pytest_cideldill.syntax.anchors import find_again
-from pytest_cideldill.syntax.locations import InvalidColumn
-from pytest_cideldill.syntax.locations import InvalidLine
-from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.sourcecode.anchors import Anchor
+from pytest_cideldill.sourcecode.anchors import find_again
+from pytest_cideldill.sourcecode.locations import InvalidColumn
+from pytest_cideldill.sourcecode.locations import InvalidLine
+from pytest_cideldill.sourcecode.locations import SourceMap
 
 SHOP = """\
 import math

@@ -22,14 +22,14 @@ import pytest
 
 from pytest_cideldill.oneshot import reply_in
 from pytest_cideldill.project import Project
-from pytest_cideldill.syntax import catalog
-from pytest_cideldill.syntax.catalog import Catalog
-from pytest_cideldill.syntax.catalog import scan
-from pytest_cideldill.syntax.describe import FunctionInfo
-from pytest_cideldill.syntax.helper import answer
-from pytest_cideldill.syntax.helper import source_map
-from pytest_cideldill.syntax.names import close_names
-from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.sourcecode import catalog
+from pytest_cideldill.sourcecode.catalog import Catalog
+from pytest_cideldill.sourcecode.catalog import scan
+from pytest_cideldill.sourcecode.describe import FunctionInfo
+from pytest_cideldill.sourcecode.helper import answer
+from pytest_cideldill.sourcecode.helper import source_map
+from pytest_cideldill.sourcecode.names import close_names
+from pytest_cideldill.sourcecode.names import parse_function_name
 
 full = pytest.mark.full
 
@@ -477,7 +477,7 @@ def test_thousands_of_files_take_seconds_and_a_second_look_next_to_nothing(
     text = "class Thing:\n" + "".join(body.format(number) for number in range(20))
     write(*(f"part{n % 40}/m{n}.py" for n in range(2_000)), text=text)
     request = {"op": "catalog", "root": str(tmp_path), "seconds": 30}
-    command = [sys.executable, "-P", "-m", "pytest_cideldill.syntax.helper"]
+    command = [sys.executable, "-P", "-m", "pytest_cideldill.sourcecode.helper"]
     told = json.dumps(request).encode()
     reply = reply_in(subprocess.run(command, input=told, capture_output=True, check=True).stdout)
     assert (len(reply["contents"]), reply["unread"], reply["is_complete"]) == (2_000, 0, True)

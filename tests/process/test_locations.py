@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.oneshot import reply_on
-from pytest_cideldill.syntax.codes import CodeKey
-from pytest_cideldill.syntax.codes import find_codes
-from pytest_cideldill.syntax.codes import key_of
-from pytest_cideldill.syntax.codes import lines_of
-from pytest_cideldill.syntax.codes import walk
-from pytest_cideldill.syntax.locations import Candidate
-from pytest_cideldill.syntax.locations import FunctionNotFound
-from pytest_cideldill.syntax.locations import InvalidColumn
-from pytest_cideldill.syntax.locations import InvalidLine
-from pytest_cideldill.syntax.locations import InvalidSource
-from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.sourcecode.codes import CodeKey
+from pytest_cideldill.sourcecode.codes import find_codes
+from pytest_cideldill.sourcecode.codes import key_of
+from pytest_cideldill.sourcecode.codes import lines_of
+from pytest_cideldill.sourcecode.codes import walk
+from pytest_cideldill.sourcecode.locations import Candidate
+from pytest_cideldill.sourcecode.locations import FunctionNotFound
+from pytest_cideldill.sourcecode.locations import InvalidColumn
+from pytest_cideldill.sourcecode.locations import InvalidLine
+from pytest_cideldill.sourcecode.locations import InvalidSource
+from pytest_cideldill.sourcecode.locations import SourceMap
 
 # Every line with code runs when this is executed; the comments are read by the tests.
 SHOP = '''\
@@ -481,7 +481,7 @@ def ask(request: object, folder: Path | None = None) -> dict[str, Any]:
 
 
 def replies(asked: str, folder: Path | None = None) -> list[dict[str, Any]]:
-    command = [sys.executable, "-P", "-m", "pytest_cideldill.syntax.helper"]
+    command = [sys.executable, "-P", "-m", "pytest_cideldill.sourcecode.helper"]
     run = subprocess.run(
         command, input=asked.encode(), capture_output=True, check=True, cwd=folder, timeout=30
     )
@@ -502,7 +502,7 @@ def test_the_helper_tells_what_is_wrong_with_a_request() -> None:
 
 @pytest.fixture
 def answer() -> Callable[[object], dict[str, Any]]:
-    from pytest_cideldill.syntax.helper import answer
+    from pytest_cideldill.sourcecode.helper import answer
 
     return answer
 

@@ -37,7 +37,7 @@ from pytest_cideldill.probes.linehits import Watcher
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.syntax.codes import key_of
+from pytest_cideldill.sourcecode.codes import key_of
 from tests.process.kept_rows import KeptRows
 
 At = Callable[..., str]

@@ -28,7 +28,7 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.sourcecode.template import parse_template
 from tests.process.sources_checks import checks
 from tests.process.sources_checks import report
 from tests.process.sources_checks import run_as_script

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cideldill.syntax.quiet import compiled
-from pytest_cideldill.syntax.quiet import literal
-from pytest_cideldill.syntax.quiet import parse
-from pytest_cideldill.syntax.quiet import parse_expression
-from pytest_cideldill.syntax.quiet import tokens
+from pytest_cideldill.sourcecode.quiet import compiled
+from pytest_cideldill.sourcecode.quiet import literal
+from pytest_cideldill.sourcecode.quiet import parse
+from pytest_cideldill.sourcecode.quiet import parse_expression
+from pytest_cideldill.sourcecode.quiet import tokens
 
 WARNED = {
     "an escape": r'"\d"',
@@ -178,7 +178,7 @@ def test_no_warning_comes_while_other_threads_exchange_the_filters() -> None:
 
 PART = """
 import ast, pathlib, sys, sysconfig, warnings
-from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.sourcecode.quiet import parse
 warnings.simplefilter("ignore")
 files = sorted(pathlib.Path(sysconfig.get_path("stdlib")).rglob("*.py"))
 step, least = map(int, sys.argv[1:])

@@ -33,7 +33,7 @@ def test_a_small_thread_gets_room_elsewhere() -> None:
     run("""
         import threading
         from pytest_cideldill import roomy
-        from pytest_cideldill.syntax.quiet import parse
+        from pytest_cideldill.sourcecode.quiet import parse
 
         def inside():
             found.append((roomy.is_small(), roomy.with_room(roomy._size)))

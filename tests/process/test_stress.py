@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.probes.linehits import Probe
-from pytest_cideldill.syntax.codes import key_of
-from pytest_cideldill.syntax.codes import walk
+from pytest_cideldill.sourcecode.codes import key_of
+from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.wire import AddException
 from pytest_cideldill.wire import AddLine
 from pytest_cideldill.wire import Recorded

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from pytest_cideldill.syntax.template import Field
-from pytest_cideldill.syntax.template import InvalidTemplate
-from pytest_cideldill.syntax.template import Template
-from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.sourcecode.template import Field
+from pytest_cideldill.sourcecode.template import InvalidTemplate
+from pytest_cideldill.sourcecode.template import Template
+from pytest_cideldill.sourcecode.template import parse_template
 
 NESTED_QUOTES = sys.version_info >= (3, 12)
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pytest_cideldill.syntax.tracespec import InvalidSpec
-from pytest_cideldill.syntax.tracespec import TraceSpec
-from pytest_cideldill.syntax.tracespec import parse_spec
+from pytest_cideldill.sourcecode.tracespec import InvalidSpec
+from pytest_cideldill.sourcecode.tracespec import TraceSpec
+from pytest_cideldill.sourcecode.tracespec import parse_spec
 
 LINE_5: dict[str, Any] = {"file": "till.py", "line": 5}
 TOTAL: dict[str, Any] = {"function": "shop.till.total", "module": "shop.till"}

@@ -13,7 +13,7 @@ from cideldill_mcp.helpers import Unanswered
 from cideldill_mcp.helpers import ask
 from pytest_cideldill.oneshot import reply_in
 
-HELPER = "pytest_cideldill.syntax.helper"
+HELPER = "pytest_cideldill.sourcecode.helper"
 
 FOREIGN = {
     "a line": "print('hello')",

@@ -99,7 +99,7 @@ PUBLIC_CALLS = {
     "actions._signature: inspect.signature",
     "sources.substitute._signature: inspect.signature",
     # Once, when the module is loaded; in a process of its own.
-    "syntax.helper.main: warnings.simplefilter",
+    "sourcecode.helper.main: warnings.simplefilter",
     # When the first function is intercepted: C code that nothing in the tables of fakers means.
     "sources.functioncode.show: ctypes.addressof",
     "sources.functioncode._slot: ctypes.sizeof",

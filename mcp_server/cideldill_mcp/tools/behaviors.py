@@ -12,7 +12,7 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.syntax.names import parse_function_name
+from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.wire import SetDefaultBehavior
 
 BEFORE = ("stop", "go", "yield")

@@ -10,7 +10,7 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.syntax.exceptions import check_exception_name
+from pytest_cideldill.sourcecode.exceptions import check_exception_name
 
 
 async def set_exception(request: Request) -> Reply:

@@ -18,8 +18,8 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.syntax.names import FunctionName
-from pytest_cideldill.syntax.names import Precision
+from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import Precision
 
 MAX_PAGE = 2_000
 """Records of one reply; more never fit into the largest one."""

@@ -6,8 +6,8 @@ qualified name, if there are any: `return total` stands in many.
 
 from __future__ import annotations
 
-from pytest_cideldill.syntax.locations import Place
-from pytest_cideldill.syntax.locations import SourceMap
+from pytest_cideldill.sourcecode.locations import Place
+from pytest_cideldill.sourcecode.locations import SourceMap
 from pytest_cideldill.values import dataclass
 
 

@@ -21,11 +21,11 @@ from typing import Final
 
 from pytest_cideldill.installed import is_installed
 from pytest_cideldill.regular import open_regular
-from pytest_cideldill.syntax.describe import FunctionInfo
-from pytest_cideldill.syntax.describe import outline
-from pytest_cideldill.syntax.names import FunctionName
-from pytest_cideldill.syntax.quiet import parse
-from pytest_cideldill.syntax.reading import encoding_of
+from pytest_cideldill.sourcecode.describe import FunctionInfo
+from pytest_cideldill.sourcecode.describe import outline
+from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.quiet import parse
+from pytest_cideldill.sourcecode.reading import encoding_of
 from pytest_cideldill.values import dataclass
 
 MAX_FILES: Final = 10_000

@@ -11,9 +11,9 @@ import re
 from typing import Final
 from typing import Literal
 
-from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.template import InvalidTemplate
-from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.template import InvalidTemplate
+from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.values import dataclass
 
 FORMS: Final = (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Final
 
-from pytest_cideldill.syntax.quiet import compiled
+from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.values import dataclass
 
 _NESTED_QUOTES: Final = sys.version_info >= (3, 12)

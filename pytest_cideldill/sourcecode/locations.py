@@ -16,22 +16,22 @@ from inspect import CO_NEWLOCALS
 from types import CodeType
 from typing import Final
 
-from pytest_cideldill.syntax.codes import CodeKey
-from pytest_cideldill.syntax.codes import key_of
-from pytest_cideldill.syntax.codes import lines_of
-from pytest_cideldill.syntax.codes import walk
-from pytest_cideldill.syntax.describe import FunctionInfo
-from pytest_cideldill.syntax.describe import FunctionNode
-from pytest_cideldill.syntax.describe import assigned_lambdas
-from pytest_cideldill.syntax.describe import blocks
-from pytest_cideldill.syntax.describe import definitions
-from pytest_cideldill.syntax.describe import describe_function
-from pytest_cideldill.syntax.describe import docstring_lines
-from pytest_cideldill.syntax.describe import first_body_line
-from pytest_cideldill.syntax.describe import first_line
-from pytest_cideldill.syntax.describe import statements
-from pytest_cideldill.syntax.quiet import compiled
-from pytest_cideldill.syntax.quiet import parse
+from pytest_cideldill.sourcecode.codes import CodeKey
+from pytest_cideldill.sourcecode.codes import key_of
+from pytest_cideldill.sourcecode.codes import lines_of
+from pytest_cideldill.sourcecode.codes import walk
+from pytest_cideldill.sourcecode.describe import FunctionInfo
+from pytest_cideldill.sourcecode.describe import FunctionNode
+from pytest_cideldill.sourcecode.describe import assigned_lambdas
+from pytest_cideldill.sourcecode.describe import blocks
+from pytest_cideldill.sourcecode.describe import definitions
+from pytest_cideldill.sourcecode.describe import describe_function
+from pytest_cideldill.sourcecode.describe import docstring_lines
+from pytest_cideldill.sourcecode.describe import first_body_line
+from pytest_cideldill.sourcecode.describe import first_line
+from pytest_cideldill.sourcecode.describe import statements
+from pytest_cideldill.sourcecode.quiet import compiled
+from pytest_cideldill.sourcecode.quiet import parse
 from pytest_cideldill.values import dataclass
 
 __all__ = [

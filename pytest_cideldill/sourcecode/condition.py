@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import CodeType
 
-from pytest_cideldill.syntax.quiet import compiled
+from pytest_cideldill.sourcecode.quiet import compiled
 
 
 def compile_condition(text: str) -> CodeType:

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.syntax.quiet import tokens
+from pytest_cideldill.sourcecode.quiet import tokens
 from pytest_cideldill.values import dataclass
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef

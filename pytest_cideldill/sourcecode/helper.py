@@ -1,4 +1,4 @@
-"""`python -P -m pytest_cideldill.syntax.helper`: JSON requests on stdin, replies on stdout.
+"""`python -P -m pytest_cideldill.sourcecode.helper`: JSON requests on stdin, replies on stdout.
 
 Each request is a line, and is answered before the next one is read; it ends with its stdin.
 
@@ -20,23 +20,23 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill import oneshot
-from pytest_cideldill.syntax.anchors import Anchor
-from pytest_cideldill.syntax.anchors import find_again
-from pytest_cideldill.syntax.catalog import scan
-from pytest_cideldill.syntax.condition import compile_condition
-from pytest_cideldill.syntax.describe import FunctionInfo
-from pytest_cideldill.syntax.locations import FunctionNotFound
-from pytest_cideldill.syntax.locations import InvalidColumn
-from pytest_cideldill.syntax.locations import InvalidLine
-from pytest_cideldill.syntax.locations import InvalidSource
-from pytest_cideldill.syntax.locations import Place
-from pytest_cideldill.syntax.locations import SourceMap
-from pytest_cideldill.syntax.names import parse_function_name
-from pytest_cideldill.syntax.reading import Unreadable
-from pytest_cideldill.syntax.reading import source_bytes
-from pytest_cideldill.syntax.reading import text_in
-from pytest_cideldill.syntax.template import InvalidTemplate
-from pytest_cideldill.syntax.template import parse_template
+from pytest_cideldill.sourcecode.anchors import Anchor
+from pytest_cideldill.sourcecode.anchors import find_again
+from pytest_cideldill.sourcecode.catalog import scan
+from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.describe import FunctionInfo
+from pytest_cideldill.sourcecode.locations import FunctionNotFound
+from pytest_cideldill.sourcecode.locations import InvalidColumn
+from pytest_cideldill.sourcecode.locations import InvalidLine
+from pytest_cideldill.sourcecode.locations import InvalidSource
+from pytest_cideldill.sourcecode.locations import Place
+from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.reading import Unreadable
+from pytest_cideldill.sourcecode.reading import source_bytes
+from pytest_cideldill.sourcecode.reading import text_in
+from pytest_cideldill.sourcecode.template import InvalidTemplate
+from pytest_cideldill.sourcecode.template import parse_template
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
