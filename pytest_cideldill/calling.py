@@ -16,7 +16,6 @@ from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
-from pytest_cideldill.borders import contained
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.calls import describe_call
 from pytest_cideldill.capture.calls import raised
@@ -28,6 +27,7 @@ from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Resolution
+from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.begun import NOT_FROZEN

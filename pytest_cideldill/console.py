@@ -17,11 +17,11 @@ from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.wire import Evaluate
 

@@ -15,8 +15,6 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.borders import Report
-from pytest_cideldill.borders import contained
 from pytest_cideldill.capture.interrupt import Unseen
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
@@ -28,16 +26,18 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.borders import Report
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.running import current_frames
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
-from pytest_cideldill.running import current_frames
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import CancelPause
 from pytest_cideldill.wire import PauseNow
 from pytest_cideldill.wire import Step

@@ -12,8 +12,8 @@ from json import JSONEncoder
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.borders import note
-from pytest_cideldill.borders import text_of
+from pytest_cideldill.interpreter.borders import note
+from pytest_cideldill.interpreter.borders import text_of
 
 # ensure_ascii keeps lone surrogates as escapes, so that every text is encodable.
 encoded: Final = JSONEncoder(separators=(",", ":")).encode

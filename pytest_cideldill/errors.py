@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from pytest_cideldill.borders import text_of
+from pytest_cideldill.interpreter.borders import text_of
 
 
 class ErrorCode(StrEnum):

@@ -10,8 +10,8 @@ from _thread import allocate_lock
 from collections import deque
 from collections.abc import Sequence
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import at_fork
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.wire import Event

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.borders import at_fork
 from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
@@ -24,6 +23,7 @@ from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectfile import LOST
 from pytest_cideldill.record.objectfile import CorruptObject

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import at_fork
 from pytest_cideldill.framing import FrameError
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.rawthread import RawThread
 from pytest_cideldill.rows import Batch

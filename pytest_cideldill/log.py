@@ -17,7 +17,7 @@ from itertools import repeat
 from itertools import starmap
 from typing import Any
 
-from pytest_cideldill import clock
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.rows import Batch
 from pytest_cideldill.rows import HitTelling
 from pytest_cideldill.rows import Loss

@@ -28,9 +28,9 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
+from pytest_cideldill.interpreter.running import is_interrupted
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.running import is_interrupted
 from pytest_cideldill.wire import FindCode
 from pytest_cideldill.wire import Inspect
 from pytest_cideldill.wire import ReadContext

@@ -13,9 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pytest_cideldill.borders import at_fork
-from pytest_cideldill.borders import contained
-from pytest_cideldill.borders import every
 from pytest_cideldill.calling import Calls
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
@@ -25,6 +22,9 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.looking import LOOKS
 from pytest_cideldill.looking import Looking

@@ -10,9 +10,9 @@ from typing import Any
 from typing import Literal
 
 from pytest_cideldill import parsing
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.limits import BOUNDS
 from pytest_cideldill.limits import Limits
-from pytest_cideldill.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,15 +15,15 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import INCOMPLETE
-from pytest_cideldill.borders import text_of
-from pytest_cideldill.descriptors import HeldSocket
-from pytest_cideldill.descriptors import TakenAway
 from pytest_cideldill.encoding import repaired
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import INCOMPLETE
+from pytest_cideldill.interpreter.borders import text_of
+from pytest_cideldill.interpreter.descriptors import HeldSocket
+from pytest_cideldill.interpreter.descriptors import TakenAway
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import NOTED
 from pytest_cideldill.record.format import UNWRITTEN

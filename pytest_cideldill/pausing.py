@@ -21,9 +21,6 @@ from typing import Any
 from typing import Protocol
 
 from pytest_cideldill.actions import check_action
-from pytest_cideldill.borders import add_to
-from pytest_cideldill.borders import contained
-from pytest_cideldill.borders import every
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.lens import Lens
@@ -39,6 +36,9 @@ from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
 from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.borders import add_to
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position

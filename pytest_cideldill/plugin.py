@@ -76,8 +76,8 @@ def _sealed(name: str) -> Any:
     Raises:
         pytest.UsageError: A library has replaced what it needs of the interpreter.
     """
-    from pytest_cideldill.sealed import PatchedEarlier
-    from pytest_cideldill.sealed import load
+    from pytest_cideldill.interpreter.sealed import PatchedEarlier
+    from pytest_cideldill.interpreter.sealed import load
 
     try:
         return load(f"pytest_cideldill.{name}")

@@ -13,8 +13,8 @@ import sys
 from struct import Struct
 from typing import NamedTuple
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import at_fork
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import at_fork
 
 _SIZE = 4096
 _LENGTH = Struct(">I")

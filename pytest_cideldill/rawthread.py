@@ -11,8 +11,8 @@ from _thread import allocate_lock
 from _thread import get_native_id
 from collections.abc import Callable
 
-from pytest_cideldill import clock
-from pytest_cideldill import roomy
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter import stack_room
 
 
 class RawThread:
@@ -44,7 +44,7 @@ class RawThread:
             return
         self.is_stopping = False
         try:
-            roomy.start(self._run)
+            stack_room.start(self._run)
         except RuntimeError:  # no more threads, or the interpreter is ending: the next try may do
             self._running.release()
 
@@ -70,7 +70,7 @@ class RawThread:
     def _run(self) -> None:
         try:
             self._native_id = get_native_id()
-            roomy.without_signals()
+            stack_room.without_signals()
             self._work()
         finally:
             self._running.release()  # at last: there is one thread, and `stop` waits for it

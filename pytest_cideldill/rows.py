@@ -12,8 +12,8 @@ from typing import Any
 from typing import Literal
 from typing import Protocol
 
-from pytest_cideldill import clock
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.wire import Recorded
 
 Loss = Literal["hit", "call", "record"]

@@ -13,10 +13,6 @@ from types import TracebackType
 from typing import Any
 
 from pytest_cideldill.actions import resolve_line
-from pytest_cideldill.borders import began_here
-from pytest_cideldill.borders import contained
-from pytest_cideldill.borders import passes
-from pytest_cideldill.borders import report_failure
 from pytest_cideldill.capture.autopsy import RECORDED
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.autopsy import autopsy
@@ -26,6 +22,10 @@ from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.frames import visible_places
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.gate import Resolution
+from pytest_cideldill.interpreter.borders import began_here
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import report_failure
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe

@@ -12,9 +12,6 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import note
-from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
@@ -23,14 +20,17 @@ from pytest_cideldill.capture.frames import user_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import task_of
-from pytest_cideldill.framelocals import read_locals
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import note
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.running import thread_names
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.position import Position
-from pytest_cideldill.running import thread_names
 from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.values import dataclass
 
 DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""

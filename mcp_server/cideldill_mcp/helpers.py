@@ -1,6 +1,6 @@
 """Asks short-lived processes of the tests' interpreter: one request each, or one after another.
 
-The other side is `pytest_cideldill.oneshot`. Lives on the event loop.
+The other side is `pytest_cideldill.interpreter.one_shot`. Lives on the event loop.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 
 from cideldill_mcp.launch import VARIABLE
-from pytest_cideldill.oneshot import reply_in
-from pytest_cideldill.oneshot import reply_on
+from pytest_cideldill.interpreter.one_shot import reply_in
+from pytest_cideldill.interpreter.one_shot import reply_on
 
 MAX_REPLY_BYTES = 64_000_000
 """Of one reply among several."""

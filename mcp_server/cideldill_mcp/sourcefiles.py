@@ -22,9 +22,9 @@ from anyio.to_thread import run_sync
 from cideldill_mcp.render import MAX_MAX_CHARS
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.interpreter.regular_files import NO_LINK
+from pytest_cideldill.interpreter.regular_files import open_regular
 from pytest_cideldill.project import Project
-from pytest_cideldill.regular import NO_LINK
-from pytest_cideldill.regular import open_regular
 from pytest_cideldill.sourcecode.reading import Unreadable
 from pytest_cideldill.sourcecode.reading import encoding_of
 

@@ -22,9 +22,9 @@ from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.operands import names_in
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.capture.snapshot import class_name
-from pytest_cideldill.clock import monotonic
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.values import dataclass
 
 MAX_MESSAGE: Final = 2_000
 MAX_OUTPUT: Final = 1_000

@@ -17,7 +17,7 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture import layout
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 DEEPEST: Final = 100
 """Coroutines that one may wait for through others."""

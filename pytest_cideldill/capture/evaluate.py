@@ -35,9 +35,9 @@ from pytest_cideldill.capture.testloop import in_context
 from pytest_cideldill.capture.testloop import run_in_test_loop
 from pytest_cideldill.capture.testloop import run_in_trio
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.sourcecode.quiet import parse
-from pytest_cideldill.values import dataclass
 
 __all__ = ["Evaluation", "Interruptor", "evaluate"]
 

@@ -29,9 +29,9 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.capture.plain import HARMLESS
 from pytest_cideldill.capture.plain import PLAIN
 from pytest_cideldill.capture.plain import PLAIN_TYPES
-from pytest_cideldill.framelocals import READING
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.framelocals import reading
+from pytest_cideldill.interpreter.frame_locals import READING
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import reading
 from pytest_cideldill.sourcecode import quiet
 
 Failed = Callable[[], object]

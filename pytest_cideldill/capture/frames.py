@@ -18,9 +18,9 @@ from typing import Any
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.snapshot import type_name
-from pytest_cideldill.clock import monotonic
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
 
 NOT_SHOWN = "<not shown: out of time>"

@@ -20,9 +20,9 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
-from pytest_cideldill import clock
-from pytest_cideldill.running import current_frames
-from pytest_cideldill.running import main_ident
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.running import current_frames
+from pytest_cideldill.interpreter.running import main_ident
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ from types import MemberDescriptorType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 mro: Final = type.__dict__["__mro__"].__get__
 class_dict: Final = type.__dict__["__dict__"].__get__

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.framelocals import write_local
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import write_local
 
 # Looked up by the interpreter in the dict itself, past __getitem__.
 _OWN: Final = ("__builtins__", "__name__", "__package__", "__spec__")

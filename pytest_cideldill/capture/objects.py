@@ -30,7 +30,6 @@ from typing import Literal
 from typing import NamedTuple
 from weakref import ref
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.pickles import FAST_MS
 from pytest_cideldill.capture.pickles import PROTOCOL
@@ -42,6 +41,8 @@ from pytest_cideldill.capture.pickles import fast_digest
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import Budget
@@ -51,7 +52,6 @@ from pytest_cideldill.record.objectlog import sealed
 from pytest_cideldill.record.pickled import plain_value
 from pytest_cideldill.record.pickled import strings
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.values import dataclass
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
 """Pickles that wait for `identify`; beyond it objects are called by their snapshots."""

@@ -26,10 +26,10 @@ from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.capture.sourcetext import Text
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.roomy import is_small
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.stack_room import is_small
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import parse
-from pytest_cideldill.values import dataclass
 
 TRUTH: Final = "is true"
 """The `op` of an assertion that compares nothing; it has no right side."""

@@ -22,7 +22,6 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
@@ -30,6 +29,7 @@ from pytest_cideldill.capture.interrupt import is_main_thread
 from pytest_cideldill.capture.layout import find_in_class
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter import clock
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")

@@ -14,7 +14,6 @@ from typing import Any
 from typing import Final
 from uuid import UUID
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.kinds import CONTAINERS
 from pytest_cideldill.capture.kinds import LEAVES
@@ -30,6 +29,8 @@ from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.librarykinds import draw_library
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.redaction.by_name import MAX_NAME
 from pytest_cideldill.redaction.harmless import is_harmless_number
 from pytest_cideldill.redaction.harmless import is_option_value
@@ -37,7 +38,6 @@ from pytest_cideldill.redaction.harmless import is_second
 from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.harmless import maybe
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.values import dataclass
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 

@@ -22,13 +22,13 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture.layout import Layout
-from pytest_cideldill.origin import file_now
-from pytest_cideldill.origin import frame_file
-from pytest_cideldill.roomy import is_small
+from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.stack_room import is_small
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.sourcecode.quiet import parse
-from pytest_cideldill.values import dataclass
 
 EDITED: Final = "the file was edited since this process loaded it"
 

@@ -13,7 +13,6 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.capture.parts import DICT
@@ -30,6 +29,7 @@ from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import name_before
 from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.paths import Unreachable

@@ -30,8 +30,8 @@ from pytest_cideldill.capture.layout import find
 from pytest_cideldill.capture.layout import find_in_class
 from pytest_cideldill.capture.layout import is_a
 from pytest_cideldill.capture.layout import module_of
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.values import dataclass
 
 _ENTRIES: Final = {
     ("asyncio.base_events", "run_until_complete"): "future",

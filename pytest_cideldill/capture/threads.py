@@ -16,9 +16,9 @@ from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import logical_stack
-from pytest_cideldill.running import current_frames
-from pytest_cideldill.running import main_ident
-from pytest_cideldill.running import thread_names
+from pytest_cideldill.interpreter.running import current_frames
+from pytest_cideldill.interpreter.running import main_ident
+from pytest_cideldill.interpreter.running import thread_names
 
 MAX_STACK = 20
 """Frames of each stack among others."""

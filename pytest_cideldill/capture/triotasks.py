@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_cideldill.capture.coroutines import Task
 from pytest_cideldill.capture.coroutines import attribute
-from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_locals
 
 _RUN: Final = "trio._core._run"
 _LOOP: Final = "unrolled_run"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_cideldill import oneshot
 from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
+from pytest_cideldill.interpreter import one_shot
 from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
@@ -45,7 +45,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer the request on stdin."""
-    oneshot.reply_once(lambda: answer(oneshot.request()))
+    one_shot.reply_once(lambda: answer(one_shot.request()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.structure import describe
-from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_locals
 
 
 def names_in(frame: FrameType, scope: str) -> list[dict[str, str]]:

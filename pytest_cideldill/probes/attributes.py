@@ -18,7 +18,8 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.disguise import is_kind
-from pytest_cideldill.origin import file_of
+from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.probes.naming import behind
@@ -32,7 +33,6 @@ from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.substitute import why_not
 from pytest_cideldill.sources.wrapping import Wrapping
 from pytest_cideldill.sources.wrapping import wrapping_function
-from pytest_cideldill.values import dataclass
 
 _HEAP_TYPE: Final = 1 << 9
 _IMMUTABLE_TYPE: Final = 1 << 8

@@ -12,10 +12,10 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.values import dataclass
 
 DEFAULT_BEHAVIOR = "stop"
 

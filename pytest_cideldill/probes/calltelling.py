@@ -10,7 +10,7 @@ from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.clock import wall_at
+from pytest_cideldill.interpreter.clock import wall_at
 from pytest_cideldill.probes.begun import Intercepted
 from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.begun import start_of

@@ -15,10 +15,10 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.borders import at_fork
 from pytest_cideldill.guard import EvaluationGuard
-from pytest_cideldill.origin import file_of
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes

@@ -15,7 +15,8 @@ from weakref import ref
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
-from pytest_cideldill.origin import file_now
+from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.behaviors import Tally
 from pytest_cideldill.probes.compiled import Compiled
@@ -41,7 +42,6 @@ from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.planting import Planting
 from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.sources.trampolines import CannotIntercept
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddBreakpoint
 
 

@@ -18,13 +18,14 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.framelocals import read_locals
-from pytest_cideldill.origin import file_now
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
@@ -33,7 +34,6 @@ from pytest_cideldill.rows import Rows
 from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddTrace
 
 NAMES = {"return": "result", "raise": "exception"}

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING
 from pytest_cideldill.probes.behaviors import Call
@@ -28,7 +29,6 @@ from pytest_cideldill.probes.narrowing import Narrowing
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.interpose import PASS
 from pytest_cideldill.sources.interpose import OnCall
-from pytest_cideldill.values import dataclass
 
 _UNCOUNTED = Tally()
 

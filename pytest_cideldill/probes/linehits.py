@@ -13,11 +13,12 @@ from types import CodeType
 from types import FrameType
 from typing import Final
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import Judge
 from pytest_cideldill.probes.conditions import judging
@@ -32,7 +33,6 @@ from pytest_cideldill.rows import Rows
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.template import parse_template
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import AddLine
 
 _args_of: Final = BaseException.__dict__["args"].__get__

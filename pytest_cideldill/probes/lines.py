@@ -12,8 +12,9 @@ from types import CodeType
 from types import FrameType
 from typing import Final
 
-from pytest_cideldill import clock
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
@@ -25,7 +26,6 @@ from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import is_imported
 from pytest_cideldill.probes.unhit import of_line
 from pytest_cideldill.project import Project
-from pytest_cideldill.running import running_frames
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sources.events import Source

@@ -14,7 +14,7 @@ from types import FunctionType
 
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import module_name
-from pytest_cideldill.origin import file_now
+from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.probes.attributes import Attributes
 from pytest_cideldill.probes.attributes import Lead
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint

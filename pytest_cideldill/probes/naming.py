@@ -25,7 +25,7 @@ from typing import Final
 from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.disguise import is_kind
-from pytest_cideldill.origin import file_of
+from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision

@@ -14,9 +14,9 @@ from types import FrameType
 from types import FunctionType
 
 from pytest_cideldill.capture.calls import module_name
-from pytest_cideldill.origin import file_now
+from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.running import running_frames
 from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in

@@ -27,10 +27,10 @@ from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.clock import monotonic
-from pytest_cideldill.clock import ticking
-from pytest_cideldill.origin import file_now
-from pytest_cideldill.origin import file_of
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.clock import ticking
+from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import NUMBER
 from pytest_cideldill.probes.begun import PARENT

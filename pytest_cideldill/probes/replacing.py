@@ -17,6 +17,7 @@ from typing import Any
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import Precision
@@ -26,7 +27,6 @@ from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_stand_in
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.substitute import original_of
-from pytest_cideldill.values import dataclass
 
 NOT_LOADED = "not_loaded"
 

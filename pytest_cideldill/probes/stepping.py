@@ -10,13 +10,13 @@ from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.trail import REST
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail
-from pytest_cideldill.values import dataclass
 
 MODES = ("in", "over", "out")
 

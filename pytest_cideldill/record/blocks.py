@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 HIT: Final = b',"type":"hit","worker":"'
 """In a line of a hit, and in no other: in texts quotes are escaped."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Final
 
-from pytest_cideldill.record.files import open_inside
+from pytest_cideldill.interpreter.untrusted_files import open_inside
 
 if TYPE_CHECKING:
     import sqlite3

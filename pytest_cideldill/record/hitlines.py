@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill import clock
 from pytest_cideldill.encoding import standard
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
 from pytest_cideldill.redaction.record_filter import Hiding

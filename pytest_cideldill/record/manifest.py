@@ -17,10 +17,11 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
+from pytest_cideldill.interpreter.untrusted_files import read_bounded
+from pytest_cideldill.interpreter.untrusted_files import replacing
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
-from pytest_cideldill.record.files import read_bounded
-from pytest_cideldill.record.files import replacing
 from pytest_cideldill.record.format import DROPPED
 from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST
@@ -28,7 +29,6 @@ from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import Raw
 from pytest_cideldill.record.merging import without_hits
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import lost_reports
 
 _SUMMARY: Final = "run.json"

@@ -20,15 +20,15 @@ from typing import BinaryIO
 from typing import Final
 from typing import NamedTuple
 
+from pytest_cideldill.interpreter.untrusted_files import is_regular
+from pytest_cideldill.interpreter.untrusted_files import lines_of
+from pytest_cideldill.interpreter.untrusted_files import open_inside
+from pytest_cideldill.interpreter.untrusted_files import replacing
+from pytest_cideldill.interpreter.untrusted_files import rest_of_line
 from pytest_cideldill.record.blocks import HIT
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import block_of
-from pytest_cideldill.record.files import is_regular
-from pytest_cideldill.record.files import lines_of
-from pytest_cideldill.record.files import open_inside
-from pytest_cideldill.record.files import replacing
-from pytest_cideldill.record.files import rest_of_line
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import OBJECTS
 from pytest_cideldill.record.format import PART

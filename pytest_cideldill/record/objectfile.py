@@ -20,10 +20,10 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.clock import monotonic
-from pytest_cideldill.clock import sleep
-from pytest_cideldill.descriptors import MOST_WAITING
-from pytest_cideldill.descriptors import HeldFile
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.clock import sleep
+from pytest_cideldill.interpreter.descriptors import MOST_WAITING
+from pytest_cideldill.interpreter.descriptors import HeldFile
 from pytest_cideldill.record.objectlog import Counts
 from pytest_cideldill.record.objectlog import Recent
 from pytest_cideldill.record.objectlog import StoredObject

@@ -16,7 +16,7 @@ from typing import Generic
 from typing import NamedTuple
 from typing import TypeVar
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

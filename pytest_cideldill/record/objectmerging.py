@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_cideldill.clock import monotonic
-from pytest_cideldill.clock import sleep
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.clock import sleep
 from pytest_cideldill.record.database import remove
 from pytest_cideldill.record.store import CIDStore
 

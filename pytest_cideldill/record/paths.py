@@ -15,8 +15,8 @@ from typing import Any
 from typing import Final
 from typing import Literal
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import literal
-from pytest_cideldill.values import dataclass
 
 MAX_PATH: Final = 1_000
 """Characters of a path."""

@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from pytest_cideldill.record.files import is_regular
-from pytest_cideldill.record.files import read_bounded
+from pytest_cideldill.interpreter.untrusted_files import is_regular
+from pytest_cideldill.interpreter.untrusted_files import read_bounded
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import MANIFEST

@@ -13,9 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from pytest_cideldill.interpreter.untrusted_files import replacing
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record import pagedata
 from pytest_cideldill.record.failures import run_section
-from pytest_cideldill.record.files import replacing
 from pytest_cideldill.record.markup import Markup
 from pytest_cideldill.record.markup import data
 from pytest_cideldill.record.markup import joined
@@ -24,7 +25,6 @@ from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.story import read
 from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import verdict
-from pytest_cideldill.values import dataclass
 
 MOST_RUNS: Final = 10
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record.manifest import FAILED
 from pytest_cideldill.record.words import first_line
 from pytest_cideldill.record.words import said
 from pytest_cideldill.record.words import unstyled
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import is_made_again
 
 

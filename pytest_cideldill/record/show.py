@@ -13,6 +13,7 @@ from typing import Any
 from typing import Final
 from typing import TextIO
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
@@ -29,7 +30,6 @@ from pytest_cideldill.record.words import one_line
 from pytest_cideldill.record.words import printable
 from pytest_cideldill.record.words import verdict
 from pytest_cideldill.redaction.nodeids import meant
-from pytest_cideldill.values import dataclass
 
 _WIDTH: Final = 80
 _CODES: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}

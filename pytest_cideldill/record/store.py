@@ -21,8 +21,9 @@ from typing import Final
 from typing import Literal
 from weakref import WeakSet
 
-from pytest_cideldill.borders import at_fork
-from pytest_cideldill.clock import monotonic
+from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record.database import connect
 from pytest_cideldill.record.database import is_rolled_back
 from pytest_cideldill.record.database import never_close
@@ -38,7 +39,6 @@ from pytest_cideldill.record.objectfile import rows
 from pytest_cideldill.record.objectlog import BATCH_BYTES
 from pytest_cideldill.record.objectlog import Counts
 from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.values import dataclass
 
 READ_S: Final = 5.0
 READ_ALL_S: Final = 60.0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import ids_in
 from pytest_cideldill.record.extent import ROW_BYTES
@@ -27,7 +28,6 @@ from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import CALLS_OF
 from pytest_cideldill.wire import lost_reports
 from pytest_cideldill.wire import to_plain

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pytest_cideldill import clock
-from pytest_cideldill.descriptors import MOST_WAITING
-from pytest_cideldill.descriptors import HeldFile
 from pytest_cideldill.encoding import repaired
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.descriptors import MOST_WAITING
+from pytest_cideldill.interpreter.descriptors import HeldFile
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import Stretches
 from pytest_cideldill.record.format import DROPPED

@@ -13,7 +13,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
-from pytest_cideldill.patterns import later
+from pytest_cideldill.interpreter.patterns import later
 
 MAYBE: Final = "?"
 """Behind a label: only what looks random is a secret under such a name."""

@@ -17,8 +17,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from pytest_cideldill.patterns import by_first_letter
-from pytest_cideldill.patterns import later
+from pytest_cideldill.interpreter.patterns import by_first_letter
+from pytest_cideldill.interpreter.patterns import later
 from pytest_cideldill.redaction.harmless import is_random
 
 Secret = tuple[int, int, str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_cideldill.patterns import later
+from pytest_cideldill.interpreter.patterns import later
 from pytest_cideldill.redaction.by_name import MAYBE
 
 _PLACEHOLDER: Final = later(

@@ -13,8 +13,8 @@ from collections.abc import Collection
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_cideldill.patterns import by_first_letter
-from pytest_cideldill.patterns import later
+from pytest_cideldill.interpreter.patterns import by_first_letter
+from pytest_cideldill.interpreter.patterns import later
 from pytest_cideldill.redaction.by_name import MAX_NAME
 from pytest_cideldill.redaction.by_name import words_of
 from pytest_cideldill.redaction.by_shape import Secret

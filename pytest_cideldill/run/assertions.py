@@ -31,7 +31,7 @@ from pytest_cideldill.capture.operands import explained
 from pytest_cideldill.capture.operands import statement_at
 from pytest_cideldill.capture.sourcetext import CannotRewrite
 from pytest_cideldill.capture.sourcetext import Rewrite
-from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.traceback import raw_places

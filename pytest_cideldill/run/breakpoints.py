@@ -18,10 +18,10 @@ from typing import Any
 
 from _pytest.debugging import pytestPDB
 
-from pytest_cideldill.borders import contained
-from pytest_cideldill.borders import every
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.borders import every
+from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.manager import BreakpointManager
-from pytest_cideldill.origin import frame_file
 
 _TERMINAL = frozenset({"IPython", "bpdb", "ipdb", "pdb", "pudb", "pytest"})
 """Modules whose debuggers wait for a terminal."""

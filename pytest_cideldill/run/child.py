@@ -17,15 +17,16 @@ from functools import partial
 import _pytest
 import pytest
 
-from pytest_cideldill.borders import at_exit
-from pytest_cideldill.borders import every
-from pytest_cideldill.borders import passes
-from pytest_cideldill.borders import text_of
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.sourcetext import Texts
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import FrameError
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.interpreter.borders import at_exit
+from pytest_cideldill.interpreter.borders import every
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import text_of
+from pytest_cideldill.interpreter.running import holds_threads
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
 from pytest_cideldill.position import PositionFile
@@ -57,7 +58,6 @@ from pytest_cideldill.run.unattended import Unattended
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.run.workers import Worker
-from pytest_cideldill.running import holds_threads
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.engine import engine

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import pytest
 
-from pytest_cideldill.borders import Report
-from pytest_cideldill.borders import contained
-from pytest_cideldill.borders import passes
-from pytest_cideldill.borders import report_failure
+from pytest_cideldill.interpreter.borders import Report
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import report_failure
 
 _GENERATOR: Final = 0x20  # CO_GENERATOR
 

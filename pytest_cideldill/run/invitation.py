@@ -12,15 +12,15 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from pytest_cideldill import clock
-from pytest_cideldill.descriptors import HeldSocket
-from pytest_cideldill.descriptors import wait_for
 from pytest_cideldill.distance import look_after
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.descriptors import HeldSocket
+from pytest_cideldill.interpreter.descriptors import wait_for
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.peers import refuse_folder
 from pytest_cideldill.peers import refuse_peer
-from pytest_cideldill.values import dataclass
 from pytest_cideldill.wire import Begin
 from pytest_cideldill.wire import Command
 from pytest_cideldill.wire import Event

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from typing import Self
 
-from pytest_cideldill import clock
+from pytest_cideldill.interpreter import clock
 
 
 class _Patience(float):

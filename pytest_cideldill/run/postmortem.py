@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from pytest_cideldill.borders import contained
+from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.run.autopsies import Autopsies

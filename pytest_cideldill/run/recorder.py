@@ -20,11 +20,11 @@ from typing import TypeVar
 
 import pytest
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import passes
-from pytest_cideldill.borders import text_of
-from pytest_cideldill.descriptors import more_room
-from pytest_cideldill.descriptors import wait_for_room
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import text_of
+from pytest_cideldill.interpreter.descriptors import more_room
+from pytest_cideldill.interpreter.descriptors import wait_for_room
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT

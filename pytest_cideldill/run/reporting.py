@@ -14,16 +14,16 @@ from weakref import ref
 
 import pytest
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import add_to
-from pytest_cideldill.borders import at_fork
-from pytest_cideldill.borders import because
-from pytest_cideldill.borders import note
-from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.frames import module_of
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import add_to
+from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.borders import because
+from pytest_cideldill.interpreter.borders import note
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.position import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.autopsies import Raised

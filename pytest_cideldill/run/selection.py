@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.borders import because
-from pytest_cideldill.borders import passes
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.clock import monotonic
+from pytest_cideldill.interpreter.borders import because
+from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host

@@ -11,10 +11,10 @@ import faulthandler
 import os
 import signal
 
-from pytest_cideldill.borders import at_fork
 from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
-from pytest_cideldill.descriptors import HeldFile
+from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.descriptors import HeldFile
 
 _SIGNAL = getattr(signal, "SIGCONT", None)
 

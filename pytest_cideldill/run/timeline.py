@@ -9,9 +9,9 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.rows import Row
 from pytest_cideldill.run.guest import Warns

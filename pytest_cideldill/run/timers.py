@@ -9,7 +9,7 @@ from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_cideldill import clock
+from pytest_cideldill.interpreter import clock
 
 
 class PauseClock:

@@ -21,7 +21,7 @@ from pytest_cideldill.capture.causes import members_of
 from pytest_cideldill.capture.frames import cause_of
 from pytest_cideldill.capture.frames import is_of_tools
 from pytest_cideldill.capture.frames import was_raised
-from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
 
 _WIDTH: Final = get_terminal_width()

@@ -21,14 +21,14 @@ from typing import Final
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-from pytest_cideldill import clock
-from pytest_cideldill.borders import contained
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.patience import patience
 from pytest_cideldill.run.timers import PauseClock
-from pytest_cideldill.values import dataclass
 
 _setitimer = getattr(signal, "setitimer", None)
 _dump_later = faulthandler.dump_traceback_later

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import clock
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.invitation import HASH_SEED

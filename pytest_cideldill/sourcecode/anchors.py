@@ -6,9 +6,9 @@ qualified name, if there are any: `return total` stands in many.
 
 from __future__ import annotations
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.locations import Place
 from pytest_cideldill.sourcecode.locations import SourceMap
-from pytest_cideldill.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from pytest_cideldill.installed import is_installed
-from pytest_cideldill.regular import open_regular
+from pytest_cideldill.interpreter.installed import is_installed
+from pytest_cideldill.interpreter.regular_files import open_regular
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.describe import FunctionInfo
 from pytest_cideldill.sourcecode.describe import outline
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.quiet import parse
 from pytest_cideldill.sourcecode.reading import encoding_of
-from pytest_cideldill.values import dataclass
 
 MAX_FILES: Final = 10_000
 """Files of one project; those deepest in the tree are left out."""

@@ -13,7 +13,7 @@ from typing import Any
 from typing import Final
 from zlib import crc32
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 _RESUME: Final = opmap["RESUME"]
 

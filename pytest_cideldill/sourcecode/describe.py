@@ -14,8 +14,8 @@ from types import CodeType
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import tokens
-from pytest_cideldill.values import dataclass
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill import oneshot
+from pytest_cideldill.interpreter import one_shot
 from pytest_cideldill.sourcecode.anchors import Anchor
 from pytest_cideldill.sourcecode.anchors import find_again
 from pytest_cideldill.sourcecode.catalog import scan
@@ -90,7 +90,7 @@ def answer(request: Any) -> Reply:
 def main() -> None:
     """Answer what is asked on stdin; always a reply and exit code 0."""
     gc.disable()  # it would look through syntax trees, which have no cycles, again and again
-    oneshot.reply_each(_replies())
+    one_shot.reply_each(_replies())
 
 
 def _replies() -> Iterator[Reply]:

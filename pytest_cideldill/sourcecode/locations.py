@@ -16,6 +16,7 @@ from inspect import CO_NEWLOCALS
 from types import CodeType
 from typing import Final
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sourcecode.codes import lines_of
@@ -32,7 +33,6 @@ from pytest_cideldill.sourcecode.describe import first_line
 from pytest_cideldill.sourcecode.describe import statements
 from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.sourcecode.quiet import parse
-from pytest_cideldill.values import dataclass
 
 __all__ = [
     "Candidate",

@@ -11,7 +11,7 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import Final
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 CLOSE: Final = 3
 """Names of a "did you mean"."""

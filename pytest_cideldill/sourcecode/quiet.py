@@ -24,7 +24,7 @@ from types import CodeType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.roomy import with_room
+from pytest_cideldill.interpreter.stack_room import with_room
 
 _Filter = tuple[str, None, type[Warning], str, int]
 _KINDS: Final = (SyntaxWarning, DeprecationWarning)

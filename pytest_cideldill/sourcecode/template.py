@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Final
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import compiled
-from pytest_cideldill.values import dataclass
 
 _NESTED_QUOTES: Final = sys.version_info >= (3, 12)
 """Whether expressions inside of f-strings may hold the quotes that the f-string is in (PEP 701)."""

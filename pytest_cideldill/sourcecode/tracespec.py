@@ -11,10 +11,10 @@ import re
 from typing import Final
 from typing import Literal
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.template import InvalidTemplate
 from pytest_cideldill.sourcecode.template import parse_template
-from pytest_cideldill.values import dataclass
 
 FORMS: Final = (
     "FILE:LINE=TEMPLATE, FILE:LINE if EXPR => TEMPLATE or "

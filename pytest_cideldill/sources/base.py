@@ -14,9 +14,9 @@ from types import FrameType
 from types import TracebackType
 from typing import Final
 
-from pytest_cideldill.framelocals import has_no_snapshot_yet
-from pytest_cideldill.origin import frame_file
-from pytest_cideldill.running import running_frames
+from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
+from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict

@@ -26,14 +26,14 @@ from types import TracebackType
 from typing import Any
 from typing import Protocol
 
-from pytest_cideldill.borders import at_exit
-from pytest_cideldill.borders import at_fork
-from pytest_cideldill.origin import file_of
+from pytest_cideldill.interpreter.borders import at_exit
+from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sources.frozen import Frozen
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trail import Trail
-from pytest_cideldill.values import dataclass
 
 
 class SourceUnavailable(Exception):

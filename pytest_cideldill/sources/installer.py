@@ -16,9 +16,9 @@ from types import FrameType
 from types import MethodType
 from typing import Any
 
-from pytest_cideldill.running import current_frames
-from pytest_cideldill.running import main_ident
-from pytest_cideldill.running import running_frames
+from pytest_cideldill.interpreter.running import current_frames
+from pytest_cideldill.interpreter.running import main_ident
+from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.sources.chain import Chain
 from pytest_cideldill.sources.chain import FrameChain
 from pytest_cideldill.sources.chain import Trace

@@ -22,7 +22,7 @@ from typing import Any
 from typing import Final
 from weakref import ref
 
-from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.trampolines import SENTINEL

@@ -12,8 +12,8 @@ import tokenize
 from collections.abc import Iterator
 from types import CodeType
 
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import tokens
-from pytest_cideldill.values import dataclass
 
 # After these the next instruction does not follow.
 _ENDS = frozenset(

@@ -14,10 +14,10 @@ from types import FrameType
 from types import TracebackType
 from typing import Any
 
-from pytest_cideldill.framelocals import keep_as_they_are
-from pytest_cideldill.origin import frame_file
-from pytest_cideldill.running import current_frames
-from pytest_cideldill.running import running_frames
+from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
+from pytest_cideldill.interpreter.running import current_frames
+from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.sources.base import BESIDE
 from pytest_cideldill.sources.base import BaseSource
 from pytest_cideldill.sources.events import Handlers

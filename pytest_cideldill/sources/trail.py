@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from types import FrameType
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 
 class Left(Enum):

@@ -12,7 +12,7 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
 from pytest_cideldill.sources.events import Deliberate

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Final
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 # Stands in the template for the receiver; a method is called on it because calling a string literal
 # itself would make the compiler warn.

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.values import dataclass
+from pytest_cideldill.interpreter.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

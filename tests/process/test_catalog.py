@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.oneshot import reply_in
+from pytest_cideldill.interpreter.one_shot import reply_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode import catalog
 from pytest_cideldill.sourcecode.catalog import Catalog

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.descriptors import HeldFile
-from pytest_cideldill.descriptors import HeldSocket
-from pytest_cideldill.descriptors import TakenAway
-from pytest_cideldill.descriptors import moved
-from pytest_cideldill.descriptors import wait_for
+from pytest_cideldill.interpreter.descriptors import HeldFile
+from pytest_cideldill.interpreter.descriptors import HeldSocket
+from pytest_cideldill.interpreter.descriptors import TakenAway
+from pytest_cideldill.interpreter.descriptors import moved
+from pytest_cideldill.interpreter.descriptors import wait_for
 from pytest_cideldill.waking import LockBell
 from pytest_cideldill.waking import SocketBell
 

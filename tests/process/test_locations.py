@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.oneshot import reply_on
+from pytest_cideldill.interpreter.one_shot import reply_on
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.codes import find_codes
 from pytest_cideldill.sourcecode.codes import key_of

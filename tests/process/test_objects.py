@@ -29,7 +29,6 @@ from typing import Any
 import dill
 import pytest
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture import objects
 from pytest_cideldill.capture.instances import Unfit
 from pytest_cideldill.capture.interrupt import Interrupted
@@ -39,6 +38,7 @@ from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import clock
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.record import hitlines as hitlines_module
 from pytest_cideldill.record import share as share_module
 from pytest_cideldill.record import writer as writer_module

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from pytest_cideldill import roomy
+from pytest_cideldill.interpreter import stack_room
 from tests.together.driver import DEADLINE_S
 
 
@@ -25,21 +25,21 @@ def run(script: str) -> None:
 
 
 def test_the_main_thread_has_room() -> None:
-    assert not roomy.is_small()
-    assert roomy.with_room(threading.get_ident) == threading.get_ident()
+    assert not stack_room.is_small()
+    assert stack_room.with_room(threading.get_ident) == threading.get_ident()
 
 
 def test_a_small_thread_gets_room_elsewhere() -> None:
     run("""
         import threading
-        from pytest_cideldill import roomy
+        from pytest_cideldill.interpreter import stack_room
         from pytest_cideldill.sourcecode.quiet import parse
 
         def inside():
-            found.append((roomy.is_small(), roomy.with_room(roomy._size)))
+            found.append((stack_room.is_small(), stack_room.with_room(stack_room._size)))
             parse("[" * 90 + "]" * 90)
             try:
-                roomy.with_room(lambda: 1 / 0)
+                stack_room.with_room(lambda: 1 / 0)
             except ZeroDivisionError as error:
                 found.append(str(error))
 
@@ -51,7 +51,7 @@ def test_a_small_thread_gets_room_elsewhere() -> None:
             thread.join()
             assert threading.stack_size(0) == size * 1024
             (told, room), raised = found  # one may get a larger stack that another one had
-            assert told is is_small or room == roomy.STACK
+            assert told is is_small or room == stack_room.STACK
             assert room >= 256 * 1024
             assert raised == "division by zero"
     """)
@@ -61,12 +61,12 @@ def test_a_small_thread_gets_room_elsewhere() -> None:
 def test_a_thread_of_ours_has_its_own_size_and_the_program_keeps_its_own(size: int) -> None:
     run(f"""
         import threading
-        from pytest_cideldill import roomy
+        from pytest_cideldill.interpreter import stack_room
         threading.stack_size({size})
         found, done = [], threading.Event()
-        roomy.start(lambda: (found.append(roomy._size()), done.set()))
+        stack_room.start(lambda: (found.append(stack_room._size()), done.set()))
         assert done.wait(10)
-        assert found == [roomy.STACK]
+        assert found == [stack_room.STACK]
         assert threading.stack_size() == {size}
     """)
 
@@ -74,11 +74,11 @@ def test_a_thread_of_ours_has_its_own_size_and_the_program_keeps_its_own(size: i
 def test_a_thread_that_can_not_be_started_leaves_the_size_alone() -> None:
     run("""
         import threading
-        from pytest_cideldill import roomy
+        from pytest_cideldill.interpreter import stack_room
         threading.stack_size(64 * 1024)
-        roomy.STACK = 1 << 46
+        stack_room.STACK = 1 << 46
         try:
-            roomy.start(print)
+            stack_room.start(print)
         except RuntimeError:
             pass
         else:

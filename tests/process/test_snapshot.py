@@ -21,7 +21,6 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill import clock
 from pytest_cideldill.capture.frames import NOT_SHOWN
 from pytest_cideldill.capture.frames import locals_of
 from pytest_cideldill.capture.frames import notice_secrets
@@ -30,6 +29,7 @@ from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.snapshot import type_name
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.events import existing_functions

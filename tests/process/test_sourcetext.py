@@ -17,8 +17,8 @@ import pytest
 from pytest_cideldill.capture import sourcetext
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.sourcetext import EDITED
-from pytest_cideldill.origin import file_now
-from pytest_cideldill.origin import frame_file
+from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 

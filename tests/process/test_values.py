@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import values
+from pytest_cideldill.interpreter import values
 
 Decorator = Callable[..., Any]
 

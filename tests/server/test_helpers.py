@@ -11,7 +11,7 @@ import pytest
 
 from cideldill_mcp.helpers import Unanswered
 from cideldill_mcp.helpers import ask
-from pytest_cideldill.oneshot import reply_in
+from pytest_cideldill.interpreter.one_shot import reply_in
 
 HELPER = "pytest_cideldill.sourcecode.helper"
 

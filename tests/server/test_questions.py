@@ -27,7 +27,7 @@ Ask = Callable[..., Coroutine[Any, Any, list[Any]]]
 
 STUB = """
 import json, os, sys, threading
-from pytest_cideldill import oneshot
+from pytest_cideldill.interpreter import one_shot
 
 def replies():
     for line in sys.stdin.buffer:
@@ -39,7 +39,7 @@ def replies():
             threading.Event().wait()
         yield {"file": file}
 
-oneshot.reply_each(replies())
+one_shot.reply_each(replies())
 """
 """A helper that answers, and fails where it is told to."""
 

@@ -346,7 +346,7 @@ def test_a_start_that_fails_leaves_the_tests_as_without_us(
     root = make_project(
         test_x="def test_one(): pass\ndef test_two(): assert 0",
         early=f"""\
-            from pytest_cideldill.sealed import load
+            from pytest_cideldill.interpreter.sealed import load
             child = load("pytest_cideldill.run.child")
             def fail(*_, **__): raise RuntimeError("no")
             child.{name} = fail

@@ -20,10 +20,10 @@ from typing import Protocol
 import pytest
 
 from pytest_cideldill import link as link_module
-from pytest_cideldill import roomy
 from pytest_cideldill.filelink import FileLink
 from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.interpreter import stack_room
 from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.record.writer import PartWriter
@@ -304,7 +304,7 @@ def test_a_thread_that_can_t_be_started_now_is_started_with_the_next_event(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(roomy, "start_new_thread", no_more)
+        patched.setattr(stack_room, "start_new_thread", no_more)
         linked = Linked()
         linked.link.send(Warned("kept"), urgent=True)
         assert not linked.link.flush(0.01)

@@ -19,7 +19,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from pytest_cideldill.sealed import load
+from pytest_cideldill.interpreter.sealed import load
 
 
 class Loud:

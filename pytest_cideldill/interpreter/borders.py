@@ -20,7 +20,7 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
-from pytest_cideldill.framelocals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_locals
 
 _T = TypeVar("_T")
 

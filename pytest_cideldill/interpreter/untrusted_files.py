@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 from typing import Final
 
-from pytest_cideldill.regular import NO_LINK
-from pytest_cideldill.regular import open_regular
+from pytest_cideldill.interpreter.regular_files import NO_LINK
+from pytest_cideldill.interpreter.regular_files import open_regular
 
 MAX_LINE: Final = 8 << 20
 """Bytes of a line; ours are 2 MB at most."""

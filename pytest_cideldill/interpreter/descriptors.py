@@ -20,8 +20,8 @@ from contextlib import nullcontext
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.clock import monotonic
-from pytest_cideldill.clock import sleep
+from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.clock import sleep
 
 try:
     import fcntl

@@ -1,0 +1,1 @@
+"""What we need of the interpreter, past what tests patch: clocks, files, descriptors, borders."""
