@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.spine import show
 from benchmarks.spine import versions
-from pytest_cideldill.wire import SetDefaultBehavior
+from pytest_cideldill.protocol import SetDefaultBehavior
 from tests.process.debuggee import Debuggee
 
 ROUNDS = 9

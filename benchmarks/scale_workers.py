@@ -14,28 +14,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.wire import PROTOCOL
-from pytest_cideldill.wire import AddLine
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Finished
-from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import LinesPassed
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import Resume
-from pytest_cideldill.wire import Resumed
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import to_plain
+from pytest_cideldill.protocol import PROTOCOL
+from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol import Begin
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import Collected
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Finished
+from pytest_cideldill.protocol import Hello
+from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol import Resumed
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
 
 PLAN = "CIDELDILL_BENCHMARK_PLAN"
 """The environment variable that holds a `Plan`."""

@@ -23,7 +23,7 @@ from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.keeping import Keeping
-from pytest_cideldill.wire import Evaluate
+from pytest_cideldill.protocol import Evaluate
 
 MAX_CHANGED: Final = 10
 MAX_NAME: Final = 100

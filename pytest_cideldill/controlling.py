@@ -33,14 +33,14 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
+from pytest_cideldill.protocol import CancelPause
+from pytest_cideldill.protocol import PauseNow
+from pytest_cideldill.protocol import Step
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.wire import CancelPause
-from pytest_cideldill.wire import PauseNow
-from pytest_cideldill.wire import Step
 
 _STANDS = frozenset({"breakpoint", "condition_error", "step"})
 """Why a thread is stopped exactly at a line of its innermost frame, the user's or not."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.outlets import Outlet
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.wire import Event
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol.rows import Batch
 
 
 class FileLink:

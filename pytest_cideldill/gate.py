@@ -26,7 +26,7 @@ from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.wire import Resume
+from pytest_cideldill.protocol import Resume
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,14 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.limits import Limits
+from pytest_cideldill.protocol import Inspect
+from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.record.objectfile import LOST
 from pytest_cideldill.record.objectfile import CorruptObject
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
-from pytest_cideldill.record.paths import Unreachable
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.wire import Inspect
 
 _CHANGED: Final = "it has changed since it was shown, and no copy was kept: this is how it is now"
 

@@ -13,21 +13,21 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 
-from pytest_cideldill.framing import FrameError
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import MalformedMessage
+from pytest_cideldill.protocol import Refused
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.protocol.framing import FrameError
+from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.rawthread import RawThread
-from pytest_cideldill.rows import Batch
 from pytest_cideldill.waking import Bell
 from pytest_cideldill.waking import LockBell
 from pytest_cideldill.waking import SocketBell
-from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import MalformedMessage
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Warned
-from pytest_cideldill.wire import from_plain
 
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others: a wake-up gets in the tests' way."""

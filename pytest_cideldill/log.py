@@ -18,12 +18,12 @@ from itertools import starmap
 from typing import Any
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Loss
-from pytest_cideldill.rows import Row
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Warned
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Loss
+from pytest_cideldill.protocol.rows import Row
 
 MAX_WAITING = 200_000
 """Rows that may wait; beyond it the oldest are dropped, and the next one told says how many."""

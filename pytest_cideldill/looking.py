@@ -31,12 +31,12 @@ from pytest_cideldill.gate import frame_of
 from pytest_cideldill.interpreter.running import is_interrupted
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.wire import FindCode
-from pytest_cideldill.wire import Inspect
-from pytest_cideldill.wire import ReadContext
-from pytest_cideldill.wire import ReadStack
-from pytest_cideldill.wire import ReadThreads
-from pytest_cideldill.wire import ReadVariables
+from pytest_cideldill.protocol import FindCode
+from pytest_cideldill.protocol import Inspect
+from pytest_cideldill.protocol import ReadContext
+from pytest_cideldill.protocol import ReadStack
+from pytest_cideldill.protocol import ReadThreads
+from pytest_cideldill.protocol import ReadVariables
 
 LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
 """The commands that ask."""

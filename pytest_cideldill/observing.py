@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Warned
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Warned
 
 Observer = Callable[[Event], object]
 

@@ -15,27 +15,27 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
-from pytest_cideldill.encoding import repaired
 from pytest_cideldill.errors import internal_error
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import INCOMPLETE
 from pytest_cideldill.interpreter.borders import text_of
 from pytest_cideldill.interpreter.descriptors import HeldSocket
 from pytest_cideldill.interpreter.descriptors import TakenAway
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import kind_of
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.encoding import repaired
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import NOTED
 from pytest_cideldill.record.format import UNWRITTEN
 from pytest_cideldill.record.writer import PartWriter
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import Warned
-from pytest_cideldill.wire import kind_of
-from pytest_cideldill.wire import to_plain
 
 _MOST_KEPT: Final = 2 * 1024 * 1024
 """Bytes of memory that are kept for what will wait."""

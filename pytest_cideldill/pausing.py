@@ -42,17 +42,17 @@ from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.observing import Send
 from pytest_cideldill.probes.position import Position
+from pytest_cideldill.protocol import Evaluate
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol import Resumed
+from pytest_cideldill.protocol import Step
+from pytest_cideldill.protocol import StepEnded
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Warned
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.telling import Teller
 from pytest_cideldill.telling import keep_to_contract
-from pytest_cideldill.wire import Evaluate
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import Resume
-from pytest_cideldill.wire import Resumed
-from pytest_cideldill.wire import Step
-from pytest_cideldill.wire import StepEnded
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import Warned
 
 LINGER_S = 0.5
 """How long a thread that is released as the run ends waits for Ctrl-C, which follows at once."""

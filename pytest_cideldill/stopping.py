@@ -29,9 +29,9 @@ from pytest_cideldill.interpreter.borders import report_failure
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.protocol import Resume
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.telling import stack_at
-from pytest_cideldill.wire import Resume
 
 
 class Stops:

@@ -12,13 +12,13 @@ import typing
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.protocol import KINDS
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.record.format import FORMAT
 from pytest_cideldill.record.format import NOTED
 from pytest_cideldill.record.format import UNWRITTEN
 from pytest_cideldill.record.format import line_of
-from pytest_cideldill.wire import KINDS
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Recorded
 from tests.wire.test_wire import messages
 
 Schema = dict[str, Any]

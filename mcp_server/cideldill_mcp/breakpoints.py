@@ -13,15 +13,15 @@ from dataclasses import field
 from pathlib import Path
 
 from cideldill_mcp.places import Place
+from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol import AddException
+from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import Command
 from pytest_cideldill.sourcecode.exceptions import builtin_exception
 from pytest_cideldill.sourcecode.reading import source_bytes
 from pytest_cideldill.sourcecode.reading import text_in
-from pytest_cideldill.wire import AddBreakpoint
-from pytest_cideldill.wire import AddException
-from pytest_cideldill.wire import AddLine
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import Command
 
 PENDING = "not bound yet: no test process has loaded such a function; it is bound when one does"
 

@@ -24,8 +24,8 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.sourcecode.catalog import find_sources
-from pytest_cideldill.wire import PhaseReported
 
 MAX_NAMES = 5
 LOOK_S = 1.0

@@ -16,8 +16,8 @@ from cideldill_mcp.breakpoints import FunctionBreakpoint
 from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.breakpoints import Passes
 from cideldill_mcp.places import Place
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import LinesPassed
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import LinesPassed
 
 
 class Desired:

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cideldill.position import Position
+from pytest_cideldill.protocol.current_test_file import Position
 
 _FATAL = "Fatal Python error"
 MAX_STACKS = 4_000

@@ -21,9 +21,9 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.position import is_ending
-from pytest_cideldill.wire import ReadThreads
-from pytest_cideldill.wire import ReleaseAll
+from pytest_cideldill.protocol import ReadThreads
+from pytest_cideldill.protocol import ReleaseAll
+from pytest_cideldill.protocol.current_test_file import is_ending
 
 INTERRUPT_S = 2.0
 """How long a process may take after Ctrl-C or SIGTERM that does not tear down."""

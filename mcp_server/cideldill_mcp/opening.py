@@ -26,7 +26,19 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
-from pytest_cideldill.position import Position
+from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol import AddException
+from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol import Changed
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Hello
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import RedactionChosen
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.record.extent import MOST
 from pytest_cideldill.record.extent import Extent
 from pytest_cideldill.record.format import DROPPED
@@ -38,18 +50,6 @@ from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.words import NOT_HIDING
 from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import cut_short
-from pytest_cideldill.wire import AddBreakpoint
-from pytest_cideldill.wire import AddException
-from pytest_cideldill.wire import AddLine
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Changed
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import RedactionChosen
 
 _is_id = re.compile(r"(?:bp|tp|ex|fn)-[0-9]{1,9}").fullmatch
 

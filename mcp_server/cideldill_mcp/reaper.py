@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import threading
 
-from pytest_cideldill.position import ENDING
-from pytest_cideldill.position import TEXT
+from pytest_cideldill.protocol.current_test_file import ENDING
+from pytest_cideldill.protocol.current_test_file import TEXT
 
 TICK_S = 0.2
 """How often it looks."""

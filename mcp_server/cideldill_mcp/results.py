@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from pytest_cideldill.protocol import CRASHED
+from pytest_cideldill.protocol import Collected
+from pytest_cideldill.protocol import CollectionFailed
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import ItemsFound
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeRelayed
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import is_made_again
+from pytest_cideldill.protocol import lost_reports
 from pytest_cideldill.record.words import said
-from pytest_cideldill.wire import CRASHED
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import CollectionFailed
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import ItemsFound
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeRelayed
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import is_made_again
-from pytest_cideldill.wire import lost_reports
 
 Logged = tuple[str, dict[str, Any]]
 """What the event log gets: a type and values."""

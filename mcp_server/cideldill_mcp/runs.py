@@ -38,17 +38,17 @@ from cideldill_mcp.targets import Target
 from cideldill_mcp.unhit import never_hit
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.position import Position
+from pytest_cideldill.protocol import Begin
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import NodeRelayed
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import SetDefaultBehavior
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.record.merging import run_folder
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import LinesPassed
-from pytest_cideldill.wire import NodeRelayed
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import SetDefaultBehavior
 
 SILENT_S = 0.5
 """When the main process of a run is gone, the verdict waits for others until they are silent."""

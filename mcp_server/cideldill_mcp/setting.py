@@ -12,8 +12,8 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import RemoveBreakpoint
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import RemoveBreakpoint
 
 BIND_S = 2.0
 """How long a tool waits for a live process."""

@@ -21,10 +21,10 @@ from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.position import Position
-from pytest_cideldill.position import is_ending
-from pytest_cideldill.position import read_position
-from pytest_cideldill.wire import ReadThreads
+from pytest_cideldill.protocol import ReadThreads
+from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import is_ending
+from pytest_cideldill.protocol.current_test_file import read_position
 
 IDLE_S = 10.0
 """A process that told nothing for so long makes no progress; one that was waited for less long,

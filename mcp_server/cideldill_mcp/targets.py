@@ -14,11 +14,11 @@ from typing import Any
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import FindCode
-from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import ReadThreads
-from pytest_cideldill.wire import Replied
+from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import FindCode
+from pytest_cideldill.protocol import Hello
+from pytest_cideldill.protocol import ReadThreads
+from pytest_cideldill.protocol import Replied
 
 MAIN = "main"
 """Worker name of a process that is no xdist worker."""

@@ -25,8 +25,8 @@ from cideldill_mcp.prose import shown_frame
 from cideldill_mcp.render import dumps
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.runs import Runs
+from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.sourcecode.quiet import parse_expression
-from pytest_cideldill.wire import PhaseReported
 
 MAX_CHARS = 4_000
 MAX_NAME = 200

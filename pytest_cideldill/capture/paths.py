@@ -1,6 +1,6 @@
 """The way to a part of a live object, by a path as `.items[2].price`; no user code runs.
 
-On the thread that holds the object. The syntax of paths is `record.paths`' business.
+On the thread that holds the object. The syntax of paths is `protocol.object_paths`' business.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pytest_cideldill.capture.parts import TEXTS
 from pytest_cideldill.capture.parts import attributes_of
 from pytest_cideldill.capture.parts import items_of
 from pytest_cideldill.capture.parts import kind_of
-from pytest_cideldill.record.paths import MAX_PATH
-from pytest_cideldill.record.paths import Step
-from pytest_cideldill.record.paths import Unreachable
-from pytest_cideldill.record.paths import attribute_key
-from pytest_cideldill.record.paths import item_key
-from pytest_cideldill.record.paths import missing
-from pytest_cideldill.record.paths import parse_path
-from pytest_cideldill.record.paths import position_key
+from pytest_cideldill.protocol.object_paths import MAX_PATH
+from pytest_cideldill.protocol.object_paths import Step
+from pytest_cideldill.protocol.object_paths import Unreachable
+from pytest_cideldill.protocol.object_paths import attribute_key
+from pytest_cideldill.protocol.object_paths import item_key
+from pytest_cideldill.protocol.object_paths import missing
+from pytest_cideldill.protocol.object_paths import parse_path
+from pytest_cideldill.protocol.object_paths import position_key
 from pytest_cideldill.redaction.redactor import Redactor
 
 _module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
@@ -50,7 +50,7 @@ def navigate(value: object, path: str, redactor: Redactor | None = None) -> Foun
 
     Args:
         value: Anything.
-        path: As `.items[2].price`, `['key'].x`, `[0]`; see `record.paths`.
+        path: As `.items[2].price`, `['key'].x`, `[0]`; see `protocol.object_paths`.
         redactor: Knows which names are secret.
 
     Raises:

@@ -1,7 +1,7 @@
 """Live objects to plain data, made from their data alone: no user code runs.
 
 On the thread that holds the object, or on any for values that nobody else has. Must not know where
-a description goes. How the parts are named: `record.paths`.
+a description goes. How the parts are named: `protocol.object_paths`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.limits import Limits
-from pytest_cideldill.record.paths import Unreachable
-from pytest_cideldill.record.paths import attribute_key
-from pytest_cideldill.record.paths import item_key
-from pytest_cideldill.record.paths import navigate_description
-from pytest_cideldill.record.paths import position_key
+from pytest_cideldill.protocol.object_paths import Unreachable
+from pytest_cideldill.protocol.object_paths import attribute_key
+from pytest_cideldill.protocol.object_paths import item_key
+from pytest_cideldill.protocol.object_paths import navigate_description
+from pytest_cideldill.protocol.object_paths import position_key
 from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
@@ -107,8 +107,8 @@ def describe(
 
     Returns:
         `type` (`module.QualName`, builtins bare), `repr` (one line), `attributes` (step → the same
-        for a part, see `record.paths`); `length` of strings and collections; `truncated`: true,
-        where something was left out; `key` of a part whose step doesn't tell it.
+        for a part, see `protocol.object_paths`); `length` of strings and collections; `truncated`:
+        true, where something was left out; `key` of a part whose step doesn't tell it.
     """
     wanted = limits.max_depth if depth is None else depth
     took = limits.capture_ms if milliseconds is None else milliseconds

@@ -13,7 +13,7 @@ from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.interpreter import one_shot
-from pytest_cideldill.record.paths import Unreachable
+from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
 

@@ -17,9 +17,9 @@ from pytest_cideldill.capture.layout import class_name
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
+from pytest_cideldill.protocol import AddException
+from pytest_cideldill.protocol import Bound
 from pytest_cideldill.sourcecode.exceptions import builtin_exception
-from pytest_cideldill.wire import AddException
-from pytest_cideldill.wire import Bound
 
 _CONTROL: Final = frozenset(
     {

@@ -24,6 +24,8 @@ from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import EngineChosen
+from pytest_cideldill.protocol import Event
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
@@ -32,8 +34,6 @@ from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.events import open_source
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.wire import EngineChosen
-from pytest_cideldill.wire import Event
 
 IS_FREE = sys.version_info >= (3, 12)
 """Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""

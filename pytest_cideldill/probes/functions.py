@@ -30,6 +30,7 @@ from pytest_cideldill.probes.nesting import young_functions
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_function
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.sources.functioncode import code_of
@@ -42,7 +43,6 @@ from pytest_cideldill.sources.layout import function_of
 from pytest_cideldill.sources.planting import Planting
 from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.sources.trampolines import CannotIntercept
-from pytest_cideldill.wire import AddBreakpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,12 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.position import Position
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Rows
+from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Rows
 from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
-from pytest_cideldill.wire import AddTrace
 
 NAMES = {"return": "result", "raise": "exception"}
 """How what ends a call is called in messages and conditions."""

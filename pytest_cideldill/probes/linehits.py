@@ -28,12 +28,12 @@ from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Rows
+from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Rows
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.template import parse_template
-from pytest_cideldill.wire import AddLine
 
 _args_of: Final = BaseException.__dict__["args"].__get__
 

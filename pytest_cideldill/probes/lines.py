@@ -26,6 +26,9 @@ from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import is_imported
 from pytest_cideldill.probes.unhit import of_line
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sources.events import Source
@@ -34,9 +37,6 @@ from pytest_cideldill.sources.events import Takes
 from pytest_cideldill.sources.events import existing_code
 from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.passes import repeats
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import LinesPassed
 
 TELL_S = 0.3
 """How old the counts of passes that clients see may be (contract, section 3)."""

@@ -26,11 +26,11 @@ from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_exception
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import Warned
 from pytest_cideldill.sources.events import Raises
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import LinesPassed
-from pytest_cideldill.wire import Warned
 
 _RAISE: Final = opmap["RAISE_VARARGS"]
 

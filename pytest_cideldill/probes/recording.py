@@ -46,6 +46,7 @@ from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_glob
+from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
@@ -54,7 +55,6 @@ from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.wire import CALLS_OF
 
 Row = tuple[Any, ...]
 """As `rows.Row`."""

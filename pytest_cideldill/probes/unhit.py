@@ -21,9 +21,9 @@ from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import Watched
 from pytest_cideldill.sourcecode.exceptions import NESTED
 from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.wire import Watched
 
 Fact = dict[str, Any]
 """Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it

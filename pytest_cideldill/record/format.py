@@ -14,24 +14,24 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.encoding import repaired
-from pytest_cideldill.encoding import standard
-from pytest_cideldill.wire import KINDS
-from pytest_cideldill.wire import AddBreakpoint
-from pytest_cideldill.wire import AddException
-from pytest_cideldill.wire import AddLine
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Changed
-from pytest_cideldill.wire import ItemsFound
-from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Rejoined
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import to_plain
-from pytest_cideldill.wire.checking import are_parts_right
-from pytest_cideldill.wire.checking import is_moment
-from pytest_cideldill.wire.checking import misfit
+from pytest_cideldill.protocol import KINDS
+from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol import AddException
+from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol import Changed
+from pytest_cideldill.protocol import ItemsFound
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol import Refused
+from pytest_cideldill.protocol import Rejoined
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.checking import are_parts_right
+from pytest_cideldill.protocol.checking import is_moment
+from pytest_cideldill.protocol.checking import misfit
+from pytest_cideldill.protocol.encoding import repaired
+from pytest_cideldill.protocol.encoding import standard
 
 FORMAT: Final = 1
 """The version that is written. Newer ones are refused; of older ones there are none."""

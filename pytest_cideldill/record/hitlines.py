@@ -8,14 +8,14 @@ from operator import itemgetter
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.encoding import standard
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.protocol.encoding import standard
+from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
 from pytest_cideldill.redaction.record_filter import Hiding
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Row
 
 _MOST_MIDDLES: Final = 1_000
 _MICROSECONDS: Final = 1_000_000

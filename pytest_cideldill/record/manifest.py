@@ -20,6 +20,7 @@ from typing import Protocol
 from pytest_cideldill.interpreter.untrusted_files import read_bounded
 from pytest_cideldill.interpreter.untrusted_files import replacing
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.protocol import lost_reports
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import DROPPED
@@ -29,7 +30,6 @@ from pytest_cideldill.record.format import RUN
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.merging import Raw
 from pytest_cideldill.record.merging import without_hits
-from pytest_cideldill.wire import lost_reports
 
 _SUMMARY: Final = "run.json"
 FAILED: Final = ("failed", "error")

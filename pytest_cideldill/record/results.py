@@ -6,11 +6,11 @@ from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.protocol import is_made_again
 from pytest_cideldill.record.manifest import FAILED
 from pytest_cideldill.record.words import first_line
 from pytest_cideldill.record.words import said
 from pytest_cideldill.record.words import unstyled
-from pytest_cideldill.wire import is_made_again
 
 
 @dataclass(slots=True)

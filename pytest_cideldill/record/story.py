@@ -17,6 +17,9 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.protocol import lost_reports
+from pytest_cideldill.protocol import to_plain
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import ids_in
 from pytest_cideldill.record.extent import ROW_BYTES
@@ -28,9 +31,6 @@ from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
-from pytest_cideldill.wire import CALLS_OF
-from pytest_cideldill.wire import lost_reports
-from pytest_cideldill.wire import to_plain
 
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""

@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pytest_cideldill.encoding import repaired
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.descriptors import MOST_WAITING
 from pytest_cideldill.interpreter.descriptors import HeldFile
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol.encoding import repaired
+from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.blocks import Stretches
 from pytest_cideldill.record.format import DROPPED
@@ -27,9 +30,6 @@ from pytest_cideldill.record.hitlines import HitLines
 from pytest_cideldill.record.share import Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import Row
-from pytest_cideldill.wire import Message
 
 _TELL_S: Final = 1.0
 """How long a number of dropped rows may wait to be told: a process may be killed."""

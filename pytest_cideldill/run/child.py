@@ -19,9 +19,6 @@ import pytest
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.sourcetext import Texts
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import FrameError
-from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.interpreter.borders import at_exit
 from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.interpreter.borders import passes
@@ -29,8 +26,19 @@ from pytest_cideldill.interpreter.borders import text_of
 from pytest_cideldill.interpreter.running import holds_threads
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.outlets import SocketOutlet
-from pytest_cideldill.position import PositionFile
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import PROTOCOL
+from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import Configure
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Hello
+from pytest_cideldill.protocol import MalformedMessage
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.current_test_file import PositionFile
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import FrameError
+from pytest_cideldill.protocol.framing import encode_frame
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.assertions import rewriting
@@ -61,14 +69,6 @@ from pytest_cideldill.run.workers import Worker
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.engine import engine
-from pytest_cideldill.wire import PROTOCOL
-from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import Configure
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import MalformedMessage
-from pytest_cideldill.wire import to_plain
 
 GOODBYE_S = 20.0
 """How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without

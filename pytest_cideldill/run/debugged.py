@@ -26,8 +26,13 @@ from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.functiontraces import function_trace
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
+from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol import Changed
+from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import Configure
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rows import Batch
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
 from pytest_cideldill.run.explanations import keep_out
@@ -39,11 +44,6 @@ from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.sources.events import source_class
 from pytest_cideldill.telling import Identity
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Changed
-from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import Configure
-from pytest_cideldill.wire import Event
 
 source_class()  # imported before the tests, although it may never be opened
 

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol import Command
 from pytest_cideldill.settings import Settings
 from pytest_cideldill.sourcecode.helper import source_map
 from pytest_cideldill.sourcecode.locations import FunctionNotFound
@@ -22,9 +25,6 @@ from pytest_cideldill.sourcecode.locations import Place
 from pytest_cideldill.sourcecode.locations import SourceMap
 from pytest_cideldill.sourcecode.tracespec import TraceSpec
 from pytest_cideldill.sourcecode.tracespec import parse_spec
-from pytest_cideldill.wire import AddLine
-from pytest_cideldill.wire import AddTrace
-from pytest_cideldill.wire import Command
 
 _FLAG = "--cideldill-trace"
 

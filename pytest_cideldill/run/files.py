@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_cideldill.position import PositionFile
+from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import part
 from pytest_cideldill.run.guest import clean_up

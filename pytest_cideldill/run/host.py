@@ -14,14 +14,14 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.filelink import FileLink
 from pytest_cideldill.outlets import Outlet
 from pytest_cideldill.probes.position import Position
-from pytest_cideldill.rows import Batch
+from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import Watched
+from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.timers import PauseClock
-from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Warned
-from pytest_cideldill.wire import Watched
 
 
 class Link(Protocol):

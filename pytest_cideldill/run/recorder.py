@@ -26,6 +26,7 @@ from pytest_cideldill.interpreter.borders import text_of
 from pytest_cideldill.interpreter.descriptors import more_room
 from pytest_cideldill.interpreter.descriptors import wait_for_room
 from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.protocol import Hello
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT
 from pytest_cideldill.record.format import part
@@ -44,7 +45,6 @@ from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.wire import Hello
 
 if TYPE_CHECKING:
     from pytest_cideldill.record.story import Story

@@ -16,12 +16,12 @@ import pytest
 
 from pytest_cideldill import parsing
 from pytest_cideldill.capture.layout import class_name
+from pytest_cideldill.protocol import Configure
+from pytest_cideldill.protocol import RedactionChosen
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.settings import Settings
-from pytest_cideldill.wire import Configure
-from pytest_cideldill.wire import RedactionChosen
 
 HOOK = "pytest_cideldill_redact"
 

@@ -24,7 +24,12 @@ from pytest_cideldill.interpreter.borders import because
 from pytest_cideldill.interpreter.borders import note
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.position import PositionFile
+from pytest_cideldill.protocol import OUTCOMES
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import is_made_again
+from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.autopsies import Raised
 from pytest_cideldill.run.guest import guest
@@ -35,11 +40,6 @@ from pytest_cideldill.run.places import place_of_test
 from pytest_cideldill.run.stackfile import StackFile
 from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.run.traceback import visible_places
-from pytest_cideldill.wire import OUTCOMES
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import is_made_again
 
 JUST_PASSED = frozenset({"", "passed", "subtests passed"})
 """Categories of which only the number is told, where the report's outcome is `passed`."""

@@ -22,15 +22,15 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.interpreter.borders import because
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.protocol import Collected
+from pytest_cideldill.protocol import CollectionFailed
+from pytest_cideldill.protocol import ItemsFound
 from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.searched import searched
 from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.sourcecode.catalog import find_sources
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import CollectionFailed
-from pytest_cideldill.wire import ItemsFound
 
 MAX_LONGREPR = 5_000
 """Characters kept of a collection error."""

@@ -19,6 +19,12 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.protocol import CRASHED
+from pytest_cideldill.protocol import Collected
+from pytest_cideldill.protocol import NodeRelayed
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import WorkerLost
+from pytest_cideldill.protocol import WorkerReady
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.invitation import HASH_SEED
@@ -29,12 +35,6 @@ from pytest_cideldill.run.reporting import phase_reported
 from pytest_cideldill.run.reporting import told
 from pytest_cideldill.run.selection import Wanted
 from pytest_cideldill.run.selection import collection_failed
-from pytest_cideldill.wire import CRASHED
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import NodeRelayed
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import WorkerLost
-from pytest_cideldill.wire import WorkerReady
 
 _HAS_TOLD = "cideldill_has_told"
 """In `workeroutput`: all that a worker had to tell has left it."""

@@ -29,16 +29,16 @@ from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol import Evaluate
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import RemoveBreakpoint
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol import Resumed
+from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.telling import Identity
-from pytest_cideldill.wire import AddBreakpoint
-from pytest_cideldill.wire import Evaluate
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import RemoveBreakpoint
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import Resume
-from pytest_cideldill.wire import Resumed
-from pytest_cideldill.wire import Stopped
 from tests.wire.linked import DirectLink
 
 ROOT = Path(__file__).resolve().parents[2]

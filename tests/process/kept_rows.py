@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Row
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Row
 
 
 class KeptRows:
-    """See `pytest_cideldill.rows.Rows`.
+    """See `pytest_cideldill.protocol.rows.Rows`.
 
     Attributes:
         rows: Those that were left.

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.record.merging import raw_lines
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Row
 
 PLACE = {"file": "till.py", "line": 5, "function": "total"}
 

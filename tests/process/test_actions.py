@@ -19,7 +19,7 @@ from pytest_cideldill.actions import decode
 from pytest_cideldill.actions import make_exception
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import Resume
+from pytest_cideldill.protocol import Resume
 
 
 class Outer:

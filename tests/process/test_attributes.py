@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import SetDefaultBehavior
-from pytest_cideldill.wire import Stopped
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import SetDefaultBehavior
+from pytest_cideldill.protocol import Stopped
 from tests.process import labels
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Warned
 from pytest_cideldill.record import merging
 from pytest_cideldill.record import writer as writer_module
 from pytest_cideldill.record.blocks import HitBlock
 from pytest_cideldill.record.blocks import Stretches
 from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.story import Story
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Warned
 from tests.process.parts import Disk
 from tests.process.parts import Part
 from tests.process.parts import system_with

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.encoding import encoded
-from pytest_cideldill.encoding import repaired
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.protocol.encoding import encoded
+from pytest_cideldill.protocol.encoding import repaired
 
 
 class Late(Exception):

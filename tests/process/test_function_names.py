@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.protocol import Begin
+from pytest_cideldill.protocol import Bound
+from pytest_cideldill.protocol import Configure
+from pytest_cideldill.protocol import Refused
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Warned
 from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Bound
-from pytest_cideldill.wire import Configure
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import Warned
 from tests.process import tills
 from tests.process.debuggee import ROOT
 from tests.process.debuggee import Debuggee

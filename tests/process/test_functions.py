@@ -21,9 +21,9 @@ import pytest
 
 from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.probes import nesting
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import SetDefaultBehavior
-from pytest_cideldill.wire import Stopped
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import SetDefaultBehavior
+from pytest_cideldill.protocol import Stopped
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
 from tests.process.tills import COUNT_UP

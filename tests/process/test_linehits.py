@@ -32,13 +32,13 @@ from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import open_source
-from pytest_cideldill.wire import LinesPassed
 from tests.process.kept_rows import KeptRows
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Skipped

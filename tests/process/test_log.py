@@ -14,14 +14,14 @@ from pytest_cideldill.log import RowLog
 from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Loss
+from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Loss
-from pytest_cideldill.rows import Row
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import Warned
 
 
 def tell(row: Row) -> dict[str, Any]:

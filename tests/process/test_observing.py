@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_cideldill.observing import Observers
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Warned
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Warned
 
 
 class Sent(list[Event]):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.position import PositionFile
-from pytest_cideldill.position import read_position
+from pytest_cideldill.protocol.current_test_file import PositionFile
+from pytest_cideldill.protocol.current_test_file import read_position
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_the_position_survives_any_death(path: str, death: str, status: int) -> 
     """Issue 2, item 5: crashes are told with the last test."""
     script = (
         "import ctypes, os, resource, signal, sys\n"
-        "from pytest_cideldill.position import PositionFile\n"
+        "from pytest_cideldill.protocol.current_test_file import PositionFile\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         "PositionFile(sys.argv[1]).write('call', 'test_x.py::test_crash')\n"
     )

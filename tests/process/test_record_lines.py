@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.protocol import Hello
 from pytest_cideldill.record.format import EVENTS
 from pytest_cideldill.record.format import PART
 from pytest_cideldill.record.format import Line
@@ -27,7 +28,6 @@ from pytest_cideldill.record.merging import run_folder
 from pytest_cideldill.record.reader import NoRecord
 from pytest_cideldill.record.reader import refuse_newer
 from pytest_cideldill.record.reader import run_folders
-from pytest_cideldill.wire import Hello
 from tests.record_schema import ROWS
 from tests.record_schema import written
 from tests.wire.test_wire import messages

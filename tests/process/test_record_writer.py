@@ -15,6 +15,13 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.protocol.rows import HitTelling
+from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.record import hitlines as hitlines_module
 from pytest_cideldill.record import share as share_module
 from pytest_cideldill.record import writer as writer_module
@@ -24,13 +31,6 @@ from pytest_cideldill.record.share import Share
 from pytest_cideldill.record.share import Shares
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rows import Batch
-from pytest_cideldill.rows import HitTelling
-from pytest_cideldill.rows import Row
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import Warned
 from tests.process.parts import PLACE
 from tests.process.parts import Disk
 from tests.process.parts import Part

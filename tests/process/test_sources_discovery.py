@@ -18,7 +18,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
-from pytest_cideldill.wire import Event
+from pytest_cideldill.protocol import Event
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS
 from tests.process.sources_checks import ROOT

@@ -26,16 +26,16 @@ from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import Progress
 from cideldill_mcp.tools.toolbox import Toolbox
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.wire import PROTOCOL
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import to_plain
+from pytest_cideldill.protocol import PROTOCOL
+from pytest_cideldill.protocol import Begin
+from pytest_cideldill.protocol import Hello
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
 from tests.contract_table import checked
 
 NO_PID = 4_194_305

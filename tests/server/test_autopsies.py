@@ -14,9 +14,9 @@ from cideldill_mcp.autopsies import shaped
 from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.render import dumps
 from cideldill_mcp.results import Results
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
 
 
 def frame(index: int, *, variables: int | None = None) -> dict[str, Any]:

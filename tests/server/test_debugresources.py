@@ -18,12 +18,12 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import FindCode
-from pytest_cideldill.wire import Finished
-from pytest_cideldill.wire import ReadThreads
-from pytest_cideldill.wire import Replied
-from pytest_cideldill.wire import Stopped
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import FindCode
+from pytest_cideldill.protocol import Finished
+from pytest_cideldill.protocol import ReadThreads
+from pytest_cideldill.protocol import Replied
+from pytest_cideldill.protocol import Stopped
 from tests.server.processes import NO_PID
 from tests.server.processes import Front
 from tests.server.processes import Process

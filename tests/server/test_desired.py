@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cideldill_mcp.breakpoints import PENDING
 from cideldill_mcp.desired import Desired
-from pytest_cideldill.wire import Bound
+from pytest_cideldill.protocol import Bound
 
 
 def test_ids_are_unique_for_the_server_s_life() -> None:

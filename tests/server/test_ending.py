@@ -16,7 +16,7 @@ from cideldill_mcp.ending import MAX_STACKS
 from cideldill_mcp.ending import Cut
 from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
-from pytest_cideldill.position import Position
+from pytest_cideldill.protocol.current_test_file import Position
 
 LAST = Position("call", "test_a.py::test_b", 0.0)
 FATAL = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"

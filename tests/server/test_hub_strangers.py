@@ -9,12 +9,12 @@ import pytest
 
 from cideldill_mcp import hub as hub_module
 from cideldill_mcp.tools import functions
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.wire import PROTOCOL
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Resume
-from pytest_cideldill.wire import Warned
+from pytest_cideldill.protocol import PROTOCOL
+from pytest_cideldill.protocol import Begin
+from pytest_cideldill.protocol import Refused
+from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol.framing import encode_frame
 from tests.server.processes import Process
 from tests.server.processes import hello_of
 from tests.server.processes import in_loop

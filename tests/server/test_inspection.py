@@ -20,9 +20,9 @@ from cideldill_mcp.launch import Recipe
 from cideldill_mcp.tools.tests import _relative
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol import Replied
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.wire import AddBreakpoint
-from pytest_cideldill.wire import Replied
 from tests.server.processes import in_loop
 from tests.server.processes import serving
 

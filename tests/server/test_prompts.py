@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from cideldill_mcp import prompts
 from cideldill_mcp import prose
 from cideldill_mcp.launch import Recipe
-from pytest_cideldill.wire import Stopped
+from pytest_cideldill.protocol import Stopped
 from tests.server.processes import Front
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of

@@ -24,8 +24,8 @@ from cideldill_mcp.records import Wanted
 from cideldill_mcp.recordstore import Table
 from cideldill_mcp.render import fit
 from cideldill_mcp.tools.records import is_meant_by
+from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.wire import Recorded
 from tests.server.processes import Front
 from tests.server.processes import Process
 from tests.server.processes import in_loop

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from cideldill_mcp import hub as hub_module
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.wire import Begin
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Hello
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import Rejoined
-from pytest_cideldill.wire import ReleaseAll
-from pytest_cideldill.wire import Warned
-from pytest_cideldill.wire import to_plain
+from pytest_cideldill.protocol import Begin
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Hello
+from pytest_cideldill.protocol import Refused
+from pytest_cideldill.protocol import Rejoined
+from pytest_cideldill.protocol import ReleaseAll
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.framing import encode_frame
 from tests.server.processes import Front
 from tests.server.processes import Process
 from tests.server.processes import hello_of

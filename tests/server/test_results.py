@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.results import Results
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import CollectionFailed
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeRelayed
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
+from pytest_cideldill.protocol import Collected
+from pytest_cideldill.protocol import CollectionFailed
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeRelayed
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
 
 TEST = "test_a.py::test_x"
 

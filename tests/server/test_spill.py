@@ -18,7 +18,7 @@ from cideldill_mcp import eventlog
 from cideldill_mcp.eventlog import EventLog
 from cideldill_mcp.eventlog import Filter
 from cideldill_mcp.eventlog import Page
-from pytest_cideldill.wire import Recorded
+from pytest_cideldill.protocol import Recorded
 from tests.server.logs import fill
 from tests.server.logs import numbers
 from tests.server.logs import page

@@ -21,10 +21,10 @@ from mcp.shared.exceptions import MCPError
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import profile
 from pytest_cideldill.options import PROFILES
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import Stopped
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import Stopped
 from tests.server.processes import Front
 from tests.server.processes import Process
 from tests.server.processes import autopsy_of

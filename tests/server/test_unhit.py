@@ -13,13 +13,13 @@ from cideldill_mcp.run import Run
 from cideldill_mcp.targets import Target
 from cideldill_mcp.unhit import never_hit
 from cideldill_mcp.unhit import why_not_hit
-from pytest_cideldill.wire import Collected
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Finished
-from pytest_cideldill.wire import LinesPassed
-from pytest_cideldill.wire import NodeFinished
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import Watched
+from pytest_cideldill.protocol import Collected
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Finished
+from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import NodeFinished
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Watched
 from tests.server.processes import hello_of
 from tests.server.processes import pause_of
 

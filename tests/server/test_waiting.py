@@ -13,13 +13,13 @@ import pytest
 
 from cideldill_mcp.places import Place
 from cideldill_mcp.tools import stops
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Finished
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import Resume
-from pytest_cideldill.wire import Resumed
-from pytest_cideldill.wire import Stopped
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Finished
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol import Resumed
+from pytest_cideldill.protocol import Stopped
 from tests.server.processes import Front
 from tests.server.processes import Process
 from tests.server.processes import autopsy_of

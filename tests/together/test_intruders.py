@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.framing import MAX_FRAME
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
+from pytest_cideldill.protocol.framing import MAX_FRAME
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
 from tests.together.frontend import DEADLINE_S
 from tests.together.frontend import FrontEnd
 from tests.together.frontend import front_end

@@ -18,7 +18,7 @@ import pytest
 
 from cideldill_mcp.run import Run
 from cideldill_mcp.targets import Target
-from pytest_cideldill.wire import RedactionChosen
+from pytest_cideldill.protocol import RedactionChosen
 from tests.server.processes import hello_of
 from tests.together.driver import connected
 from tests.together.driver import only_stop

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.filelink import FileLink
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import FileOutlet
 from pytest_cideldill.outlets import SocketOutlet
+from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
 from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.wire import Command
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import to_plain
 
 DEADLINE_S = 10.0
 """No wait of a test takes longer."""

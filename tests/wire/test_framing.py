@@ -1,4 +1,5 @@
-"""Bytes to messages and back: what `pytest_cideldill.framing` promises about any bytes at all.
+"""Bytes to messages and back: what `pytest_cideldill.protocol.framing` promises about any bytes at
+all.
 
 Expectations come from issue 2, item 4 (framed JSON, size cap, the token before anything is parsed).
 """
@@ -14,14 +15,14 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.hub import decode_fast
-from pytest_cideldill import framing
-from pytest_cideldill.framing import TOKEN_BYTES
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import FrameError
-from pytest_cideldill.framing import decode_text
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.framing import new_token
-from pytest_cideldill.framing import token_matches
+from pytest_cideldill.protocol import framing
+from pytest_cideldill.protocol.framing import TOKEN_BYTES
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import FrameError
+from pytest_cideldill.protocol.framing import decode_text
+from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol.framing import new_token
+from pytest_cideldill.protocol.framing import token_matches
 
 Decode = Callable[[bytes], Any]
 

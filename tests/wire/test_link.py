@@ -21,21 +21,21 @@ import pytest
 
 from pytest_cideldill import link as link_module
 from pytest_cideldill.filelink import FileLink
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
 from pytest_cideldill.interpreter import stack_room
 from pytest_cideldill.link import ThreadedLink
 from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.protocol import Departed
+from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol import NodeStarted
+from pytest_cideldill.protocol import Refused
+from pytest_cideldill.protocol import ReleaseAll
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
 from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.wire import Departed
-from pytest_cideldill.wire import Event
-from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import NodeStarted
-from pytest_cideldill.wire import Refused
-from pytest_cideldill.wire import ReleaseAll
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import Warned
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import DirectLink
 from tests.wire.linked import Linked

@@ -16,13 +16,13 @@ import pytest
 
 from pytest_cideldill import link as link_module
 from pytest_cideldill import log as log_module
-from pytest_cideldill.framing import FrameDecoder
 from pytest_cideldill.log import MAX_BATCH
 from pytest_cideldill.log import MAX_LATE
 from pytest_cideldill.log import RowLog
-from pytest_cideldill.wire import Recorded
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import Warned
+from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol.framing import FrameDecoder
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import Linked
 

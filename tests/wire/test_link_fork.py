@@ -28,8 +28,8 @@ WARNINGS = ("-W", "error", "-W", "always::DeprecationWarning")
 PRELUDE = """\
 import os
 import threading
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.wire import NodeStarted, ReleaseAll, Warned
+from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol import NodeStarted, ReleaseAll, Warned
 from tests.wire.linked import Linked, system_threads
 
 counts = []

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import wire
-from pytest_cideldill.framing import FrameDecoder
-from pytest_cideldill.framing import encode_frame
-from pytest_cideldill.wire import KINDS
-from pytest_cideldill.wire import MalformedMessage
-from pytest_cideldill.wire import Message
-from pytest_cideldill.wire import Stopped
-from pytest_cideldill.wire import from_plain
-from pytest_cideldill.wire import kind_of
-from pytest_cideldill.wire import to_plain
+from pytest_cideldill import protocol
+from pytest_cideldill.protocol import KINDS
+from pytest_cideldill.protocol import MalformedMessage
+from pytest_cideldill.protocol import Message
+from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.protocol import kind_of
+from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.framing import encode_frame
 
 SCALARS: dict[Any, list[Any]] = {
     int: [0, 7, 2**60],
@@ -110,7 +110,7 @@ def test_every_message_class_of_the_module_is_in_the_table() -> None:
     """House style, rule 5: one table per closed set. A class outside would not be received."""
     made = {
         value
-        for value in vars(wire).values()
+        for value in vars(protocol).values()
         if isinstance(value, type) and dataclasses.is_dataclass(value)
     }
     assert set(KINDS.values()) == made

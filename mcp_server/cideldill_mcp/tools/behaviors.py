@@ -12,8 +12,8 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol import SetDefaultBehavior
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.wire import SetDefaultBehavior
 
 BEFORE = ("stop", "go", "yield")
 AFTER = ("stop", "go", "exception", "stop_exception", "yield")

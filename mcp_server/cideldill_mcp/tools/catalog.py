@@ -26,11 +26,11 @@ from cideldill_mcp.tools.registry import Tool
 from cideldill_mcp.tools.tests import matches
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol import Bound
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sourcecode.names import method_of_c
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.wire import Bound
 
 MAX_CANDIDATES = 20
 """Functions told of a name that means too many."""

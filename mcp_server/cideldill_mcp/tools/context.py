@@ -26,8 +26,8 @@ from cideldill_mcp.tools.report import changed
 from cideldill_mcp.tools.report import failure
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import PhaseReported
-from pytest_cideldill.wire import ReadContext
+from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import ReadContext
 
 _AROUND = 300
 """Characters of a reply besides the autopsy."""

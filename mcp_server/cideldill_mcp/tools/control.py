@@ -19,8 +19,8 @@ from cideldill_mcp.tools.registry import Tool
 from cideldill_mcp.tools.tests import PAUSE_ON
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import PauseOn
-from pytest_cideldill.wire import Resume
+from pytest_cideldill.protocol import PauseOn
+from pytest_cideldill.protocol import Resume
 
 
 async def state(request: Request) -> Reply:

@@ -19,10 +19,10 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol import Evaluate
+from pytest_cideldill.protocol import Interrupt
+from pytest_cideldill.protocol import Resume
 from pytest_cideldill.sourcecode.condition import compile_condition
-from pytest_cideldill.wire import Evaluate
-from pytest_cideldill.wire import Interrupt
-from pytest_cideldill.wire import Resume
 
 BEHAVIORS = ("stop", "go", "yield")
 

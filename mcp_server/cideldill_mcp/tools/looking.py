@@ -14,8 +14,8 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import ReadStack
-from pytest_cideldill.wire import ReadVariables
+from pytest_cideldill.protocol import ReadStack
+from pytest_cideldill.protocol import ReadVariables
 
 LOOK_S = 5.0
 """How long a process may take to answer; its parked threads answer at once."""

@@ -13,10 +13,10 @@ from cideldill_mcp.tools.registry import Tool
 from cideldill_mcp.unpickling import look_into
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.record.paths import Unreachable
-from pytest_cideldill.record.paths import navigate_description
-from pytest_cideldill.wire import Inspect
-from pytest_cideldill.wire import Interrupt
+from pytest_cideldill.protocol import Inspect
+from pytest_cideldill.protocol import Interrupt
+from pytest_cideldill.protocol.object_paths import Unreachable
+from pytest_cideldill.protocol.object_paths import navigate_description
 
 DEPTH = 3
 MAX_DEPTH = 10

@@ -21,9 +21,9 @@ from cideldill_mcp.tools.registry import Request
 from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.wire import CancelPause
-from pytest_cideldill.wire import PauseNow
-from pytest_cideldill.wire import Step
+from pytest_cideldill.protocol import CancelPause
+from pytest_cideldill.protocol import PauseNow
+from pytest_cideldill.protocol import Step
 
 STOP_S = 2.0
 """How long a thread may take to come to Python code where it can stop."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Sequence
 
-from pytest_cideldill.wire.events import PhaseReported
+from pytest_cideldill.protocol.events import PhaseReported
 
 LOST = "the report could not be made: it got lost on its way"
 

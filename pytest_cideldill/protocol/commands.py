@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.wire.events import Refused
+from pytest_cideldill.protocol.events import Refused
 
 
 @dataclass(frozen=True, slots=True)

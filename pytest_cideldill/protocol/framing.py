@@ -13,7 +13,7 @@ from json import JSONDecoder
 from struct import Struct
 from typing import Any
 
-from pytest_cideldill.encoding import encoded
+from pytest_cideldill.protocol.encoding import encoded
 
 TOKEN_BYTES = 32
 """Raw bytes that open every connection; nothing is parsed before they are right."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.wire import Recorded
+from pytest_cideldill.protocol import Recorded
 
 Loss = Literal["hit", "call", "record"]
 """What a dropped row was: a message of a tracepoint, a call that has a record by another row, or
