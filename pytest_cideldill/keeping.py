@@ -20,11 +20,11 @@ from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.capture.structure import describe
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.limits import Limits
 from pytest_cideldill.protocol import Inspect
 from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.record.objectfile import LOST

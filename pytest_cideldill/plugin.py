@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import hookspecs
-from pytest_cideldill import options
-from pytest_cideldill import settings
+from pytest_cideldill.config import options
+from pytest_cideldill.config import settings
 from pytest_cideldill.fixture import cideldill
 
 __all__ = ["cideldill"]
@@ -62,7 +62,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             raise pytest.UsageError(str(error)) from error
         child.activate(early_config, invitation, VARIABLE)
     elif options.switches(early_config.known_args_namespace):
-        from pytest_cideldill.takeover import take_over
+        from pytest_cideldill.config.takeover import take_over
 
         take_over(early_config)
     elif directory := _record(early_config):

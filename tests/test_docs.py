@@ -24,8 +24,8 @@ from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import MAX_CHARS
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Tool
-from pytest_cideldill.options import OPTIONS
-from pytest_cideldill.options import PROFILES
+from pytest_cideldill.config.options import OPTIONS
+from pytest_cideldill.config.options import PROFILES
 from tests.together.driver import connected
 from tests.together.driver import server
 from tests.together.transcript import blocks

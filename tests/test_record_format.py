@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.record.format import ROW_TYPES
 from pytest_cideldill.record.share import MAX_ROWS
 from pytest_cideldill.record.share import MAX_ROWS_PER_S

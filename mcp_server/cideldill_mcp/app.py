@@ -34,8 +34,8 @@ from cideldill_mcp.server import build_server
 from cideldill_mcp.stdio import claim_stdio
 from cideldill_mcp.stdio import stdio_streams
 from cideldill_mcp.updates import Updates
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.settings import Settings
 from pytest_cideldill.sourcecode.tracespec import parse_spec
 
 SHUTDOWN_S = 1.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.protocol import RedactionChosen
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.settings import Settings
 
 
 def redactor_of(settings: Settings, key: bytes) -> Redactor:

@@ -21,6 +21,7 @@ from cideldill_mcp.results import Logged
 from cideldill_mcp.results import Results
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.protocol import Changed
 from pytest_cideldill.protocol import Configure
 from pytest_cideldill.protocol import Departed
@@ -43,7 +44,6 @@ from pytest_cideldill.protocol import WorkerLost
 from pytest_cideldill.protocol import WorkerReady
 from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.current_test_file import read_position
-from pytest_cideldill.settings import Settings
 
 MAX_WARNINGS = 20
 

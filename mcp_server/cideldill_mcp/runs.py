@@ -36,6 +36,7 @@ from cideldill_mcp.runlist import RunList
 from cideldill_mcp.targets import MAIN
 from cideldill_mcp.targets import Target
 from cideldill_mcp.unhit import never_hit
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import Begin
@@ -48,7 +49,6 @@ from pytest_cideldill.protocol import Replied
 from pytest_cideldill.protocol import SetDefaultBehavior
 from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.record.merging import run_folder
-from pytest_cideldill.settings import Settings
 
 SILENT_S = 0.5
 """When the main process of a run is gone, the verdict waits for others until they are silent."""

@@ -27,9 +27,9 @@ from cideldill_mcp.resources import Resources
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.toolbox import Toolbox
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.settings import Settings
 
 T = TypeVar("T")
 

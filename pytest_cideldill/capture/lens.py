@@ -15,8 +15,8 @@ from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.sourcetext import Text
 from pytest_cideldill.capture.sourcetext import Texts
 from pytest_cideldill.capture.sourcetext import source_lines
-from pytest_cideldill.limits import DEFAULTS
-from pytest_cideldill.limits import Limits
+from pytest_cideldill.config.limits import DEFAULTS
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.nodeids import NodeIds

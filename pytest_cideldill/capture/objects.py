@@ -40,11 +40,11 @@ from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.capture.pickles import fast_digest
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.structure import describe
+from pytest_cideldill.config.limits import DEFAULTS
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.limits import DEFAULTS
-from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import Budget
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import Recent

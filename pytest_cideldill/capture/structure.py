@@ -29,9 +29,9 @@ from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import name_before
 from pytest_cideldill.capture.snapshot import render
+from pytest_cideldill.config.limits import DEFAULTS
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.limits import DEFAULTS
-from pytest_cideldill.limits import Limits
 from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.protocol.object_paths import attribute_key
 from pytest_cideldill.protocol.object_paths import item_key

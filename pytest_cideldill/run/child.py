@@ -19,6 +19,8 @@ import pytest
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.sourcetext import Texts
+from pytest_cideldill.config.settings import Settings
+from pytest_cideldill.config.settings import read as read_settings
 from pytest_cideldill.interpreter.borders import at_exit
 from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.interpreter.borders import passes
@@ -66,8 +68,6 @@ from pytest_cideldill.run.unattended import Unattended
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.run.workers import Worker
-from pytest_cideldill.settings import Settings
-from pytest_cideldill.settings import read as read_settings
 from pytest_cideldill.sources.engine import engine
 
 GOODBYE_S = 20.0

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link import ThreadedLink
@@ -41,7 +42,6 @@ from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.watchdogs import Watchdogs
-from pytest_cideldill.settings import Settings
 from pytest_cideldill.sources.events import source_class
 from pytest_cideldill.telling import Identity
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.protocol import AddTrace
 from pytest_cideldill.protocol import Command
-from pytest_cideldill.settings import Settings
 from pytest_cideldill.sourcecode.helper import source_map
 from pytest_cideldill.sourcecode.locations import FunctionNotFound
 from pytest_cideldill.sourcecode.locations import InvalidLine

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import pytest
 
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.borders import text_of
@@ -44,7 +45,6 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.invitation import Invitation
-from pytest_cideldill.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cideldill.record.story import Story

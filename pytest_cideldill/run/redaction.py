@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import parsing
 from pytest_cideldill.capture.layout import class_name
+from pytest_cideldill.config import parsers
+from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.protocol import Configure
 from pytest_cideldill.protocol import RedactionChosen
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
-from pytest_cideldill.settings import Settings
 
 HOOK = "pytest_cideldill_redact"
 
-_KINDS: dict[str, Callable[[str], str]] = {"names": parsing.name, "patterns": parsing.pattern}
+_KINDS: dict[str, Callable[[str], str]] = {"names": parsers.name, "patterns": parsers.pattern}
 """What the hook may return: key → check of each text."""
 
 

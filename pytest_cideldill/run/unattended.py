@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_cideldill.options import NOT_IN_RUNS
+from pytest_cideldill.config.options import NOT_IN_RUNS
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from pytest_cideldill.capture.errortext import message_of
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.limits import Limits
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 

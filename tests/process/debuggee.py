@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
-from pytest_cideldill.limits import DEFAULTS
 from pytest_cideldill.log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.observing import Observers

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.limits import DEFAULTS
+from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.probes import nesting
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol import SetDefaultBehavior

@@ -37,9 +37,9 @@ from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.pickles import fast
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.limits import Limits
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
@@ -623,7 +623,7 @@ def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
         from pytest_cideldill.record.objectlog import ObjectLog
         from pytest_cideldill.redaction.redactor import Redactor
         before = dict(pickle._Pickler.dispatch)
-        from pytest_cideldill.limits import Limits
+        from pytest_cideldill.config.limits import Limits
         limits = Limits(capture_ms=20_000)
         objects = Objects(ObjectLog(), Redactor(environ={}), b"k", EvaluationGuard(), limits)
         objects.identify(objects.freeze([1, lambda: 1]))

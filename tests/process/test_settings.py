@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_cideldill import options
-from pytest_cideldill import settings
-from pytest_cideldill.limits import BOUNDS
-from pytest_cideldill.limits import Limits
-from pytest_cideldill.settings import Settings
+from pytest_cideldill.config import options
+from pytest_cideldill.config import settings
+from pytest_cideldill.config.limits import BOUNDS
+from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config.settings import Settings
 
 
 def test_without_options_everything_has_the_default_of_the_contract(

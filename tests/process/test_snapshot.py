@@ -29,8 +29,8 @@ from pytest_cideldill.capture.snapshot import Detail
 from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.capture.snapshot import type_name
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 

@@ -19,7 +19,7 @@ from pytest_cideldill.capture import structure
 from pytest_cideldill.capture.structure import Unreachable
 from pytest_cideldill.capture.structure import navigate
 from pytest_cideldill.capture.structure import navigate_description
-from pytest_cideldill.limits import Limits
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.protocol.object_paths import item_key
 from pytest_cideldill.protocol.object_paths import parse_path
 from pytest_cideldill.redaction.redactor import Redactor

@@ -8,7 +8,7 @@ import pytest
 
 from cideldill_mcp.guide import instructions
 from cideldill_mcp.tools import profile
-from pytest_cideldill.options import PROFILES
+from pytest_cideldill.config.options import PROFILES
 from pytest_cideldill.protocol import Stopped
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of

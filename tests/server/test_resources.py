@@ -24,7 +24,7 @@ from cideldill_mcp.clients import Clients
 from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.server import build_server
-from pytest_cideldill.settings import Settings
+from pytest_cideldill.config.settings import Settings
 from tests.contract_table import checked
 from tests.contract_table import checked_resource
 from tests.server.processes import Front

@@ -28,7 +28,7 @@ from cideldill_mcp.notify import UPDATED
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.server import build_server
 from cideldill_mcp.updates import Updates
-from pytest_cideldill.settings import Settings
+from pytest_cideldill.config.settings import Settings
 from tests.server.processes import DEADLINE_S
 from tests.server.processes import Front
 from tests.server.processes import in_loop

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.run import Run
 from cideldill_mcp.tools import profile
-from pytest_cideldill.options import PROFILES
+from pytest_cideldill.config.options import PROFILES
 from pytest_cideldill.protocol import NodeFinished
 from pytest_cideldill.protocol import NodeStarted
 from pytest_cideldill.protocol import PhaseReported

@@ -33,7 +33,7 @@ WALKER = """
     def pytest_sessionfinish():
         found = {"builtins": [], "faked": [], "imports": [], "calls": []}
         ours = {n: m for n, m in sys.modules.items() if n.startswith("pytest_cideldill.")}
-        outside = ("plugin", "hookspecs", "fixture", "parsing", "interpreter.sealed")
+        outside = ("plugin", "hookspecs", "fixture", "config.parsers", "interpreter.sealed")
         for name, module in ours.items():
             part = name.partition(".")[2]
             if part in outside:
@@ -69,11 +69,11 @@ LATE_IMPORTS = {
     "run.child.switch_on: pytest_cideldill.run.debugged",
     "run.child._declared: pytest_cideldill.run.declared",
     "run.recorder.begin: pytest_cideldill.run.child",
-    "settings._ini_type: pytest",
-    "settings._from_ini: pytest",
-    "settings._toml: tomllib",
-    "settings._overridden: argparse",
-    "settings._overridden: shlex",
+    "config.settings._ini_type: pytest",
+    "config.settings._from_ini: pytest",
+    "config.settings._toml: tomllib",
+    "config.settings._overridden: argparse",
+    "config.settings._overridden: shlex",
     "sources.events.source_class: pytest_cideldill.sources.monitoring",
     "sources.events.source_class: pytest_cideldill.sources.tracing",
     # When all tests are over.
@@ -89,8 +89,8 @@ LATE_IMPORTS = {
 PUBLIC_CALLS = {
     # Before the first conftest, or at the very end.
     "run.child._hello: platform.python_version",
-    "position._mapped: ctypes.addressof",
-    "position._mapped: ctypes.get_errno",
+    "protocol.current_test_file._mapped: ctypes.addressof",
+    "protocol.current_test_file._mapped: ctypes.get_errno",
     "run.files._own_directory: tempfile.mkdtemp",
     "run.files._own_directory: shutil.rmtree",
     "run.guest._polite: functools.wraps",

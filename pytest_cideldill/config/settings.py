@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from typing import Any
 from typing import Final
 
+from pytest_cideldill.config.limits import BOUNDS
+from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config.options import OPTIONS
+from pytest_cideldill.config.options import Option
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.limits import BOUNDS
-from pytest_cideldill.limits import Limits
-from pytest_cideldill.options import OPTIONS
-from pytest_cideldill.options import Option
 
 if TYPE_CHECKING:
     import pytest

@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_cideldill import options
-from pytest_cideldill import settings
+from pytest_cideldill.config import options
+from pytest_cideldill.config import settings
 
 _MCP_OLDEST = (2, 1)
 _MCP_NEXT_MAJOR = 3

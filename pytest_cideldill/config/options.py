@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from typing import Any
 from typing import Literal
 
-from pytest_cideldill import parsing
+from pytest_cideldill.config import parsers
+from pytest_cideldill.config.limits import BOUNDS
+from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.limits import BOUNDS
-from pytest_cideldill.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ OPTIONS = (
     Option(
         "mcp",
         "stdio",
-        parsing.truth,
+        parsers.truth,
         "",
         "Serve a debugger for these tests over MCP on stdin and stdout instead of running them; "
         "the other arguments become the defaults of every run. An MCP client starts this.",
@@ -106,7 +106,7 @@ OPTIONS = (
     Option(
         "http",
         "http",
-        parsing.truth,
+        parsers.truth,
         "",
         "Serve it over HTTP, beside --cideldill-mcp or instead of it: Streamable HTTP at /mcp, SSE "
         "at /mcp/sse. stderr tells the address and the token that clients need.",
@@ -116,7 +116,7 @@ OPTIONS = (
     Option(
         "http-address",
         "http_address",
-        parsing.loopback,
+        parsers.loopback,
         "HOST:PORT",
         "Serve it over HTTP at this address of this machine (default: 127.0.0.1:0, any free port)",
         place="command line",
@@ -124,7 +124,7 @@ OPTIONS = (
     Option(
         "open",
         "open",
-        parsing.path,
+        parsers.path,
         "DIR",
         "With --cideldill-mcp: serve the runs that were recorded in this folder; no tests are run "
         "(repeatable)",
@@ -134,7 +134,7 @@ OPTIONS = (
     Option(
         "allow-unpickle",
         "allow_unpickle",
-        parsing.truth,
+        parsers.truth,
         "",
         "With --cideldill-open: looking deeper into an object may unpickle it, in a process of its "
         "own. Only for records that you trust",
@@ -144,21 +144,21 @@ OPTIONS = (
     Option(
         "start",
         "start",
-        parsing.choice(*STARTS),
+        parsers.choice(*STARTS),
         "{" + ",".join(STARTS) + "}",
         "With --cideldill-mcp: start a test run when asked (manual, default) or at once (run)",
     ),
     Option(
         "tools",
         "tools",
-        parsing.choice(*PROFILES),
+        parsers.choice(*PROFILES),
         "{" + ",".join(PROFILES) + "}",
         "With --cideldill-mcp: which set of tools to offer (default: full)",
     ),
     Option(
         "lease",
         "lease_s",
-        parsing.seconds(MAX_LEASE_S),
+        parsers.seconds(MAX_LEASE_S),
         "SECONDS",
         "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
         "float",
@@ -166,7 +166,7 @@ OPTIONS = (
     Option(
         "grace",
         "grace_s",
-        parsing.seconds(MAX_GRACE_S, or_none=True),
+        parsers.seconds(MAX_GRACE_S, or_none=True),
         "SECONDS",
         "With --cideldill-mcp: how long fixtures may take to be torn down when a run is ended, or "
         "the client goes (default: 30; at least a second, also with 0)",
@@ -175,7 +175,7 @@ OPTIONS = (
     Option(
         "bind",
         "bind",
-        parsing.address,
+        parsers.address,
         "HOST[:PORT]",
         "With --cideldill-mcp: the address of this machine where xdist workers of other machines "
         "connect (default: they run undebugged)",
@@ -183,7 +183,7 @@ OPTIONS = (
     Option(
         "record",
         "record",
-        parsing.path,
+        parsers.path,
         "DIR",
         "Record the run in this folder: outcomes, failures and what tracepoints tell, for "
         "cideldill show, cideldill report and cideldill-mcp --open",
@@ -191,14 +191,14 @@ OPTIONS = (
     Option(
         "summary",
         "summary",
-        parsing.path,
+        parsers.path,
         "FILE",
         "With --cideldill-record: append a summary in Markdown to this file, for a CI page",
     ),
     Option(
         "trace",
         "trace",
-        parsing.text,
+        parsers.text,
         "SPEC",
         "Tell a message at each pass of a line or, in runs without a client, at each call: "
         "'shop/cart.py:12=total={total}', 'shop/cart.py:12 if total < 0 => {items}' or "
@@ -208,7 +208,7 @@ OPTIONS = (
     Option(
         "record-calls",
         "record_calls",
-        parsing.glob,
+        parsers.glob,
         "GLOB",
         "Record the calls of these functions, as shop.cart.* (repeatable)",
         "args",
@@ -216,7 +216,7 @@ OPTIONS = (
     Option(
         "no-redact",
         "no_redact",
-        parsing.truth,
+        parsers.truth,
         "",
         "Show secrets as they are",
         "bool",
@@ -224,7 +224,7 @@ OPTIONS = (
     Option(
         "redact-names",
         "redact_names",
-        parsing.name,
+        parsers.name,
         "NAMES",
         "Further names whose values are secrets",
         "args",
@@ -233,7 +233,7 @@ OPTIONS = (
     Option(
         "redact-patterns",
         "redact_patterns",
-        parsing.pattern,
+        parsers.pattern,
         "PATTERNS",
         "Regular expressions, one a line; what they match is a secret",
         "linelist",
@@ -242,7 +242,7 @@ OPTIONS = (
     Option(
         "show-names",
         "show_names",
-        parsing.name,
+        parsers.name,
         "NAMES",
         "Names whose values are no secrets, though others of their kind are",
         "args",
@@ -251,7 +251,7 @@ OPTIONS = (
     Option(
         "user-paths",
         "user_paths",
-        parsing.path,
+        parsers.path,
         "PATHS",
         "Files and folders outside of the rootdir whose code is yours too",
         "args",
@@ -261,7 +261,7 @@ OPTIONS = (
         Option(
             name.replace("_", "-"),
             name,
-            parsing.whole(smallest, largest),
+            parsers.whole(smallest, largest),
             "NUMBER",
             f"{what[0].upper()}{what[1:]} (default: {getattr(Limits(), name)})",
             "int",
