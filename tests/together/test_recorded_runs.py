@@ -135,22 +135,14 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
     pytest.register_assert_rewrite("pytest_cideldill")
     atexit.register(tell)
     """
-    (shop / "interpreter.installed.py").write_text(textwrap.dedent(installed))
-    run = recorded(shop, "-p", "interpreter.installed", *watched)
+    (shop / "installed.py").write_text(textwrap.dedent(installed))
+    run = recorded(shop, "-p", "installed", *watched)
     assert run.exit_code == 1
     (failed,) = (each for each in run.of("test_phase") if each["category"] == "failed")
     assert "where 3 = total([1, 2])" in failed["longrepr"]
     rewritten = set((shop / "rewritten").read_text().split())
-    parts = (
-        "plugin",
-        "hookspecs",
-        "config.settings",
-        "config.options",
-        "config.parsers",
-        "config.limits",
-        "interpreter.values",
-        "fixture",
-    )
+    chosen = ("config", *(f"config.{each}" for each in ("settings", "options", "parsers", "limits")))
+    parts = ("plugin", "hookspecs", "fixture", "interpreter", "interpreter.values", *chosen)
     off = {"pytest_cideldill", *(f"pytest_cideldill.{each}" for each in parts)}
     assert rewritten <= {"test_till", "pytest_cideldill.interpreter.sealed", *off}
     assert {"test_till", "pytest_cideldill.plugin"} <= rewritten
@@ -249,17 +241,17 @@ def test_tests_log_to_the_timeline_by_a_fixture(shop: Path) -> None:
     assert run.exit_code == 0
     (told,) = run.of("log")
     assert (told["message"], told["nodeid"]) == ("after checkout", "test_till.py::test_log")
-    assert told["interpreter.values"]["total"] == "3"
-    assert told["interpreter.values"]["password"].startswith("<redacted:password#")
-    assert told["interpreter.values"]["of"] == "Total()"
+    assert told["values"]["total"] == "3"
+    assert told["values"]["password"].startswith("<redacted:password#")
+    assert told["values"]["of"] == "Total()"
     plain = subprocess.run(command(), cwd=shop, capture_output=True, text=True, check=False)
     assert plain.returncode == 0
     with workbench(shop) as bench:
         assert bench.run()["exit_code"] == 0
         (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
-    kept = ("message", "nodeid", "interpreter.values", "worker", "thread")
+    kept = ("message", "nodeid", "values", "worker", "thread")
     assert {key: event[key] for key in kept[:2]} == {key: told[key] for key in kept[:2]}
-    assert event["interpreter.values"].keys() == told["interpreter.values"].keys()
+    assert event["values"].keys() == told["values"].keys()
     with opened(shop, run.record) as bench:
         (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
     assert {key: event[key] for key in kept} == {key: told[key] for key in kept}
