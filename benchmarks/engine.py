@@ -20,12 +20,12 @@ from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
-from pytest_cideldill.log import RowLog
+from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project

@@ -40,8 +40,8 @@ from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.keeping import Keeping
-from pytest_cideldill.observing import Send
-from pytest_cideldill.probes.position import Position
+from pytest_cideldill.link.observers import Send
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.protocol import Replied
 from pytest_cideldill.protocol import Resume

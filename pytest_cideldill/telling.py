@@ -29,7 +29,7 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.probes.position import Position
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.sources.interpose import is_trampoline
 
 DELETED = "<deleted>"

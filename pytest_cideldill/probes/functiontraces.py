@@ -26,9 +26,9 @@ from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import judging
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.protocol import AddTrace
 from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Rows

@@ -19,13 +19,13 @@ from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import Failure
 from pytest_cideldill.probes.conditions import Judge
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.counting import MANY
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.counting import Watching
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine

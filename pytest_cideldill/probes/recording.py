@@ -31,6 +31,7 @@ from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.clock import ticking
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import NUMBER
 from pytest_cideldill.probes.begun import PARENT
@@ -43,7 +44,6 @@ from pytest_cideldill.probes.begun import leave
 from pytest_cideldill.probes.begun import start_of
 from pytest_cideldill.probes.calltelling import CallTelling
 from pytest_cideldill.probes.functiontraces import FunctionTraces
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_glob
 from pytest_cideldill.protocol import CALLS_OF

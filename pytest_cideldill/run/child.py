@@ -26,8 +26,13 @@ from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.borders import text_of
 from pytest_cideldill.interpreter.running import holds_threads
-from pytest_cideldill.outlets import Outlet
-from pytest_cideldill.outlets import SocketOutlet
+from pytest_cideldill.link.handshake import HASH_SEED
+from pytest_cideldill.link.handshake import Invitation
+from pytest_cideldill.link.handshake import connect
+from pytest_cideldill.link.handshake import rejoin
+from pytest_cideldill.link.handshake import shake_hands
+from pytest_cideldill.link.sinks import Outlet
+from pytest_cideldill.link.sinks import SocketOutlet
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import PROTOCOL
 from pytest_cideldill.protocol import Command
@@ -50,11 +55,6 @@ from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.host import Unwatched
-from pytest_cideldill.run.invitation import HASH_SEED
-from pytest_cideldill.run.invitation import Invitation
-from pytest_cideldill.run.invitation import connect
-from pytest_cideldill.run.invitation import rejoin
-from pytest_cideldill.run.invitation import shake_hands
 from pytest_cideldill.run.recorder import finish
 from pytest_cideldill.run.recorder import mark_recorded
 from pytest_cideldill.run.recorder import part_of_record

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.record.format import PART_OBJECTS
 from pytest_cideldill.record.format import part
 from pytest_cideldill.run.guest import clean_up
-from pytest_cideldill.run.invitation import Invitation
 
 if TYPE_CHECKING:
     from pytest_cideldill.telling import Identity

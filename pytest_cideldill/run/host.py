@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.filelink import FileLink
-from pytest_cideldill.outlets import Outlet
-from pytest_cideldill.probes.position import Position
+from pytest_cideldill.link.inline import FileLink
+from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.protocol import Command
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Warned

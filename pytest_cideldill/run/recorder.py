@@ -26,7 +26,8 @@ from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.borders import text_of
 from pytest_cideldill.interpreter.descriptors import more_room
 from pytest_cideldill.interpreter.descriptors import wait_for_room
-from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.link.handshake import Invitation
+from pytest_cideldill.link.sinks import FileOutlet
 from pytest_cideldill.protocol import Hello
 from pytest_cideldill.record.blocks import Stretch
 from pytest_cideldill.record.format import REPORT
@@ -44,7 +45,6 @@ from pytest_cideldill.record.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
-from pytest_cideldill.run.invitation import Invitation
 
 if TYPE_CHECKING:
     from pytest_cideldill.record.story import Story

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.link.handshake import HASH_SEED
+from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.protocol import CRASHED
 from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import NodeRelayed
@@ -27,8 +29,6 @@ from pytest_cideldill.protocol import WorkerLost
 from pytest_cideldill.protocol import WorkerReady
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
-from pytest_cideldill.run.invitation import HASH_SEED
-from pytest_cideldill.run.invitation import Invitation
 from pytest_cideldill.run.reporting import JUST_PASSED
 from pytest_cideldill.run.reporting import category_of
 from pytest_cideldill.run.reporting import phase_reported

@@ -22,11 +22,11 @@ from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.keeping import Keeping
-from pytest_cideldill.log import RowLog
+from pytest_cideldill.link.observers import Observers
+from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.manager import BreakpointManager
-from pytest_cideldill.observing import Observers
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint

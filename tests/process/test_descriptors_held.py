@@ -18,8 +18,8 @@ from pytest_cideldill.interpreter.descriptors import HeldSocket
 from pytest_cideldill.interpreter.descriptors import TakenAway
 from pytest_cideldill.interpreter.descriptors import moved
 from pytest_cideldill.interpreter.descriptors import wait_for
-from pytest_cideldill.waking import LockBell
-from pytest_cideldill.waking import SocketBell
+from pytest_cideldill.link.wakeup import LockBell
+from pytest_cideldill.link.wakeup import SocketBell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fcntl")
 
@@ -185,7 +185,7 @@ def test_a_bell_that_was_taken_away_rings_again(at: int) -> None:
 def test_a_bell_without_descriptors_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
     bell = SocketBell()
     with monkeypatch.context() as patched:
-        patched.setattr("pytest_cideldill.waking._pair", _refused)
+        patched.setattr("pytest_cideldill.link.wakeup._pair", _refused)
         for each in bell._pair or ():
             os.close(each.fileno())
         assert bell.wait(None)[0]

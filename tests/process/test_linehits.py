@@ -26,11 +26,11 @@ from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor

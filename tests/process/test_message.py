@@ -30,11 +30,11 @@ from pytest_cideldill.capture import snapshot
 from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import Watcher
-from pytest_cideldill.probes.position import Position
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.sourcecode.codes import key_of

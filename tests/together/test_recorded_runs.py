@@ -141,7 +141,10 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
     (failed,) = (each for each in run.of("test_phase") if each["category"] == "failed")
     assert "where 3 = total([1, 2])" in failed["longrepr"]
     rewritten = set((shop / "rewritten").read_text().split())
-    chosen = ("config", *(f"config.{each}" for each in ("settings", "options", "parsers", "limits")))
+    chosen = (
+        "config",
+        *(f"config.{each}" for each in ["settings", "options", "parsers", "limits"]),
+    )
     parts = ("plugin", "hookspecs", "fixture", "interpreter", "interpreter.values", *chosen)
     off = {"pytest_cideldill", *(f"pytest_cideldill.{each}" for each in parts)}
     assert rewritten <= {"test_till", "pytest_cideldill.interpreter.sealed", *off}

@@ -127,7 +127,7 @@ def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
 
 
 FEW_WAIT = """
-    import gc, pytest_cideldill.log as log
+    import gc, pytest_cideldill.link.row_log as log
     log.MAX_WAITING = 5
     for each in gc.get_objects():
         if type(each) is log.RowLog:

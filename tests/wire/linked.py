@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.filelink import FileLink
-from pytest_cideldill.link import ThreadedLink
-from pytest_cideldill.outlets import FileOutlet
-from pytest_cideldill.outlets import SocketOutlet
+from pytest_cideldill.link.inline import FileLink
+from pytest_cideldill.link.sinks import FileOutlet
+from pytest_cideldill.link.sinks import SocketOutlet
+from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.protocol import Command
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Message

@@ -1,7 +1,7 @@
 """The test process's end of the wire: order, flushing, hanging up, losing the peer.
 
 One contract suite runs over every kind of link; the rest is about the thread of `ThreadedLink`.
-Expectations: `pytest_cideldill.link`, issue 2 (items 4 and 7), pytest facts, section 7.
+Expectations: `pytest_cideldill.link.threaded`, issue 2 (items 4 and 7), pytest facts, section 7.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Protocol
 
 import pytest
 
-from pytest_cideldill import link as link_module
-from pytest_cideldill.filelink import FileLink
 from pytest_cideldill.interpreter import stack_room
-from pytest_cideldill.link import ThreadedLink
-from pytest_cideldill.outlets import FileOutlet
+from pytest_cideldill.link import threaded as link_module
+from pytest_cideldill.link.inline import FileLink
+from pytest_cideldill.link.sinks import FileOutlet
+from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.protocol import Departed
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Message

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill import link as link_module
-from pytest_cideldill import log as log_module
-from pytest_cideldill.log import MAX_BATCH
-from pytest_cideldill.log import MAX_LATE
-from pytest_cideldill.log import RowLog
+from pytest_cideldill.link import row_log as log_module
+from pytest_cideldill.link import threaded as link_module
+from pytest_cideldill.link.row_log import MAX_BATCH
+from pytest_cideldill.link.row_log import MAX_LATE
+from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.protocol import Warned

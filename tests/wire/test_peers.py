@@ -15,8 +15,8 @@ import pytest
 
 from cideldill_mcp.scratch import NoScratch
 from cideldill_mcp.scratch import make_folder
-from pytest_cideldill.run.invitation import Invitation
-from pytest_cideldill.run.invitation import connect
+from pytest_cideldill.link.handshake import Invitation
+from pytest_cideldill.link.handshake import connect
 from tests.server.processes import in_loop
 from tests.server.processes import serving
 

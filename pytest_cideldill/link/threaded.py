@@ -15,7 +15,11 @@ from collections.abc import Sequence
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.link.io_thread import RawThread
+from pytest_cideldill.link.sinks import Outlet
+from pytest_cideldill.link.wakeup import Bell
+from pytest_cideldill.link.wakeup import LockBell
+from pytest_cideldill.link.wakeup import SocketBell
 from pytest_cideldill.protocol import Command
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import MalformedMessage
@@ -24,10 +28,6 @@ from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import from_plain
 from pytest_cideldill.protocol.framing import FrameError
 from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.rawthread import RawThread
-from pytest_cideldill.waking import Bell
-from pytest_cideldill.waking import LockBell
-from pytest_cideldill.waking import SocketBell
 
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others: a wake-up gets in the tests' way."""

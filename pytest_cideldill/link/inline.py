@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.outlets import Outlet
+from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol.rows import Batch
 

@@ -102,7 +102,7 @@ class SocketOutlet:
         connected: This outlet closes it.
         decoder: Holds what was received after the handshake already.
         rejoin: Makes another connection, told how many bytes were sent and received, and tells how
-            many have arrived; raises what `run.invitation.rejoin` does. None: there can't be one.
+            many have arrived; raises what `link.handshake.rejoin` does. None: there can't be one.
         sent: How many bytes were sent before.
     """
 
