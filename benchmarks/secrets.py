@@ -108,7 +108,7 @@ def redactor() -> Redactor:
     """One that knows some values: of the environment, and such as had sensitive names."""
     made = Redactor(environ={f"SERVICE_{n}_TOKEN": _value(f"environ {n}") for n in range(5)})
     for n in range(SEEN):
-        made.redact_value("password", _value(f"seen {n}"), "str")
+        made.redact_value("password", repr(_value(f"seen {n}")))
     return made
 
 

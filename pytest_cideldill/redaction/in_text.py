@@ -30,7 +30,8 @@ Span = tuple[int, int]
 
 _STEM_WORDS: Final = (
     "auth bearer contrase cook cred curl identified jwt kennwort key parol pass pwd secret senha "
-    "sess signature token парол"
+    "sess signature token парол csrf psk bindpw rootpw wachtwoord hasło heslo lösenord parola 密码 "
+    "密碼 パスワード 비밀번호 recovery backup verification security access unlock"
 )
 _SHORT_WORDS: Final = "dsn otp pin pw sid sig totp"
 _STEMS: Final = by_first_letter(
@@ -43,26 +44,35 @@ _STEMS: Final = by_first_letter(
 
 _NAME: Final = re.compile(r"[\w.-]*")
 
+_COLOR: Final = r"(?:(?:\x1b|\\{1,3}x1b|\\{1,3}u001b|\\{1,3}033)\[[\d;]{0,12}m)"
+"""What colors a text; as it is, or as an escape."""
+
 _NAMED: Final = later(
-    r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)"
-    r"(?:(?P<told>[\"']?(?:[\s,]|\\{1,3}[nrt]){1,40}[\"']?(?:[vV]alue|content)[\"']?"
-    r"[ \t]{0,4}[=:][ \t]{0,4}"
+    r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)" + _COLOR + r"?(?:\[[\w\"']{1,24}\](?=[ ]?=))?"
+    r"(?:(?P<told>[\"']?(?:[ ]\w{1,20}=[\"'][^\"'<>\n]{0,40}[\"']){0,3}"
+    r"(?:[\s,]|\\{1,3}[nrt]){1,40}[\"']?(?:[vV]alue|content)[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
+    r"|[\"'](?:[ ][^<>\n]{0,80})?>(?=[^<\s])"
     r"|[\"'](?:(?:\r?\n){2}|(?:\\{1,3}r)?\\{1,3}n(?:\\{1,3}r)?\\{1,3}n))"
-    r"|(?P<quote>\\{0,3}[\"'])?\]?[ \t]{0,8}"
-    r"(?:(?P<sign>=>|[=!:+]?=(?!=|~)|:(?!:|//)|%3[dD])[ \t]{0,8}"
-    r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,3}[\"'])(?(quote)|(?!)))"
-    r"|(?P<blank>(?:[ ]BY)?[ \t]{1,4}(?=[\w\"']))"
-    r"|(?P<tag>>)(?=[^<\s]))"
+    r"|(?P<quote>\\{0,7}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27])?\]?[ \t]{0,8}"
+    r"(?:(?P<sign>[=-]>|→|[=!:+?]?=(?!=|~)|:(?!:|//)|：|%3[aAdD])[ \t]{0,8}"
+    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20)?"
+    r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])(?(quote)|(?!)))"
+    r"|(?P<tag>(?:[ ][\w:.-]{1,40}=[^<>\n]{0,200})?>(?:<!\[CDATA\[)?)(?=[^<\s])"
+    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY)?[ \t]{1,4}(?=[\w\"'])))"
 )
 """A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
 `name="token" value=`, `--token `."""
 
+_BEFORE_TAG: Final = re.compile(r"<(?:\w{1,16}:)?\Z")
 _NAMING: Final = re.compile(r"(?:name|key|Name|Key)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?\Z")
 _CURL: Final = later(
-    r"curl\b[^\n]{0,400}?[ ](?:-u|--user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
+    r"[ ](?:-[a-zA-Z]{0,8}u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
 )
+_MOST_BEFORE: Final = 400
+"""Characters between `curl` and its option."""
+
 _BLOCK: Final = later(
-    r"[|>][-+]?[ \t]*(?:\r?\n|\\{1,3}n)[ \t]+(?P<value>[^\n\\]+(?:\n[ \t]+[^\n\\]+)*)"
+    r"[|>][-+]?\d?[ \t]*(?:\r?\n|\\{1,3}n)[ \t]+(?P<value>[^\n\\]+(?:\n[ \t]+[^\n\\]+)*)"
 )
 
 _TYPE: Final = r"[A-Za-z_][\w.]{0,60}(?:\[[^\]\n=]{0,80}\]{1,3})?"
@@ -71,9 +81,9 @@ _ANNOTATED: Final = later(
 )
 """A type and what follows: `str = `, `str | None = `; but no `sid=` of a header."""
 
-_PREFIX: Final = r"[bBrRuUfF]{0,2}"
+_PREFIX: Final = r"[bBrRuUfFN]{0,2}"
 _QUOTED: Final = later(
-    _PREFIX + r"(?P<quote>\"\"\"|'''|\\{0,3}[\"'])"
+    _PREFIX + r"(?P<quote>\"\"\"|'''|\\{0,7}[\"'])"
     r"(?P<value>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\.|[^\n]))*+)"
 )
 _TRIPLE: Final = later(
@@ -85,26 +95,38 @@ _FILE: Final = re.compile(
 )
 """Names of files, which say nothing of what follows: `test_password.py:25`."""
 
-_BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
-_HEADER: Final = later(r"(?P<value>(?:[^\r\n\"'\\]++|(?<==)\"[^\"\r\n\\]*\")++)")
+_BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>\x1b]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
+_HEADER: Final = later(r"(?P<value>(?:[^\r\n\"'\\]++|(?<==)([\"'])[^\"'\r\n\\]*\2)++)")
 _SCHEME: Final = later(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
-_ELEMENT: Final = later(r"(?P<value>[^<>\n]{1,4096})</")
+_ELEMENT: Final = later(r"(?P<value>[^<>\n]{1,4096}?)(?:\]\]>)?</")
+
+_YAML_TAG: Final = later(r"(?:[!&][A-Za-z][\w:-]{0,40}[ \t]+){1,2}(?=\S)")
+"""Of YAML: `!vault |`, `&name "…"`."""
+
+_KEYED: Final = later(r"\{[ \t]?[\w.-]{1,60}(?::[ \t]+|=)(?=\w)")
+"""The first key of a display without quotes: `passwords: {kim: …}`."""
 
 _CALL: Final = later(
-    r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!get)[A-Za-z_]\w{0,60}\((?=[bBrRuUfF]{0,2}[\"'])"
+    r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!get)[A-Za-z_]\w{0,60}\((?:(?P<key>[a-z_]{1,40})=)?(?=[bBrRuUfF]{0,2}[\"'])"
 )
 """`SecretStr('…')`, as `repr` shows values that are secret; but not `environ.get('…')`."""
 
-_OPENED: Final = later(r"[\[({][ \t\n]{0,40}(?=[\[({]|[bBrRuUfF]{0,2}\\{0,3}[\"'])")
-_INSIDE: Final = later(r"[\[({]|[\])}]|" + _PREFIX + r"\\{0,3}[\"']|\n[ \t]*\n")
-_COLON: Final = later(r"\\{0,3}[\"'][ \t]*:")
+_OPENED: Final = later(
+    r"[\[({][ \t\n]{0,40}(?=[\[({]|[bBrRuUfF]{0,2}\\{0,7}[\"']|[A-Z][A-Za-z]{1,60}\()"
+)
+_INSIDE: Final = later(r"[\[({]|[\])}]|" + _PREFIX + r"\\{0,7}[\"']|\n[ \t]*\n")
+_DEEPEST: Final = 12
+_COLON: Final = later(r"\\{0,7}[\"'][ \t]*:")
 _MOST_INSIDE: Final = 600
 """Characters behind an opening bracket in which values are looked for."""
 
-_WINDOW: Final = 200
+_WINDOW: Final = 120
 """Characters of a value that tell whether it is code."""
 
-_IDENTIFIER: Final = r"[A-Za-z_]+\d{0,3}(?![A-Za-z0-9])"
+_SAID: Final = 100
+"""The same of a sentence behind a colon."""
+
+_IDENTIFIER: Final = r"(?:b(?:16|32|64|85)[a-z]+|[A-Za-z_]+\d{0,3})(?![A-Za-z0-9])"
 _CODE: Final = later(
     rf"(?:{_IDENTIFIER}\.)*{_IDENTIFIER}(?:\((?:[\"'*)(\[{{]|-?\d+[,)\].]|lambda\b|{_IDENTIFIER}|\Z)"
     rf"|\[(?:[\"'\])]|-?\d+[\]:]|:|{_IDENTIFIER}|\Z))"
@@ -115,7 +137,7 @@ _ATTRIBUTE: Final = later(rf"(?:{_IDENTIFIER}\.)+{_IDENTIFIER}")
 
 _PROSE: Final = later(
     r"(?:a|an|and|are|at|by|can|cannot|could|does|expected|expired|for|from|has|in|incorrect"
-    r"|invalid|is|missing|must|no|not|of|on|or|rejected|required|should|that|the|to|too|was|will"
+    r"|invalid|is|missing|must|no|not|of|on|or|rejected|required|see|should|that|the|to|too|was|will"
     r"|with|wrong)(?= )"
 )
 """How a sentence goes on after `Invalid password:`."""
@@ -167,9 +189,10 @@ class NamedSecrets:
                 continue  # in the last name, or inside of the last secret
             start = _start_of_name(text, stem.end(), behind)
             found = _NAMED().match(text, start)
+            # A name is looked at once, also where it has no value: it may be a megabyte.
+            seen = found.end("name") if found else _end_of_name(text, start)
             if found is None:
                 continue
-            seen = found.end("name")
             label = self._label(text, found)
             if label is None or not _is_naming(text, found):
                 continue
@@ -178,12 +201,13 @@ class NamedSecrets:
                 yield *span, label
         if "curl" in lowered:
             for curl in _CURL().finditer(text):
-                if is_random(curl["value"]):
+                before = text[max(curl.start() - _MOST_BEFORE, 0) : curl.start()]
+                if "curl" in before.rpartition("\n")[2] and is_random(curl["value"]):
                     yield *curl.span("value"), "password"
 
     def _label(self, text: str, found: re.Match[str]) -> str | None:
         name, start = found["name"], found.start()
-        if found["blank"] and found["blank"].startswith(" BY"):
+        if found["blank"] and "BY" in found["blank"]:
             return "password" if name.lower() == "identified" else None
         if _FILE.fullmatch(name):
             return None
@@ -192,8 +216,11 @@ class NamedSecrets:
             label = self._label_of(shorter)
         if label is None and text.endswith(" ", 0, start):
             # "API key: …": words before belong to the name.
-            words = words_of(text[max(start - 60, 0) : start] + name)
+            before = text[max(start - 60, 0) : start].rpartition("\n")[2]
+            words = words_of(before + name)
             label = self._label_of("_".join(words[-2:])) if found["sign"] else None
+            if label is None and words[-3:] == ["mot", "de", "passe"]:
+                label = "password"
             if self._extra:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
                 label = "name" if any(each in self._extra for each in phrases) else label
@@ -204,7 +231,7 @@ def _is_naming(text: str, found: re.Match[str]) -> bool:
     """Whether what stands around a name makes it one: not in `a:secret:b`."""
     start = found.start()
     if found["tag"]:
-        return text.endswith("<", 0, start)
+        return _BEFORE_TAG.search(text[max(start - 20, 0) : start]) is not None
     if found["told"]:
         return _NAMING.search(text[max(start - 20, 0) : start]) is not None
     if found["sign"] in ("==", "!=") and found["quote"] and "]" not in found[0]:
@@ -221,6 +248,11 @@ def _start_of_name(text: str, at: int, behind: int) -> int:
     return at - (found.end() if found else 0)
 
 
+def _end_of_name(text: str, start: int) -> int:
+    found = _NAME.match(text, start)
+    return found.end() if found else start
+
+
 def _unescaped(text: str, start: int, name: str) -> str:
     """A name without what an escape left in front of it: `\\napi_key`, `\\x1b[31mapi_key`."""
     if text.endswith("\\", 0, start) and name[0] in _ESCAPES:
@@ -233,7 +265,7 @@ def _unescaped(text: str, start: int, name: str) -> str:
 def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Iterator[Span]:
     """Where the values of a name are; none if they are none, or no secrets."""
     at, name = found.end(), found["name"]
-    if found["tag"]:
+    if found["tag"] or (found["told"] or "").endswith(">"):
         element = _ELEMENT().match(text, at)
         if element and not is_harmless(label, element["value"], name):
             yield element.span("value")
@@ -248,13 +280,17 @@ def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Ite
     if found["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
         at = annotated.end()
         is_source = is_source or not _QUOTED().match(text, at)
+    if found["sign"] == ":" and (tag := _YAML_TAG().match(text, at)):
+        at = tag.end()
     call = _CALL().match(text, at, at + 600)
     at = call.end() if call else at
+    if call and call["key"]:
+        label = maybe(label)
     if _QUOTED().match(text, at):
         yield from _literals(text, at, label, name)
     elif _OPENED().match(text, at):
         yield from _inside(text, at, label, name)
-    elif not is_source and not call and (span := _bare_value(text, found, label)):
+    elif not is_source and not call and (span := _bare_value(text, found, label, at)):
         yield span
 
 
@@ -285,7 +321,11 @@ def _literals(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         told = text[start:end]
         if told and not (is_placeholder(told) if scheme else is_harmless(label, told, name)):
             yield start, end
-        closing = end + len(value["quote"])
+        quote = value["quote"]
+        closing = end + len(quote)
+        if len(quote) == 1 and told and text.startswith(quote, closing):  # of SQL: 'it''s'
+            at = closing
+            continue
         glue = _GLUE().match(text, closing)
         if glue is None:
             return
@@ -299,6 +339,8 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         char = text[mark.end() - 1]
         if char in "[({":
             depth += 1
+            if depth > _DEEPEST:
+                return
         elif char in "])}":
             depth -= 1
         elif char in "\"'":
@@ -316,15 +358,26 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         at = mark.end()
 
 
+def _is_first(text: str, value: re.Match[str]) -> bool:
+    """Whether a value is the first name of a display of names: `(user, password)`."""
+    told = value["value"]
+    if told[:1] not in ("(", "[", "{") or not told[1:].isidentifier() or is_random(told):
+        return False
+    return text.startswith(", ", value.end())
+
+
 def _is_code(text: str) -> bool:
     if is_random(text):
         return False
+    text = text.lstrip("([{")
     return bool(_CODE().match(text) or _ATTRIBUTE().fullmatch(text.rstrip(")]}:")))
 
 
-def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
+def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | None:
     """Where a value without quotes is."""
-    at, name = found.end(), found["name"]
+    name = found["name"]
+    if keyed := _KEYED().match(text, at):
+        at = keyed.end()
     is_colon = found["sign"] == ":"
     if is_colon and (block := _BLOCK().match(text, at)):
         return block.span("value")
@@ -339,13 +392,15 @@ def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
         return None
     told = value["value"].rstrip(")]} \t\\")
     plain = told.rstrip(")]}.,:!")
+    if is_placeholder(value["value"]) or _is_first(text, value):
+        return None
     if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
         return None
     if not scheme and (_is_code(value["value"]) or (found["option"] and plain.isupper())):
         return None
     if is_harmless(label, plain, name):
         return None
-    if is_colon and is_said(text[at : at + _WINDOW].partition("\n")[0].strip()):
+    if is_colon and is_said(text[at : at + _SAID].partition("\n")[0].strip()):
         return None
     if value.end() == start + _WINDOW and (value := pattern.match(text, start)):
         told = value["value"].rstrip(")]} \t")
