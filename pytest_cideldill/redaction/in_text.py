@@ -54,15 +54,24 @@ _NAMED: Final = later(
     r"|[\"'](?:[ ][^<>\n]{0,80})?>(?=[^<\s])"
     r"|[\"'](?:(?:\r?\n){2}|(?:\\{1,3}r)?\\{1,3}n(?:\\{1,3}r)?\\{1,3}n))"
     r"|(?P<quote>\\{0,7}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27])?\]?[ \t]{0,8}"
-    r"(?:(?P<sign>[=-]>|→|[=!:+?]?=(?!=|~)|:(?!:|//)|：|%3[aAdD])[ \t]{0,8}"
-    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20)?"
+    r"(?:(?:[ ](?:is|was))?(?P<sign>[=-]>|→|[=!:+?]?=(?!=|~)|:(?!:|//)|：|%3[aAdD])[ \t]{0,8}"
+    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20|\n[ \t]{{0,40}}(?=[bBrRuUfF]{{0,2}}[\"']))?"
+    r"|(?P<opened>\()(?:[a-z_]{1,30}=)?(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])"
     r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])(?(quote)|(?!)))"
     r"|(?P<tag>(?:[ ][\w:.-]{1,40}=[^<>\n]{0,200})?>(?:<!\[CDATA\[)?)(?=[^<\s])"
-    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY)?[ \t]{1,4}(?=[\w\"'])))"
+    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY|[ ](?:is|was))?[ \t]{1,4}(?=[\w\"'])))"
 )
 """A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
 `name="token" value=`, `--token `."""
 
+_EXPLAINED: Final = later(
+    r"where (?P<quote>[\"'])(?P<value>[^\"'\\\n]{4,400})(?P=quote) = [^\n]{0,400}?"
+    r"(?P<name>\w{1,200})(?:\([^\n]{0,400}\))?$",
+    re.MULTILINE,
+)
+"""How pytest explains a comparison: `where '…' = <Client>.password`."""
+
+_PLAIN: Final = re.compile(r"[a-z]+(?![\w+~-])")
 _BEFORE_TAG: Final = re.compile(r"<(?:\w{1,16}:)?\Z")
 _NAMING: Final = re.compile(r"(?:name|key|Name|Key)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?\Z")
 _CURL: Final = later(
@@ -89,7 +98,7 @@ _QUOTED: Final = later(
 _TRIPLE: Final = later(
     _PREFIX + r"(?P<quote>\"\"\"|''')(?P<value>(?:[^\\\"']++|(?!(?P=quote))(?:\\.|.))*+)", re.DOTALL
 )
-_GLUE: Final = later(r"[ \t]*(?:[ \t]|\+)[ \t]*(?=" + _PREFIX + r"[\"'])")
+_GLUE: Final = later(r"[ \t]*(?:[ \t]|\+|\r?\n)[ \t]{0,200}(?=" + _PREFIX + r"[\"'])")
 _FILE: Final = re.compile(
     r"\w.*\.(?:py|pyi|pyc|txt|md|rst|json|ya?ml|toml|cfg|ini|csv|xml|html?|js|ts|log|sh|sql)"
 )
@@ -193,12 +202,19 @@ class NamedSecrets:
             seen = found.end("name") if found else _end_of_name(text, start)
             if found is None:
                 continue
+            if found["blank"] and _PLAIN.match(text, found.end()):
+                continue  # prose: `token refreshed`
             label = self._label(text, found)
             if label is None or not _is_naming(text, found):
                 continue
             for span in _values(text, found, label, is_source):
                 seen = behind = max(behind, span[1])
                 yield *span, label
+        if "where " in text:
+            for where in _EXPLAINED().finditer(text):
+                label = self._label_of(where["name"])
+                if label is not None and not is_harmless(label, where["value"], where["name"]):
+                    yield *where.span("value"), label
         if "curl" in lowered:
             for curl in _CURL().finditer(text):
                 before = text[max(curl.start() - _MOST_BEFORE, 0) : curl.start()]
@@ -277,6 +293,10 @@ def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Ite
         if is_source:
             return
         label = maybe(label)  # `PASSWORD '…'`, but prose as well
+    if found["opened"]:
+        if not is_source:
+            yield from _literals(text, at, maybe(label), name)
+        return
     if found["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
         at = annotated.end()
         is_source = is_source or not _QUOTED().match(text, at)
