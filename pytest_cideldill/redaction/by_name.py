@@ -71,13 +71,13 @@ _ABOUT_WORDS: Final = (
     "category charset check checker claim claims class cls context cost count counts dir "
     "directory disabled domain enabled end endpoint entropy error errors expiration expired "
     "expires expiry factory field fields file filename files fingerprint folder form format func "
-    "function handler hasher hashers hint httponly id ids idx in index input issuer iterations "
-    "kid kind label len length level lifetime limit manager max message messages middleware min "
-    "model msg name names num number offset param params parser path paths pattern payload "
-    "placeholder policy pos position prompt provider quota rate reason ref regex required rounds "
-    "rules samesite santa schema scope scopes score serializer service size span start state "
-    "status store stream strength timeout timestamp ttl type types uri uris url urls usage valid "
-    "validation validator validators version view widget"
+    "function handler hasher hashers helper helpers hint httponly id ids idx in index input "
+    "issuer iterations kid kind label len length level lifetime limit manager max message "
+    "messages middleware min model msg name names num number offset param params parser path "
+    "paths pattern payload placeholder policy pos position process prompt provider quota rate "
+    "reason ref regex required rounds rules samesite santa schema scope scopes score serializer "
+    "service size span start state status store stream strength timeout timestamp ttl type types "
+    "uri uris url urls usage valid validation validator validators version view widget"
 )
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 """Last words of names that tell something about a secret: `token_count`, `password_field`."""
@@ -194,7 +194,8 @@ def _label_of_words(words: list[str]) -> str | None:
         return None
     if last == "auth":
         return "auth"
-    if last == "tokens":  # mostly of a parser or a language model
+    # Mostly of a parser or a language model.
+    if last == "tokens" or (before == "token" and last in ("text", "string", "value")):
         return "token?"
     if last == "pass" and (not before or before in _OWNERS):
         return "password"

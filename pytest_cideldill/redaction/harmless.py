@@ -55,30 +55,28 @@ _CAPITALS: Final = re.compile(r"[A-Z][A-Z_]{0,23}")
 
 _SMALL: Final = re.compile(r"[a-z]{1,5}")
 _PROGRAM_WORDS: Final = (
-    "assert bearer comment continue dedent default delete digest double except export extends "
-    "finally float function global identifier import include indent inherit integer keyword lambda "
-    "negotiate newline nonlocal number oauth2 omit operator private public return same-origin "
-    "static string struct switch typeof while"
+    "anonymous assert bearer comment continue dedent default delete digest double except export "
+    "extends finally float function global header identifier import include indent integer keyword "
+    "lambda negotiate newline nonlocal number oauth2 omit operator private public return "
+    "same-origin session static string struct switch typeof while"
 )
 _WORDS: Final = frozenset(_PROGRAM_WORDS.split())
 """Words of languages, of parsers, of schemes."""
 
 _OTHER_WORDS: Final = (
     "access account admin api app bad client correct current db default dummy enter example fake "
-    "for here invalid login missing my new old our prod some test the user wrong x your"
+    "for hashed here invalid login missing my new old our prod some test the user wrong x your"
 )
 _IN_NAMES: Final = frozenset(_OTHER_WORDS.split())
 """Words that stand with the name of a secret in a text that only names one."""
 
-_NAME: Final = re.compile(r"[:@]?(?P<name>[A-Za-z][A-Za-z_. -]{0,40}?)(?:_\d|[ :*]{1,3})?")
+_NAME: Final = re.compile(r"[:@]?(?P<name>[A-Za-z][A-Za-z_. -]{0,40}?)(?:_\d|[ :*.]{1,3})?")
 """How a text names a secret: `X-Api-Key`, `Your password: `, `:token_1` of a query."""
 
-_TOKEN: Final = re.compile(
-    r"(?:\#\#|[Ġ▁])?(?:[A-Za-z]?[a-z]*+(?:[A-Z][a-z]+)*+[_ -]?){1,4}[:;.,(]?"
-    r"|[-+]?\d{0,9}(?:\.\d{0,9})?|\#[^\n]*|//[^\n]*|/\*[^\n]*|([\"'])\w{0,24}\1"
-)
 _LONGEST_TOKEN: Final = 24
-"""A token of a lexer or of a language model: words, a number, a comment, a literal."""
+_MOST_SIGNS: Final = 3
+_SHORT_TOKEN: Final = 5
+"""Characters of what a lexer or a language model makes of a text; of names with digits in it."""
 
 _SHORT: Final = 3
 _FEW_WORDS: Final = frozenset({"token", "auth", "cookie", "credential"})
@@ -127,13 +125,10 @@ def is_harmless(label: str, text: str, name: str = "") -> bool:
         return not (is_random(text) or (len(text) >= _PIN and text.isdecimal()))
     if label == "password" and _PATH.match(text) and name.lower() in _FOLDERS:
         return True
-    if label == "token" and len(text) <= _LONGEST_TOKEN and _TOKEN.fullmatch(text):
-        # One word of small letters may be what somebody has chosen for a secret.
-        is_chosen = text.isalpha() and text.islower()
-        if not is_chosen and not is_random(text):
-            return True
+    if label == "token" and _is_of_lexer(text):
+        return True
     if label in _FEW_WORDS:
-        is_word = _CAPITALS.fullmatch(text) or _SMALL.fullmatch(text) or text in _WORDS
+        is_word = _CAPITALS.fullmatch(text) or _SMALL.fullmatch(text) or text.lower() in _WORDS
         return len(text) <= _SHORT or bool(is_word)
     return False
 
@@ -187,6 +182,18 @@ def is_said(text: str) -> bool:
         return False
     words = _SAYING.findall(text.lower())
     return not _IN_SENTENCES.isdisjoint(words) or not _STATES.isdisjoint(words)
+
+
+def _is_of_lexer(text: str) -> bool:
+    """Whether a token is a piece of a text: `foo_bar`, `##ing`, `3.14`, `"hello"`, `</w>`."""
+    if len(text) > _LONGEST_TOKEN or is_random(text):
+        return False
+    if text.isalpha() and text.islower():
+        return False  # one word: somebody may have chosen it for a secret
+    if len({char for char in text if not char.isalnum()}) > _MOST_SIGNS:
+        return False
+    has_digit, has_letter = any(map(str.isdigit, text)), any(map(str.isalpha, text))
+    return len(text) <= _SHORT_TOKEN or not (has_digit and has_letter)
 
 
 def is_name(label: str, text: str) -> bool:

@@ -19,6 +19,7 @@ from pytest_cideldill.redaction.by_name import MAX_NAME
 from pytest_cideldill.redaction.by_name import words_of
 from pytest_cideldill.redaction.by_shape import Secret
 from pytest_cideldill.redaction.harmless import is_harmless
+from pytest_cideldill.redaction.harmless import is_name
 from pytest_cideldill.redaction.harmless import is_number
 from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
@@ -49,17 +50,18 @@ _COLOR: Final = r"(?:(?:\x1b|\\{1,3}x1b|\\{1,3}u001b|\\{1,3}033)\[[\d;]{0,12}m)"
 
 _NAMED: Final = later(
     r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)" + _COLOR + r"?(?:\[[\w\"']{1,24}\](?=[ ]?=))?"
-    r"(?:(?P<told>[\"']?(?:[ ]\w{1,20}=[\"'][^\"'<>\n]{0,40}[\"']){0,3}"
-    r"(?:[\s,]|\\{1,3}[nrt]){1,40}[\"']?(?:[vV]alue|content)[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
-    r"|[\"'](?:[ ][^<>\n]{0,80})?>(?=[^<\s])"
+    r"(?:(?P<told>(?:\\{0,7}[\"'])?(?:[ ]\w{1,20}=\\{0,7}[\"'][^\"'<>\n]{0,40}[\"']){0,3}"
+    r"(?:[\s,]|\\{1,3}[nrt]){1,40}(?:\\{0,7}[\"'])?(?:[vV]alue|content)(?:\\{0,7}[\"'])?[ \t]{0,4}[=:][ \t]{0,4}"
+    r"|\\{0,7}[\"'](?:[ ][^<>\n]{0,80})?>(?=[^<\s])"
     r"|[\"'](?:(?:\r?\n){2}|(?:\\{1,3}r)?\\{1,3}n(?:\\{1,3}r)?\\{1,3}n))"
     r"|(?P<quote>\\{0,7}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27])?\]?[ \t]{0,8}"
     r"(?:(?:[ ](?:is|was))?(?P<sign>[=-]>|→|[=!:+?]?=(?!=|~)|:(?!:|//)|：|%3[aAdD])[ \t]{0,8}"
-    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20|\n[ \t]{{0,40}}(?=[bBrRuUfF]{{0,2}}[\"']))?"
+    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20"
+    r"|\n[ \t]{0,40}(?=[bBrRuUfF]{0,2}[\"']))?"
     r"|(?P<opened>\()(?:[a-z_]{1,30}=)?(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])"
     r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])(?(quote)|(?!)))"
     r"|(?P<tag>(?:[ ][\w:.-]{1,40}=[^<>\n]{0,200})?>(?:<!\[CDATA\[)?)(?=[^<\s])"
-    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY|[ ](?:is|was))?[ \t]{1,4}(?=[\w\"'])))"
+    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY|[ ](?:is|was))?[ \t]{1,4}(?=\\{0,7}[\w\"'])))"
 )
 """A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
 `name="token" value=`, `--token `."""
@@ -71,9 +73,13 @@ _EXPLAINED: Final = later(
 )
 """How pytest explains a comparison: `where '…' = <Client>.password`."""
 
-_PLAIN: Final = re.compile(r"[a-z]+(?![\w+~-])")
+_PLAIN: Final = re.compile(r"[a-z]+(?=[.,;)]?(?:\s|\Z))")
+"""A word of prose."""
+
 _BEFORE_TAG: Final = re.compile(r"<(?:\w{1,16}:)?\Z")
-_NAMING: Final = re.compile(r"(?:name|key|Name|Key)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?\Z")
+_NAMING: Final = re.compile(
+    r"(?:[nN]ame|[kK]ey)(?:\\{0,7}[\"'])?[ \t]{0,4}[=:][ \t]{0,4}(?:\\{0,7}[\"'])?\Z"
+)
 _CURL: Final = later(
     r"[ ](?:-[a-zA-Z]{0,8}u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
 )
@@ -151,6 +157,9 @@ _PROSE: Final = later(
 )
 """How a sentence goes on after `Invalid password:`."""
 
+_ESCAPED_END: Final = re.compile(r"\\{1,3}[nr]|\\{1,3}x1b")
+"""The end of a line in a text that is written with escapes."""
+
 _ESCAPES: Final = frozenset("nrtabfv")
 _COLORED: Final = re.compile(r"[\d;]{0,12}m")
 
@@ -202,7 +211,7 @@ class NamedSecrets:
             seen = found.end("name") if found else _end_of_name(text, start)
             if found is None:
                 continue
-            if found["blank"] and _PLAIN.match(text, found.end()):
+            if found["blank"] and not found["option"] and _PLAIN.match(text, found.end()):
                 continue  # prose: `token refreshed`
             label = self._label(text, found)
             if label is None or not _is_naming(text, found):
@@ -381,9 +390,11 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
 def _is_first(text: str, value: re.Match[str]) -> bool:
     """Whether a value is the first name of a display of names: `(user, password)`."""
     told = value["value"]
-    if told[:1] not in ("(", "[", "{") or not told[1:].isidentifier() or is_random(told):
+    if told[:1] not in ("(", "[", "{") or is_random(told):
         return False
-    return text.startswith(", ", value.end())
+    if told.endswith(":"):
+        return told[1:-1].isidentifier()
+    return told[1:].isidentifier() and text.startswith(", ", value.end())
 
 
 def _is_code(text: str) -> bool:
@@ -411,7 +422,7 @@ def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | 
     if value is None or value["value"].startswith("<"):
         return None
     told = value["value"].rstrip(")]} \t\\")
-    plain = told.rstrip(")]}.,:!")
+    plain = _ESCAPED_END.split(told, maxsplit=1)[0].rstrip(")]}.,:!")
     if is_placeholder(value["value"]) or _is_first(text, value):
         return None
     if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
@@ -420,7 +431,8 @@ def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | 
         return None
     if is_harmless(label, plain, name):
         return None
-    if is_colon and is_said(text[at : at + _SAID].partition("\n")[0].strip()):
+    line = text[at : at + _SAID].partition("\n")[0].strip() if is_colon else ""
+    if is_said(line) or is_name(label, line):
         return None
     if value.end() == start + _WINDOW and (value := pattern.match(text, start)):
         told = value["value"].rstrip(")]} \t")
