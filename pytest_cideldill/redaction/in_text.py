@@ -30,14 +30,16 @@ from pytest_cideldill.redaction.harmless import maybe
 Span = tuple[int, int]
 
 _STEM_WORDS: Final = (
-    "auth bearer contrase cook cred curl identified jwt kennwort key parol pass pwd secret senha "
-    "sess signature token парол csrf psk bindpw rootpw wachtwoord hasło heslo lösenord parola 密码 "
-    "密碼 パスワード 비밀번호 recovery backup verification security access unlock"
+    "auth bearer contrase cook cred curl identified jwt kennwort key parol pass pwd secret "
+    "senha sess signature token парол csrf psk bindpw rootpw wachtwoord hasło heslo lösenord "
+    "parola 密码 密碼 パスワード 비밀번호"
 )
+_CODE_WORDS: Final = "access backup recovery security unlock verification"
 _SHORT_WORDS: Final = "dsn otp pin pw sid sig totp"
 _STEMS: Final = by_first_letter(
     [
         *_STEM_WORDS.split(),
+        *(f"{each}[ _-]?code" for each in _CODE_WORDS.split()),
         *(rf"{each}(?<![a-z]{each})(?![a-z])" for each in _SHORT_WORDS.split()),
     ]
 )
