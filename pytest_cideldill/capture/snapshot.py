@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from enum import EnumType
 from itertools import islice
+from types import NoneType
 from typing import Any
 from typing import Final
 from uuid import UUID
@@ -45,6 +46,9 @@ _LARGE: Final = 10**18
 """Numbers beyond are no PIN, and take time to be written."""
 
 _args_of: Final = BaseException.__dict__["args"].__get__
+
+_NO_NAMES: Final = frozenset(map(id, (NoneType, bool, dict, float, int, list, tuple)))
+"""Classes of most items, by their ids; the others are asked for their bases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +330,8 @@ def name_of_key(key: object) -> str:
     """The name that a key is which is no plain string: bytes, the last part of a tuple."""
     if type(key) is tuple and key:
         key = key[-1]
+    if id(type(key)) in _NO_NAMES:
+        return ""
     text = whole_text(key)
     return text if text and len(text) <= MAX_NAME else ""
 
@@ -357,7 +363,7 @@ def name_before(before: object, x: object, count: int) -> str:
     if kind is str or kind is bytes:
         if len(before) > MAX_NAME:  # type: ignore[arg-type]
             return ""
-    elif not name_of_key(before):
+    elif id(kind) in _NO_NAMES or not layout.is_a(kind, str) or not name_of_key(before):
         return ""
     if not (text := whole_text(x)):
         return ""
