@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from enum import EnumType
 from itertools import islice
+from types import NoneType
 from typing import Any
 from typing import Final
 from uuid import UUID
@@ -45,6 +46,9 @@ _LARGE: Final = 10**18
 """Numbers beyond are no PIN, and take time to be written."""
 
 _args_of: Final = BaseException.__dict__["args"].__get__
+
+_NO_NAMES: Final = frozenset(map(id, (NoneType, bool, dict, float, int, list, tuple)))
+"""Classes of most items, by their ids; the others are asked for their bases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,9 @@ class _Rendering:
     def named(self, name: Any, x: Any, depth: int) -> str:
         """Like `value`, for what has a name or a key; any object may be one."""
         redactor = self._redactor
-        if redactor is None or type(name) is not str or not (label := redactor.label(name)):
+        if type(name) is not str:
+            name = name_of_key(name)
+        if redactor is None or not name or not (label := redactor.label(name)):
             return self.value(x, depth)
         around, self._under = self._under, label
         try:
@@ -201,11 +207,16 @@ class _Rendering:
         if not count or depth <= 0:
             return self.sequence("{}", iter(()), count, depth)
         below = depth - 1
-        parts = self._parts(
-            items,
-            lambda pair: f"{self._key(pair[0], below)}: {self.named(pair[0], pair[1], below)}",
-            self._detail.items,
-        )
+        told = ""
+
+        def draw(pair: tuple[Any, Any]) -> str:
+            nonlocal told
+            key, x = pair
+            name = told if told and is_key_of_value(key) else key
+            told = name_told(key, x) or told
+            return f"{self._key(key, below)}: {self.named(name, x, below)}"
+
+        parts = self._parts(items, draw, self._detail.items)
         return "{" + ", ".join(_with_rest(parts, count, "items")) + "}"
 
     def _joined(self, items: Iterator[Any], count: int, depth: int) -> str:
@@ -315,6 +326,28 @@ def _text_of_leaf(x: Any) -> str:
     return str(x) if type(x) is UUID else ""
 
 
+def name_of_key(key: object) -> str:
+    """The name that a key is which is no plain string: bytes, the last part of a tuple."""
+    if type(key) is tuple and key:
+        key = key[-1]
+    if id(type(key)) in _NO_NAMES:
+        return ""
+    text = whole_text(key)
+    return text if text and len(text) <= MAX_NAME else ""
+
+
+def is_key_of_value(key: object) -> bool:
+    """Whether a key stands for the value of what has a name: `{"name": …, "value": …}`."""
+    return type(key) is str and key in ("value", "Value")
+
+
+def name_told(key: object, x: object) -> str:
+    """The name that an item of such a mapping tells, empty for any other."""
+    if type(key) is not str or key not in ("name", "Name", "key", "Key"):
+        return ""
+    return x if type(x) is str and len(x) <= MAX_NAME else ""
+
+
 def name_before(before: object, x: object, count: int) -> str:
     """The name that an item has from the one before it; empty for none.
 
@@ -327,7 +360,10 @@ def name_before(before: object, x: object, count: int) -> str:
         count: How many there are.
     """
     kind = type(before)
-    if (kind is not str and kind is not bytes) or len(before) > MAX_NAME:  # type: ignore[arg-type]
+    if kind is str or kind is bytes:
+        if len(before) > MAX_NAME:  # type: ignore[arg-type]
+            return ""
+    elif id(kind) in _NO_NAMES or not layout.is_a(kind, str) or not name_of_key(before):
         return ""
     if not (text := whole_text(x)):
         return ""

@@ -27,7 +27,10 @@ from pytest_cideldill.capture.paths import Found
 from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.plain import NUMBERS
 from pytest_cideldill.capture.snapshot import Detail
+from pytest_cideldill.capture.snapshot import is_key_of_value
 from pytest_cideldill.capture.snapshot import name_before
+from pytest_cideldill.capture.snapshot import name_of_key
+from pytest_cideldill.capture.snapshot import name_told
 from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.config.limits import Limits
@@ -194,7 +197,9 @@ class _Describing:
         return told
 
     def _label(self, name: Any) -> str:
-        return self._redactor.label(name) if self._redactor is not None else ""
+        if self._redactor is None:
+            return ""
+        return self._redactor.label(name if type(name) is str else name_of_key(name))
 
     def _text(
         self, told: dict[str, Any], name: Any, x: Any, length: int, label: str
@@ -229,7 +234,7 @@ class _Describing:
         return shown if len(shown) <= 2 * most else ""
 
     def _rendered(self, x: Any, detail: Detail, name: Any, label: str) -> str:
-        name = name if type(name) is str else ""
+        name = name if type(name) is str else name_of_key(name)
         return render(x, detail, self._redactor, name, self._layouts, under=label)
 
     def _open(
@@ -256,10 +261,14 @@ class _Describing:
         if kind is None or fields_of(x):
             return
         before: Any = None
+        told = ""
         count = length_of(x, kind)
         for number, item in enumerate(items_of(x, kind, most)):
             if kind == DICT:
-                yield self._pair(number, *item)
+                key, value = item
+                part = self._pair(number, key, value)
+                yield part._replace(name=told) if told and is_key_of_value(key) else part
+                told = name_told(key, value) or told
             else:
                 step = f"[{number}]" if kind in SEQUENCES else position_key(number)
                 yield Part(step, name_before(before, item, count), item)

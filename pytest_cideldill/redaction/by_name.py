@@ -32,8 +32,11 @@ _NAMES: Final = MappingProxyType(
         word: label
         for label, words in {
             "password": "password passwd pwd pw passphrase passcode userpass dbpass smtppass "
-            "rootpass adminpass passwort kennwort contraseña contrasena motdepasse senha пароль",
+            "rootpass adminpass storepass keypass bindpw rootpw psk passwort kennwort contraseña "
+            "contrasena motdepasse senha wachtwoord hasło heslo lösenord parola пароль 密码 密碼 "
+            "パスワード 비밀번호",
             "secret": "secret",
+            "token?": "csrf",
             "token": f"token jwt bearer {' '.join(f'{each}tokens' for each in _TOKENS.split())}",
             "key": " ".join(f"{each}key {each}keys" for each in _KEYS.split()),
             "key?": " ".join(f"{each}key {each}keys" for each in _MAYBE_KEYS.split()),
@@ -43,7 +46,8 @@ _NAMES: Final = MappingProxyType(
             "session?": "sessionid sessid phpsessid jsessionid sid",
             "signature?": "signature sig",
             "dsn?": "dsn",
-            "pin": "pin otp totp pincode otpcode",
+            "pin": "pin otp totp pincode otpcode recoverycode recoverycodes backupcode backupcodes "
+            "verificationcode securitycode accesscode unlockcode",
         }.items()
         for plain in words.split()
         # A list of tokens is what a parser or a language model works on.
@@ -54,6 +58,8 @@ _NAMES: Final = MappingProxyType(
 )
 """Words, and pairs of words written as one, to labels."""
 
+_PARTS: Final = frozenset(f"key keys {_KEYS} {_MAYBE_KEYS} {_TOKENS}".split())
+
 _ENDINGS: Final = later(
     r"(?:(?P<password>password|passwd|pwd|passphrase)s?|(?P<secret>secret)s?|(?P<token>token)"
     r"|(?P<key>apikey|privkey|privatekey|secretkey)s?)\Z"
@@ -61,17 +67,17 @@ _ENDINGS: Final = later(
 """Of words that were joined: `dbpassword`, `clientsecret`, `authtoken`."""
 
 _ABOUT_WORDS: Final = (
-    "age alg algorithm algorithms alphabet arn at attempts backend banner bucket budget "
-    "callback category charset check checker claim claims class cls context cost count counts "
-    "dir directory disabled domain enabled end endpoint entropy error errors expiration expired "
-    "expires expiry factory field fields file filename files fingerprint folder form format "
-    "func function handler hasher hint httponly id ids idx in index input issuer iterations kid "
-    "kind label len length level lifetime limit manager max message messages middleware min "
-    "model msg name names num number offset param params parser path paths pattern payload "
-    "placeholder policy pos position prompt provider quota rate reason ref regex required "
-    "rounds rules samesite santa schema scope scopes score serializer service size span start "
-    "state status store stream strength timeout timestamp ttl type types uri uris url urls "
-    "usage valid validation validator validators version view widget"
+    "age alg algorithm algorithms alphabet arn at attempts backend banner bucket budget callback "
+    "category charset check checker claim claims class cls context cost count counts dir "
+    "directory disabled domain enabled end endpoint entropy error errors expiration expired "
+    "expires expiry factory field fields file filename files fingerprint folder form format func "
+    "function handler hasher hashers helper helpers hint httponly id ids idx in index input "
+    "issuer iterations kid kind label len length level lifetime limit manager max message "
+    "messages middleware min model msg name names num number offset param params parser path "
+    "paths pattern payload placeholder policy pos position process prompt provider quota rate "
+    "reason ref regex required rounds rules samesite santa schema scope scopes score serializer "
+    "service size span start state status store stream strength timeout timestamp ttl type types "
+    "uri uris url urls usage valid validation validator validators version view widget"
 )
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
 """Last words of names that tell something about a secret: `token_count`, `password_field`."""
@@ -102,8 +108,9 @@ _NO_KEYS: Final = frozenset(_NO_KEY_WORDS.split())
 (`STRIPE_KEY`)."""
 
 _OWNER_WORDS: Final = (
-    "account admin app auth db email ftp http ldap login mail mongo my mysql pg postgres proxy "
-    "redis root service smtp ssh sudo user"
+    "account admin app auth become bind db default email ftp http key keystore ldap login mail "
+    "mongo my mysql pg postgres proxy redis root service smtp ssh ssl sudo tls truststore user "
+    "vault wifi"
 )
 _OWNERS: Final = frozenset(_OWNER_WORDS.split())
 """What stands before `pass` where it is short for a password."""
@@ -168,6 +175,11 @@ def gives_secret(function: str) -> bool:
     return bool(words) and words[0] not in _ASKING
 
 
+def is_word_of_name(word: str) -> bool:
+    """Whether a word, in lower case, is one of those that name secrets, or a part of a pair."""
+    return word in _NAMES or word in _PARTS
+
+
 def _ends_of(name: str) -> tuple[str, str]:
     return "".join(words_of(name)), "".join(words_of(name.rpartition(".")[2]))
 
@@ -182,7 +194,8 @@ def _label_of_words(words: list[str]) -> str | None:
         return None
     if last == "auth":
         return "auth"
-    if last == "tokens":  # mostly of a parser or a language model
+    # Mostly of a parser or a language model.
+    if last == "tokens" or (before == "token" and last in ("text", "string", "value")):
         return "token?"
     if last == "pass" and (not before or before in _OWNERS):
         return "password"

@@ -19,6 +19,7 @@ from typing import Final
 
 from pytest_cideldill.interpreter.patterns import by_first_letter
 from pytest_cideldill.interpreter.patterns import later
+from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
 
 Secret = tuple[int, int, str]
@@ -234,7 +235,8 @@ def _within(found: re.Match[str]) -> Secret | None:
         user, colon, _ = found[0][3:-1].partition(":")
         if not colon:  # the name of the user is a token
             return (start + 3, end - 1, label) if is_random(user) else None
-        return start + 4 + len(user), end - 1, label
+        at = start + 4 + len(user)
+        return None if is_placeholder(found.string[at : end - 1]) else (at, end - 1, label)
     if label in ("auth", "basic"):
         value = found[0].split(None, 1)[1]
         if label == "basic" and not _is_basic(value):

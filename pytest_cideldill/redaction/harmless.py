@@ -11,11 +11,18 @@ from typing import Final
 
 from pytest_cideldill.interpreter.patterns import later
 from pytest_cideldill.redaction.by_name import MAYBE
+from pytest_cideldill.redaction.by_name import is_word_of_name
+from pytest_cideldill.redaction.by_name import label_of_name
+from pytest_cideldill.redaction.by_name import words_of
 
 _PLACEHOLDER: Final = later(
-    r"""(?ix) (?: none | null | nil | true | false | undefined | \*+ | \.+ | … | x{3,} | -+
-    | [-\]})(\[{]+ | <[\w \-]{0,40}> | [=!<>+*/%&|^~:,.;@\ ()\[\]{}-]{1,4} | \{\w*:\w*\}
-    | (?:str|int|bytes|bool|float|any|optional|union|list|dict|tuple|secretstr)(?:\[[\w\[\]|., ]*)?
+    r"""(?ix) (?: none | null | nil | true | false | yes | no | on | off | undefined
+    | \*+ | \.+ | … | x{3,} | -+
+    | \$?[-\]})(\[{]+ | <[\w \-]{0,40}> | [=!<>+*/%&|^~:,.;@\ ()\[\]{}-]{1,4} | \{\w*:\w*\}
+    | (?:str|int|bytes|bool|float|any|optional|union|list|dict|tuple|secretstr
+        |string|integer|number|boolean|object|array|inherit)(?:\[[\w\[\]|., ]*)?
+    | n?(?:var)?char(?:\(\d+\))? | \#/[\w/]* | !(?:vault|ref|sub|secret|env) | \?
+    | (?:\{[\w.!:\[\]()]{1,60}\}[-_:/.]{0,3}){1,8}
     | \[?(?:redacted|hidden|filtered|masked)\]?
     | %[sdr] | %\(\w+\)s | \{[\w.!:\[\]]*\} | \$\{?\w+\}? | \{\{[^{}]{0,60}\}\}
     | <redacted:[^<>#]*\#[0-9a-f]+> )"""
@@ -38,9 +45,9 @@ _SENTENCE_WORDS: Final = (
 _IN_SENTENCES: Final = frozenset(_SENTENCE_WORDS.split())
 """Words of sentences; a passphrase has other ones."""
 
-_IN_SENTENCE: Final = re.compile(
-    r"[(\"'`]?[A-Za-z][A-Za-z'’/-]*[)\"'`]?[.,;:!?]{0,3}|\d{1,3}|[-–—]"
-)
+_IN_SENTENCE: Final = r"(?:[(\"'`]?[A-Za-z][A-Za-z'’/-]*+[)\"'`]?[.,;:!?]{0,3}|\d{1,3}|[-–—])"
+_SENTENCE: Final = later(rf"\s*{_IN_SENTENCE}(?:\s+{_IN_SENTENCE})*+\s*")
+_SAYING: Final = re.compile(r"[a-z][a-z'’/-]*")
 _LONGEST_SENTENCE: Final = 400
 
 _CAPITALS: Final = re.compile(r"[A-Z][A-Z_]{0,23}")
@@ -48,13 +55,28 @@ _CAPITALS: Final = re.compile(r"[A-Z][A-Z_]{0,23}")
 
 _SMALL: Final = re.compile(r"[a-z]{1,5}")
 _PROGRAM_WORDS: Final = (
-    "assert bearer comment continue dedent default delete digest double except export extends "
-    "finally float function global identifier import include indent integer keyword lambda "
-    "negotiate newline nonlocal number operator private public return static string struct switch "
-    "typeof while"
+    "anonymous assert bearer comment continue dedent default delete digest double except export "
+    "extends finally float function global header identifier import include indent integer keyword "
+    "lambda negotiate newline nonlocal number oauth2 omit operator private public return "
+    "same-origin session static string struct switch typeof while"
 )
 _WORDS: Final = frozenset(_PROGRAM_WORDS.split())
 """Words of languages, of parsers, of schemes."""
+
+_OTHER_WORDS: Final = (
+    "access account admin api app bad client correct current db default dummy enter example fake "
+    "for hashed here invalid login missing my new old our prod some test the user wrong x your"
+)
+_IN_NAMES: Final = frozenset(_OTHER_WORDS.split())
+"""Words that stand with the name of a secret in a text that only names one."""
+
+_NAME: Final = re.compile(r"[:@]?(?P<name>[A-Za-z][A-Za-z_. -]{0,40}?)(?:_\d|[ :*.]{1,3})?")
+"""How a text names a secret: `X-Api-Key`, `Your password: `, `:token_1` of a query."""
+
+_LONGEST_TOKEN: Final = 24
+_MOST_SIGNS: Final = 3
+_SHORT_TOKEN: Final = 5
+"""Characters of what a lexer or a language model makes of a text; of names with digits in it."""
 
 _SHORT: Final = 3
 _FEW_WORDS: Final = frozenset({"token", "auth", "cookie", "credential"})
@@ -66,17 +88,17 @@ _TABLE: Final = 10
 """Digits from which on a number is none of a row, a count, a level."""
 
 _PAIR: Final = 2
-_WORD_LIKE: Final = re.compile(r"[A-Za-z][A-Za-z_ -]{0,24}")
+_WORD_LIKE: Final = re.compile(r"[A-Za-z][A-Za-z_ -]{0,24}|[a-z_]+(?:\.[A-Za-z_]+){1,8}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.-]*")
 
 _PATH: Final = re.compile(r"(?:[A-Za-z]:)?[\\/]|~|\.{1,2}(?:[\\/]|\Z)")
 _FOLDERS: Final = frozenset({"pwd", "oldpwd"})
 
-_RANDOM: Final = 8
-_PIECES: Final = re.compile(r"[^\w+~-]+")
+_PIECES: Final = re.compile(r"[\w+~-]{8,}")
 _PART: Final = re.compile(r"[-_+~]+")
 _READABLE: Final = re.compile(
-    r"(?:[A-Za-z]?[a-z]*+(?:[A-Z][a-z]{2,}+){0,12}+|[A-Z]*+)\d{0,3}|\d{1,9}"
+    r"(?:(?:[A-Z]{2,5}(?=[A-Z][a-z])|[A-Za-z]?[a-z]*+)(?:[A-Z][a-z]{2,}+){0,12}+|[A-Z]*+)\d{0,3}|\d{1,9}"
+    r"|[ab](?:16|32|64|85)(?:en|de)code"
 )
 """A word, camelCase too, perhaps with a number; a number."""
 
@@ -91,9 +113,11 @@ def is_harmless(label: str, text: str, name: str = "") -> bool:
         text: The whole value, without quotes.
         name: The name itself: under `pwd` a path is none.
     """
-    if not text.strip():
+    if not text.strip() or len(text) == 1:
         return True
     if len(text) <= _LONGEST_SENTENCE and (is_placeholder(text) or is_said(text)):
+        return True
+    if is_name(label, text):
         return True
     if label.endswith(MAYBE):
         return not is_random(text)
@@ -101,8 +125,10 @@ def is_harmless(label: str, text: str, name: str = "") -> bool:
         return not (is_random(text) or (len(text) >= _PIN and text.isdecimal()))
     if label == "password" and _PATH.match(text) and name.lower() in _FOLDERS:
         return True
+    if label == "token" and _is_of_lexer(text):
+        return True
     if label in _FEW_WORDS:
-        is_word = _CAPITALS.fullmatch(text) or _SMALL.fullmatch(text) or text in _WORDS
+        is_word = _CAPITALS.fullmatch(text) or _SMALL.fullmatch(text) or text.lower() in _WORDS
         return len(text) <= _SHORT or bool(is_word)
     return False
 
@@ -149,21 +175,43 @@ def is_placeholder(text: str) -> bool:
 
 def is_said(text: str) -> bool:
     """Whether a text says something of a secret: `expired`, `This field is required.`"""
-    words = text.split()
-    if len(words) == 1:
-        return words[0].rstrip(".!").lower() in _STATES
-    if not words or not all(map(_IN_SENTENCE.fullmatch, words)):
+    text = text.strip()
+    if not any(map(str.isspace, text)):
+        return text.rstrip(".!").lower() in _STATES
+    if not _SENTENCE().fullmatch(text):
         return False
-    plain = {word.strip("(\"'`).,;:!?").lower() for word in words}
-    return not plain.isdisjoint(_IN_SENTENCES) or not plain.isdisjoint(_STATES)
+    words = _SAYING.findall(text.lower())
+    return not _IN_SENTENCES.isdisjoint(words) or not _STATES.isdisjoint(words)
+
+
+def _is_of_lexer(text: str) -> bool:
+    """Whether a token is a piece of a text: `foo_bar`, `##ing`, `3.14`, `"hello"`, `</w>`."""
+    if len(text) > _LONGEST_TOKEN or is_random(text):
+        return False
+    if text.isalpha() and text.islower():
+        return False  # one word: somebody may have chosen it for a secret
+    if len({char for char in text if not char.isalnum()}) > _MOST_SIGNS:
+        return False
+    has_digit, has_letter = any(map(str.isdigit, text)), any(map(str.isalpha, text))
+    return len(text) <= _SHORT_TOKEN or not (has_digit and has_letter)
+
+
+def is_name(label: str, text: str) -> bool:
+    """Whether a text only names what is under the label: `Password`, `SHOP_API_KEY`, `:token`."""
+    found = _NAME.fullmatch(text)
+    if found is None or (known := label_of_name(found["name"])) is None:
+        return False
+    if known.rstrip(MAYBE) != label.rstrip(MAYBE):
+        return False
+    if text.isupper() and "_" in text:
+        return True
+    return all(word in _IN_NAMES or is_word_of_name(word) for word in words_of(found["name"]))
 
 
 def is_random(text: str) -> bool:
     """Whether a piece of a text looks as if nobody had chosen it: `zq81Lm07xQ`, no `us-east-1`."""
-    return any(map(_is_random_piece, _PIECES.split(text[:_MOST_LOOKED_AT])))
+    return any(map(_is_random_piece, _PIECES.findall(text, 0, _MOST_LOOKED_AT)))
 
 
 def _is_random_piece(piece: str) -> bool:
-    if len(piece) < _RANDOM:
-        return False
     return not all(map(_READABLE.fullmatch, _PART.split(piece)))

@@ -28,6 +28,12 @@ _BLOCK: Final = re.compile(
 """Lines of what was raised, or lines of source; of the first one the margin may be gone."""
 
 _BEGIN: Final = re.compile(r"@|async def |def ")
+_SHOWN: Final = re.compile(r"^>|^(?:    )?(?:@|async def |def )", re.MULTILINE)
+"""What source in a report has: the line that failed, or the head of a function."""
+
+_PLACE: Final = re.compile(r":\d+: |, line \d+")
+"""What stands before single lines of source: `shop.py:12: in load`."""
+
 _TRY: Final = re.compile(r"([ \t]*)try:[ \t]*(?:#.*)?\Z")
 _HANDLER: Final = re.compile(r"([ \t]*)(?:except|finally)\b")
 
@@ -61,6 +67,8 @@ def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[
         plain = "\n".join(bare)
         if block["raised"]:
             found: list[Secret] | None = list(find(plain))
+        elif not _is_source(text, block):
+            found = None
         else:
             found = find_in_source("\n".join(bare + _endings(bare)), label_of, find)
             if found is not None:
@@ -75,6 +83,14 @@ def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[
         behind = block.end()
     if behind < len(text):
         yield Part(behind, len(text), None)
+
+
+def _is_source(text: str, block: re.Match[str]) -> bool:
+    """Whether lines with a margin are source, and not settings that were printed."""
+    if _SHOWN.search(block[0]):
+        return True
+    before = text[max(block.start() - 300, 0) : block.start()].rstrip("\n").rpartition("\n")[2]
+    return _PLACE.search(before) is not None
 
 
 def _endings(source: list[str]) -> list[str]:

@@ -101,6 +101,8 @@ class _Literals:
                     yield from self._texts(value, label, name)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from self._returned(node)
+            elif isinstance(node, ast.Call):
+                yield from self._passed(node)
 
     def _given(self, node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
         """Names, and what a node gives to them."""
@@ -115,19 +117,26 @@ class _Literals:
                 names = [name for side in sides if (name := _name_of(side))]
                 yield from ((name, side) for name in names for side in sides)
             case ast.Call():
-                yield from ((each.arg, each.value) for each in node.keywords if each.arg)
+                given = [(each.arg, each.value) for each in node.keywords if each.arg]
+                yield from (*given, *_told(given))
                 yield from self._in_arguments(node)
             case ast.Dict(keys=keys, values=values):
                 pairs = zip(keys, values, strict=True)
-                yield from ((_text_of(key), value) for key, value in pairs if key is not None)
+                told = [(_text_of(key), value) for key, value in pairs if key is not None]
+                yield from (*told, *_told(told))
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                rows = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
+                for row in rows:
+                    yield from self._assigned(node.target, row)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 yield from _in_row(items, len(items))
             case ast.Match(subject=subject, cases=cases):
                 name = _name_of(subject)
-                parts = (part for each in cases for part in ast.walk(each.pattern))
+                parts = [part for each in cases for part in ast.walk(each.pattern)]
                 yield from (
                     (name, each.value) for each in parts if isinstance(each, ast.MatchValue)
                 )
+                yield from (pair for each in parts for pair in _in_pattern(each))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 yield from _defaults(node.args)
 
@@ -153,18 +162,36 @@ class _Literals:
         for name, value in zip(texts, call.args[1:], strict=False):
             if name and (text := _text_of(value)) and is_second(text, 2):
                 yield name, value
-        if texts and texts[0] and _last_name(call.func) == "parametrize" and len(call.args) > 1:
-            yield from _parameters([each.strip() for each in texts[0].split(",")], call.args[1])
+        function = _last_name(call.func)
+        named = {each.arg: each.value for each in call.keywords}
+        if function == "parametrize":
+            names, values = _two_of([*call.args], named, "argnames", "argvalues")
+            if names is not None and values is not None:
+                yield from _parameters(_names_in(names), values)
+        if "return_value" in named:  # patch("shop.get_token", return_value="…")
+            names_of = [text.rpartition(".")[2] for text in texts if text]
+            yield from ((each, named["return_value"]) for each in names_of if gives_secret(each))
 
     def _returned(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef
     ) -> Iterator[tuple[ast.expr, str]]:
-        """What `get_password` returns or yields."""
+        """What `get_password` returns or yields; the parameters of a fixture."""
         label = self._label_of(function.name)
         if label is not None and gives_secret(function.name):
             for node in ast.walk(function):
                 if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
                     yield from self._texts(node.value, label, function.name)
+            decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
+            for given in (each for call in decorators for each in call.keywords):
+                if given.arg == "params":
+                    yield from self._texts(given.value, label, function.name)
+
+    def _passed(self, call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+        """What `set_password("…")`, `BasicAuth("kim", "…")` get, if it looks random."""
+        name = _last_name(call.func)
+        if (label := self._label_of(name)) is not None:
+            for each in call.args:
+                yield from self._texts(each, maybe(label), name)
 
     def _texts(
         self, node: ast.expr, label: str, name: str, depth: int = 0
@@ -179,16 +206,26 @@ class _Literals:
                     yield node, label
                 return
             case ast.JoinedStr(values=values):
-                texts = [each.value for each in values if isinstance(each, ast.Constant)]
+                parts = [getattr(each, "value", None) for each in values]
+                parts = [getattr(each, "value", each) for each in parts]
+                texts = [each for each in parts if isinstance(each, str)]
                 if not all(is_harmless(maybe(label), str(each), name) for each in texts):
                     yield node, label
                 return
             case ast.Call():
+                others = [each.value for each in node.keywords if each.arg not in _DEFAULTS]
+                for other in others:
+                    yield from self._texts(other, maybe(label), name, depth + 1)
                 inner: Iterable[ast.expr] = _values_of_call(node)
                 label = label if _is_wrapper(node) else maybe(label)
             case ast.Dict(values=inner):
                 pass
-            case ast.Subscript() | ast.Lambda() | ast.Compare():
+            case ast.Lambda(body=body):
+                inner = (body,)
+                label = maybe(label)
+            case ast.Subscript(value=ast.Tuple() | ast.List() | ast.Dict() as display):
+                inner = (display,)
+            case ast.Subscript() | ast.Compare():
                 return
             case ast.IfExp(body=body, orelse=orelse):
                 inner = (body, orelse)
@@ -201,12 +238,51 @@ class _Literals:
 def _values_of_call(call: ast.Call) -> list[ast.expr]:
     """The arguments that may make the value; `"…".encode("utf-8")` has it before the dot."""
     if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant):
-        return [call.func.value]
+        return [call.func.value, *(call.args if call.func.attr in ("format", "join") else ())]
     is_getter = _last_name(call.func) in _GETTERS
     args = call.args[1:] if is_getter else call.args
     before = [call.func.value] if isinstance(call.func, ast.Attribute) else []
     named = [each.value for each in call.keywords if each.arg in _DEFAULTS]
     return [*before, *args, *named]
+
+
+def _told(given: list[tuple[str, ast.expr]]) -> Iterator[tuple[str, ast.expr]]:
+    """What `{"name": "DB_PASSWORD", "value": "…"}` tells."""
+    by_name = {name.lower(): value for name, value in given}
+    name = by_name.get("name") or by_name.get("key")
+    if name is not None and "value" in by_name and (text := _text_of(name)):
+        yield text, by_name["value"]
+
+
+def _in_pattern(pattern: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What `case {"password": "…"}` and `case User(password="…")` compare."""
+    match pattern:
+        case ast.MatchMapping(keys=keys, patterns=patterns):
+            names = [_text_of(key) for key in keys]
+        case ast.MatchClass(kwd_attrs=names, kwd_patterns=patterns):
+            pass
+        case _:
+            return
+    for name, part in zip(names, patterns, strict=True):
+        if isinstance(part, ast.MatchValue):
+            yield name, part.value
+
+
+def _two_of(
+    args: list[ast.expr], named: dict[str | None, ast.expr], first: str, second: str
+) -> tuple[ast.expr | None, ast.expr | None]:
+    """The first two arguments of a call, which may stand behind their names."""
+    return (
+        args[0] if args else named.get(first),
+        args[1] if len(args) > 1 else named.get(second),
+    )
+
+
+def _names_in(names: ast.expr) -> list[str]:
+    """The names that a parametrized test has: `"user, password"`, `("user", "password")`."""
+    if isinstance(names, ast.Tuple | ast.List):
+        return [_text_of(each) for each in names.elts]
+    return [each.strip() for each in _text_of(names).split(",")]
 
 
 def _is_wrapper(call: ast.Call) -> bool:
@@ -249,10 +325,16 @@ def _defaults(args: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
 def _name_of(node: ast.expr) -> str:
     """The name that an expression's value is known under, empty for none."""
     match node:
+        case ast.Attribute(attr="return_value", value=function):
+            return _last_name(function)
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
         case ast.Subscript(slice=key):
             return _text_of(key)
+        case ast.NamedExpr(target=target):
+            return target.id
+        case ast.Call(func=func) if gives_secret(_last_name(func)):
+            return _last_name(func)
     return ""
 
 

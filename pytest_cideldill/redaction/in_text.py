@@ -19,6 +19,7 @@ from pytest_cideldill.redaction.by_name import MAX_NAME
 from pytest_cideldill.redaction.by_name import words_of
 from pytest_cideldill.redaction.by_shape import Secret
 from pytest_cideldill.redaction.harmless import is_harmless
+from pytest_cideldill.redaction.harmless import is_name
 from pytest_cideldill.redaction.harmless import is_number
 from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
@@ -29,13 +30,16 @@ from pytest_cideldill.redaction.harmless import maybe
 Span = tuple[int, int]
 
 _STEM_WORDS: Final = (
-    "auth bearer contrase cook cred curl identified jwt kennwort key parol pass pwd secret senha "
-    "sess signature token парол"
+    "auth bearer contrase cook cred curl identified jwt kennwort key parol pass pwd secret "
+    "senha sess signature token парол csrf psk bindpw rootpw wachtwoord hasło heslo lösenord "
+    "parola 密码 密碼 パスワード 비밀번호"
 )
+_CODE_WORDS: Final = "access backup recovery security unlock verification"
 _SHORT_WORDS: Final = "dsn otp pin pw sid sig totp"
 _STEMS: Final = by_first_letter(
     [
         *_STEM_WORDS.split(),
+        *(f"{each}[ _-]?code" for each in _CODE_WORDS.split()),
         *(rf"{each}(?<![a-z]{each})(?![a-z])" for each in _SHORT_WORDS.split()),
     ]
 )
@@ -43,26 +47,50 @@ _STEMS: Final = by_first_letter(
 
 _NAME: Final = re.compile(r"[\w.-]*")
 
+_COLOR: Final = r"(?:(?:\x1b|\\{1,3}x1b|\\{1,3}u001b|\\{1,3}033)\[[\d;]{0,12}m)"
+"""What colors a text; as it is, or as an escape."""
+
 _NAMED: Final = later(
-    r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)"
-    r"(?:(?P<told>[\"']?(?:[\s,]|\\{1,3}[nrt]){1,40}[\"']?(?:[vV]alue|content)[\"']?"
+    r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)" + _COLOR + r"?(?:\[[\w\"']{1,24}\](?=[ ]?=))?"
+    r"(?:(?P<told>(?:\\{0,7}[\"'])?(?:[ ]\w{1,20}=\\{0,7}[\"'][^\"'<>\n]{0,40}[\"']){0,3}"
+    r"(?:[\s,]|\\{1,3}[nrt]){1,40}(?:\\{0,7}[\"'])?(?:[vV]alue|content)(?:\\{0,7}[\"'])?"
     r"[ \t]{0,4}[=:][ \t]{0,4}"
+    r"|\\{0,7}[\"'](?:[ ][^<>\n]{0,80})?>(?=[^<\s])"
     r"|[\"'](?:(?:\r?\n){2}|(?:\\{1,3}r)?\\{1,3}n(?:\\{1,3}r)?\\{1,3}n))"
-    r"|(?P<quote>\\{0,3}[\"'])?\]?[ \t]{0,8}"
-    r"(?:(?P<sign>=>|[=!:+]?=(?!=|~)|:(?!:|//)|%3[dD])[ \t]{0,8}"
-    r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,3}[\"'])(?(quote)|(?!)))"
-    r"|(?P<blank>(?:[ ]BY)?[ \t]{1,4}(?=[\w\"']))"
-    r"|(?P<tag>>)(?=[^<\s]))"
+    r"|(?P<quote>\\{0,7}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27])?\]?[ \t]{0,8}"
+    r"(?:(?:[ ](?:is|was))?(?P<sign>[=-]>|→|[=!:+?]?=(?!=|~)|:(?!:|//)|：|%3[aAdD])[ \t]{0,8}"
+    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20"
+    r"|\n[ \t]{0,40}(?=[bBrRuUfF]{0,2}[\"']))?"
+    r"|(?P<opened>\()(?:[a-z_]{1,30}=)?(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])"
+    r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])(?(quote)|(?!)))"
+    r"|(?P<tag>(?:[ ][\w:.-]{1,40}=[^<>\n]{0,200})?>(?:<!\[CDATA\[)?)(?=[^<\s])"
+    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY|[ ](?:is|was))?[ \t]{1,4}(?=\\{0,7}[\w\"'])))"
 )
 """A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
 `name="token" value=`, `--token `."""
 
-_NAMING: Final = re.compile(r"(?:name|key|Name|Key)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?\Z")
-_CURL: Final = later(
-    r"curl\b[^\n]{0,400}?[ ](?:-u|--user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
+_EXPLAINED: Final = later(
+    r"where (?P<quote>[\"'])(?P<value>[^\"'\\\n]{4,400})(?P=quote) = [^\n]{0,400}?"
+    r"(?P<name>\w{1,200})(?:\([^\n]{0,400}\))?$",
+    re.MULTILINE,
 )
+"""How pytest explains a comparison: `where '…' = <Client>.password`."""
+
+_PLAIN: Final = re.compile(r"[a-z]+(?=[.,;)]?(?:\s|\Z))")
+"""A word of prose."""
+
+_BEFORE_TAG: Final = re.compile(r"<(?:\w{1,16}:)?\Z")
+_NAMING: Final = re.compile(
+    r"(?:[nN]ame|[kK]ey)(?:\\{0,7}[\"'])?[ \t]{0,4}[=:][ \t]{0,4}(?:\\{0,7}[\"'])?\Z"
+)
+_CURL: Final = later(
+    r"[ ](?:-[a-zA-Z]{0,8}u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"']+)"
+)
+_MOST_BEFORE: Final = 400
+"""Characters between `curl` and its option."""
+
 _BLOCK: Final = later(
-    r"[|>][-+]?[ \t]*(?:\r?\n|\\{1,3}n)[ \t]+(?P<value>[^\n\\]+(?:\n[ \t]+[^\n\\]+)*)"
+    r"[|>][-+]?\d?[ \t]*(?:\r?\n|\\{1,3}n)[ \t]+(?P<value>[^\n\\]+(?:\n[ \t]+[^\n\\]+)*)"
 )
 
 _TYPE: Final = r"[A-Za-z_][\w.]{0,60}(?:\[[^\]\n=]{0,80}\]{1,3})?"
@@ -71,40 +99,52 @@ _ANNOTATED: Final = later(
 )
 """A type and what follows: `str = `, `str | None = `; but no `sid=` of a header."""
 
-_PREFIX: Final = r"[bBrRuUfF]{0,2}"
+_PREFIX: Final = r"[bBrRuUfFN]{0,2}"
 _QUOTED: Final = later(
-    _PREFIX + r"(?P<quote>\"\"\"|'''|\\{0,3}[\"'])"
+    _PREFIX + r"(?P<quote>\"\"\"|'''|\\{0,7}[\"'])"
     r"(?P<value>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\.|[^\n]))*+)"
 )
 _TRIPLE: Final = later(
     _PREFIX + r"(?P<quote>\"\"\"|''')(?P<value>(?:[^\\\"']++|(?!(?P=quote))(?:\\.|.))*+)", re.DOTALL
 )
-_GLUE: Final = later(r"[ \t]*(?:[ \t]|\+)[ \t]*(?=" + _PREFIX + r"[\"'])")
+_GLUE: Final = later(r"[ \t]*(?:[ \t]|\+|\r?\n)[ \t]{0,200}(?=" + _PREFIX + r"[\"'])")
 _FILE: Final = re.compile(
     r"\w.*\.(?:py|pyi|pyc|txt|md|rst|json|ya?ml|toml|cfg|ini|csv|xml|html?|js|ts|log|sh|sql)"
 )
 """Names of files, which say nothing of what follows: `test_password.py:25`."""
 
-_BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
-_HEADER: Final = later(r"(?P<value>(?:[^\r\n\"'\\]++|(?<==)\"[^\"\r\n\\]*\")++)")
+_BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>\x1b]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
+_HEADER: Final = later(r"(?P<value>(?:[^\r\n\"'\\]++|(?<==)([\"'])[^\"'\r\n\\]*\2)++)")
 _SCHEME: Final = later(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", re.IGNORECASE)
-_ELEMENT: Final = later(r"(?P<value>[^<>\n]{1,4096})</")
+_ELEMENT: Final = later(r"(?P<value>[^<>\n]{1,4096}?)(?:\]\]>)?</")
+
+_YAML_TAG: Final = later(r"(?:[!&][A-Za-z][\w:-]{0,40}[ \t]+){1,2}(?=\S)")
+"""Of YAML: `!vault |`, `&name "…"`."""
+
+_KEYED: Final = later(r"\{[ \t]?[\w.-]{1,60}(?::[ \t]+|=)(?=\w)")
+"""The first key of a display without quotes: `passwords: {kim: …}`."""
 
 _CALL: Final = later(
-    r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!get)[A-Za-z_]\w{0,60}\((?=[bBrRuUfF]{0,2}[\"'])"
+    r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!get)[A-Za-z_]\w{0,60}\((?:(?P<key>[a-z_]{1,40})=)?(?=[bBrRuUfF]{0,2}[\"'])"
 )
 """`SecretStr('…')`, as `repr` shows values that are secret; but not `environ.get('…')`."""
 
-_OPENED: Final = later(r"[\[({][ \t\n]{0,40}(?=[\[({]|[bBrRuUfF]{0,2}\\{0,3}[\"'])")
-_INSIDE: Final = later(r"[\[({]|[\])}]|" + _PREFIX + r"\\{0,3}[\"']|\n[ \t]*\n")
-_COLON: Final = later(r"\\{0,3}[\"'][ \t]*:")
+_OPENED: Final = later(
+    r"[\[({][ \t\n]{0,40}(?=[\[({]|[bBrRuUfF]{0,2}\\{0,7}[\"']|[A-Z][A-Za-z]{1,60}\()"
+)
+_INSIDE: Final = later(r"[\[({]|[\])}]|" + _PREFIX + r"\\{0,7}[\"']|\n[ \t]*\n")
+_DEEPEST: Final = 12
+_COLON: Final = later(r"\\{0,7}[\"'][ \t]*:")
 _MOST_INSIDE: Final = 600
 """Characters behind an opening bracket in which values are looked for."""
 
-_WINDOW: Final = 200
+_WINDOW: Final = 120
 """Characters of a value that tell whether it is code."""
 
-_IDENTIFIER: Final = r"[A-Za-z_]+\d{0,3}(?![A-Za-z0-9])"
+_SAID: Final = 100
+"""The same of a sentence behind a colon."""
+
+_IDENTIFIER: Final = r"(?:b(?:16|32|64|85)[a-z]+|[A-Za-z_]+\d{0,3})(?![A-Za-z0-9])"
 _CODE: Final = later(
     rf"(?:{_IDENTIFIER}\.)*{_IDENTIFIER}(?:\((?:[\"'*)(\[{{]|-?\d+[,)\].]|lambda\b|{_IDENTIFIER}|\Z)"
     rf"|\[(?:[\"'\])]|-?\d+[\]:]|:|{_IDENTIFIER}|\Z))"
@@ -115,10 +155,13 @@ _ATTRIBUTE: Final = later(rf"(?:{_IDENTIFIER}\.)+{_IDENTIFIER}")
 
 _PROSE: Final = later(
     r"(?:a|an|and|are|at|by|can|cannot|could|does|expected|expired|for|from|has|in|incorrect"
-    r"|invalid|is|missing|must|no|not|of|on|or|rejected|required|should|that|the|to|too|was|will"
+    r"|invalid|is|missing|must|no|not|of|on|or|rejected|required|see|should|that|the|to|too|was|will"
     r"|with|wrong)(?= )"
 )
 """How a sentence goes on after `Invalid password:`."""
+
+_ESCAPED_END: Final = re.compile(r"\\{1,3}[nr]|\\{1,3}x1b")
+"""The end of a line in a text that is written with escapes."""
 
 _ESCAPES: Final = frozenset("nrtabfv")
 _COLORED: Final = re.compile(r"[\d;]{0,12}m")
@@ -167,23 +210,32 @@ class NamedSecrets:
                 continue  # in the last name, or inside of the last secret
             start = _start_of_name(text, stem.end(), behind)
             found = _NAMED().match(text, start)
+            # A name is looked at once, also where it has no value: it may be a megabyte.
+            seen = found.end("name") if found else _end_of_name(text, start)
             if found is None:
                 continue
-            seen = found.end("name")
+            if found["blank"] and not found["option"] and _PLAIN.match(text, found.end()):
+                continue  # prose: `token refreshed`
             label = self._label(text, found)
             if label is None or not _is_naming(text, found):
                 continue
             for span in _values(text, found, label, is_source):
                 seen = behind = max(behind, span[1])
                 yield *span, label
+        if "where " in text:
+            for where in _EXPLAINED().finditer(text):
+                label = self._label_of(where["name"])
+                if label is not None and not is_harmless(label, where["value"], where["name"]):
+                    yield *where.span("value"), label
         if "curl" in lowered:
             for curl in _CURL().finditer(text):
-                if is_random(curl["value"]):
+                before = text[max(curl.start() - _MOST_BEFORE, 0) : curl.start()]
+                if "curl" in before.rpartition("\n")[2] and is_random(curl["value"]):
                     yield *curl.span("value"), "password"
 
     def _label(self, text: str, found: re.Match[str]) -> str | None:
         name, start = found["name"], found.start()
-        if found["blank"] and found["blank"].startswith(" BY"):
+        if found["blank"] and "BY" in found["blank"]:
             return "password" if name.lower() == "identified" else None
         if _FILE.fullmatch(name):
             return None
@@ -192,8 +244,11 @@ class NamedSecrets:
             label = self._label_of(shorter)
         if label is None and text.endswith(" ", 0, start):
             # "API key: …": words before belong to the name.
-            words = words_of(text[max(start - 60, 0) : start] + name)
+            before = text[max(start - 60, 0) : start].rpartition("\n")[2]
+            words = words_of(before + name)
             label = self._label_of("_".join(words[-2:])) if found["sign"] else None
+            if label is None and words[-3:] == ["mot", "de", "passe"]:
+                label = "password"
             if self._extra:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
                 label = "name" if any(each in self._extra for each in phrases) else label
@@ -204,7 +259,7 @@ def _is_naming(text: str, found: re.Match[str]) -> bool:
     """Whether what stands around a name makes it one: not in `a:secret:b`."""
     start = found.start()
     if found["tag"]:
-        return text.endswith("<", 0, start)
+        return _BEFORE_TAG.search(text[max(start - 20, 0) : start]) is not None
     if found["told"]:
         return _NAMING.search(text[max(start - 20, 0) : start]) is not None
     if found["sign"] in ("==", "!=") and found["quote"] and "]" not in found[0]:
@@ -221,6 +276,11 @@ def _start_of_name(text: str, at: int, behind: int) -> int:
     return at - (found.end() if found else 0)
 
 
+def _end_of_name(text: str, start: int) -> int:
+    found = _NAME.match(text, start)
+    return found.end() if found else start
+
+
 def _unescaped(text: str, start: int, name: str) -> str:
     """A name without what an escape left in front of it: `\\napi_key`, `\\x1b[31mapi_key`."""
     if text.endswith("\\", 0, start) and name[0] in _ESCAPES:
@@ -233,7 +293,7 @@ def _unescaped(text: str, start: int, name: str) -> str:
 def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Iterator[Span]:
     """Where the values of a name are; none if they are none, or no secrets."""
     at, name = found.end(), found["name"]
-    if found["tag"]:
+    if found["tag"] or (found["told"] or "").endswith(">"):
         element = _ELEMENT().match(text, at)
         if element and not is_harmless(label, element["value"], name):
             yield element.span("value")
@@ -245,16 +305,24 @@ def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Ite
         if is_source:
             return
         label = maybe(label)  # `PASSWORD '…'`, but prose as well
+    if found["opened"]:
+        if not is_source:
+            yield from _literals(text, at, maybe(label), name)
+        return
     if found["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
         at = annotated.end()
         is_source = is_source or not _QUOTED().match(text, at)
+    if found["sign"] == ":" and (tag := _YAML_TAG().match(text, at)):
+        at = tag.end()
     call = _CALL().match(text, at, at + 600)
     at = call.end() if call else at
+    if call and call["key"]:
+        label = maybe(label)
     if _QUOTED().match(text, at):
         yield from _literals(text, at, label, name)
     elif _OPENED().match(text, at):
         yield from _inside(text, at, label, name)
-    elif not is_source and not call and (span := _bare_value(text, found, label)):
+    elif not is_source and not call and (span := _bare_value(text, found, label, at)):
         yield span
 
 
@@ -285,7 +353,11 @@ def _literals(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         told = text[start:end]
         if told and not (is_placeholder(told) if scheme else is_harmless(label, told, name)):
             yield start, end
-        closing = end + len(value["quote"])
+        quote = value["quote"]
+        closing = end + len(quote)
+        if len(quote) == 1 and told and text.startswith(quote, closing):  # of SQL: 'it''s'
+            at = closing
+            continue
         glue = _GLUE().match(text, closing)
         if glue is None:
             return
@@ -299,6 +371,8 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         char = text[mark.end() - 1]
         if char in "[({":
             depth += 1
+            if depth > _DEEPEST:
+                return
         elif char in "])}":
             depth -= 1
         elif char in "\"'":
@@ -316,15 +390,28 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         at = mark.end()
 
 
+def _is_first(text: str, value: re.Match[str]) -> bool:
+    """Whether a value is the first name of a display of names: `(user, password)`."""
+    told = value["value"]
+    if told[:1] not in ("(", "[", "{") or is_random(told):
+        return False
+    if told.endswith(":"):
+        return told[1:-1].isidentifier()
+    return told[1:].isidentifier() and text.startswith(", ", value.end())
+
+
 def _is_code(text: str) -> bool:
     if is_random(text):
         return False
+    text = text.lstrip("([{")
     return bool(_CODE().match(text) or _ATTRIBUTE().fullmatch(text.rstrip(")]}:")))
 
 
-def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
+def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | None:
     """Where a value without quotes is."""
-    at, name = found.end(), found["name"]
+    name = found["name"]
+    if keyed := _KEYED().match(text, at):
+        at = keyed.end()
     is_colon = found["sign"] == ":"
     if is_colon and (block := _BLOCK().match(text, at)):
         return block.span("value")
@@ -338,14 +425,17 @@ def _bare_value(text: str, found: re.Match[str], label: str) -> Span | None:
     if value is None or value["value"].startswith("<"):
         return None
     told = value["value"].rstrip(")]} \t\\")
-    plain = told.rstrip(")]}.,:!")
+    plain = _ESCAPED_END.split(told, maxsplit=1)[0].rstrip(")]}.,:!")
+    if is_placeholder(value["value"]) or _is_first(text, value):
+        return None
     if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
         return None
     if not scheme and (_is_code(value["value"]) or (found["option"] and plain.isupper())):
         return None
     if is_harmless(label, plain, name):
         return None
-    if is_colon and is_said(text[at : at + _WINDOW].partition("\n")[0].strip()):
+    line = text[at : at + _SAID].partition("\n")[0].strip() if is_colon else ""
+    if is_said(line) or is_name(label, line):
         return None
     if value.end() == start + _WINDOW and (value := pattern.match(text, start)):
         told = value["value"].rstrip(")]} \t")

@@ -45,11 +45,14 @@ class NodeIds:
         for nodeid, values in parameters:
             for name, value in list(values.items()):
                 label = redactor.label(name)
-                if not label or type(value) is not str or len(value) < _SHORTEST:
+                if not label or type(value) not in (str, bytes) or len(value) < _SHORTEST:  # type: ignore[arg-type]
                     continue
+                as_in_id = _in_id(value)
+                if type(value) is bytes:
+                    value = value.decode("latin-1")
+                assert type(value) is str
                 if not is_harmless(label, value, name):
                     kept[value] = label
-                    as_in_id = value.encode("unicode_escape").decode("ascii")
                     tags = self._secrets.setdefault(nodeid, {})
                     tags[as_in_id] = redactor.tag(label, value)
         if kept:
@@ -83,6 +86,13 @@ class NodeIds:
         for text, tag in self._secrets.get(nodeid, {}).items():
             parameters = parameters.replace(text, tag)
         return function + bracket + parameters
+
+
+def _in_id(value: object) -> str:
+    """A text, or bytes, as pytest writes it in an id."""
+    if type(value) is bytes:
+        return value.decode("ascii", "backslashreplace")
+    return str(value).encode("unicode_escape").decode("ascii")
 
 
 def meant(asked: str, known: Iterable[str], redactor: Redactor | None = None) -> list[str]:

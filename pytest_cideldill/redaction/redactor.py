@@ -453,7 +453,7 @@ def _environment_secrets(
         and value.lower() not in _TOO_COMMON
         and "redacted" not in value
         and (label := label_of(name)) is not None
-        and not is_harmless(label, value, name)
+        and not is_harmless("secret" if label == "token" else label, value, name)
     }
 
 

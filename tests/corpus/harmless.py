@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Final
 
+from tests.corpus.carriers import HARMLESS
 from tests.corpus.cases import TEXT
 from tests.corpus.cases import TOLD
 from tests.corpus.cases import Harmless
@@ -334,7 +335,7 @@ def cases() -> Iterator[Harmless]:
             title = f"{name} = {value} as {holder}"
             yield Harmless(kind="value", name=title, body=body)
     tellings = cycle(TOLD)
-    for text in _TEXTS:
+    for text in (*_TEXTS, *HARMLESS):
         told = next(tellings)
         yield Harmless(kind="text", name=f"{text!r}, {told}", text=text, body=TOLD[told])
     for name, value in _VARIABLES:

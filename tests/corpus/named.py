@@ -22,6 +22,7 @@ account_key access_key basic_auth phpsessid jsessionid hmac_key bot_token
 _LEARNED_LATER: Final = """
 pw user_pw db_pw pin otp x_auth bearer sid sig signature dsn privkey enc_key fernet_key service_key
 license_key STRIPE_KEY SENDGRID_KEY TWILIO_AUTH
+wifi_psk keystore_pass vault_pass recovery_code backup_codes verification_code unlock_code bindpw
 passwort kennwort contraseña пароль mot_de_passe senha
 """
 NAMES: Final = tuple(f"{_KNOWN} {_LEARNED_LATER}".split())

@@ -78,6 +78,31 @@ FORMS: Final = {
     "yield": 'def token():\n    yield "§"',
     "returned": 'def get_password():\n    return "§"',
     "name equal": 'PASSWORD="§"',
+    "loop": 'for password in ["§", "x"]: pass',
+    "loop of pairs": 'for user, password in [("kim", "§")]: pass',
+    "comprehension": 'x = [f(password) for password in ("§",)]',
+    "called": 'user.set_password("§")',
+    "basic auth": 'auth = HTTPBasicAuth("kim", "§")',
+    "function replaced": 'get_password = lambda: "§"',
+    "mock": 'client.get_token.return_value = "§"',
+    "patch": 'mocker.patch("shop.get_token", return_value="§")',
+    "result compared": 'assert get_secret("x") == "§"',
+    "pattern of a mapping": 'match x:\n    case {"password": "§"}: pass',
+    "pattern of a class": 'match x:\n    case User(password="§"): pass',
+    "name and value": 'x = [{"name": "DB_PASSWORD", "value": "§"}]',
+    "name and value, called": 'x = Field(name="password", value="§")',
+    "nested in an f-string": "password = f\"{x}{'§'}\"",
+    "formatted": 'password = "{}".format("§")',
+    "keyword of a class": 'password = Password(raw="§")',
+    "factory": 'api_key: str = Field(default_factory=lambda: "§")',
+    "parametrized by two": (
+        '@pytest.mark.parametrize(("user", "password"), [("kim", "§")])\n'
+        "def check(user, password): pass"
+    ),
+    "parametrized by keywords": (
+        '@pytest.mark.parametrize(argnames="token", argvalues=["§"])\ndef check(token): pass'
+    ),
+    "fixture": '@pytest.fixture(params=["§"])\ndef token(request): return request.param',
     "type comment": 'token = "§"  # type: str',
 }
 

@@ -8,6 +8,7 @@ from itertools import cycle
 from itertools import islice
 from typing import Final
 
+from tests.corpus.carriers import CARRIERS
 from tests.corpus.cases import BEYOND
 from tests.corpus.cases import MARK
 from tests.corpus.cases import TEXT
@@ -196,6 +197,9 @@ def cases() -> Iterator[Planted]:
     for name, text in _TEXTS.items():
         for told in (next(tellings), next(tellings)):
             yield Planted(kind="text", name=f"{name}, {told}", text=text, body=TOLD[told])
+    for text in CARRIERS:
+        told = next(tellings)
+        yield Planted(kind="text", name=f"{_named(text)}, {told}", text=text, body=TOLD[told])
     for name, text in _BEYOND.items():
         yield Planted(kind=BEYOND, name=name, text=text, body=TOLD["printed"])
 

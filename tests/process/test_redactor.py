@@ -445,7 +445,7 @@ def test_threads_agree_on_the_tags(redactor: Redactor) -> None:
 
 
 def test_in_source_only_literals_are_secrets(redactor: Redactor) -> None:
-    for text in ("token = Error", "password = user_password"):
+    for text in ("secret = Error", "password = hunted"):
         assert redactor.redact_source(text) == text
         assert redactor.redact_text(text) != text
     for text in ("password = 'hunter2!'", 'login(token="hunter2!")', "get('ftp://a:hunter2!@b')"):
@@ -559,3 +559,13 @@ def test_the_variables_of_the_process_are_read_once_at_creation() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert re.fullmatch(r"<redacted:env:EARLY_TOKEN#\w+> second-value\n", run.stdout)
+
+
+def test_what_a_report_explains_is_hidden(redactor: Redactor) -> None:
+    report = "E   assert 1 == 2\nE    +  where 'Zq1x9pV7wK' = <Client>.password\n"
+    assert "Zq1x9pV7wK" not in redactor.redact_report(report)
+
+
+def test_settings_that_were_printed_are_no_source_of_a_report(redactor: Redactor) -> None:
+    report = "env:\n  - name: DB_PASSWORD\n    value: Zq1x9pV7wK\n"
+    assert "Zq1x9pV7wK" not in redactor.redact_report(report)

@@ -386,3 +386,30 @@ def test_deep_nesting_at_the_end_of_the_stack_is_survived() -> None:
             return render([[[Cart([1], "x")]]])
 
     assert dive(0)
+
+
+class Name(enum.StrEnum):
+    """A key that is a kind of string."""
+
+    PASSWORD = "password"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda secret: {b"password": secret},
+        lambda secret: {("db", "password"): secret},
+        lambda secret: {"name": "DB_PASSWORD", "value": secret},
+        lambda secret: [{"Key": "api_key", "Value": secret}],
+        lambda secret: {Name.PASSWORD: secret},
+    ],
+)
+def test_names_that_are_no_plain_keys_hide_what_they_name(make: Callable[[str], object]) -> None:
+    shown = render(make("Zq1x9pV7wK"), redactor=Redactor(environ={}))
+    assert "Zq1x9pV7wK" not in shown
+    assert "<redacted:" in shown
+
+
+def test_a_name_without_a_secret_behind_it_hides_nothing() -> None:
+    row = {"name": "token", "value": "NAME", "count": 3}
+    assert render(row, redactor=Redactor(environ={})) == repr(row)
