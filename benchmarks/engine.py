@@ -17,7 +17,6 @@ from types import FunctionType
 from benchmarks.spine import show
 from benchmarks.spine import versions
 from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link.position import Position
@@ -30,6 +29,7 @@ from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sources.events import Handlers
 from pytest_cideldill.sources.events import Source

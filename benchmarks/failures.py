@@ -20,9 +20,9 @@ from benchmarks.spine import versions
 from pytest_cideldill.capture.autopsy import RECORDED
 from pytest_cideldill.capture.autopsy import Extent
 from pytest_cideldill.capture.autopsy import autopsy
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 
 FRAMES = 10
 LOCALS = 40

@@ -19,12 +19,12 @@ from benchmarks.engine import Item
 from benchmarks.spine import show
 from benchmarks.spine import versions
 from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.tree import describe
 
 ROUNDS = 9
 CALLS = 20_000

@@ -22,7 +22,6 @@ from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.calls import signature_text
 from pytest_cideldill.capture.frames import visible_stack
 from pytest_cideldill.capture.frames import visible_traceback
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import Refusal
@@ -39,6 +38,7 @@ from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sources.interpose import makes
 from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.telling import stack_at

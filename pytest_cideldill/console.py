@@ -14,7 +14,6 @@ from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.interrupt import Interrupted
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.gate import Pause
@@ -24,6 +23,7 @@ from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.protocol import Evaluate
+from pytest_cideldill.rendering.display import Lens
 
 MAX_CHANGED: Final = 10
 MAX_NAME: Final = 100

@@ -20,7 +20,6 @@ from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
 from pytest_cideldill.capture.interrupt import is_ours
 from pytest_cideldill.capture.interrupt import setsignal
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.threads import describe_threads
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -36,6 +35,7 @@ from pytest_cideldill.probes.stepping import Steps
 from pytest_cideldill.protocol import CancelPause
 from pytest_cideldill.protocol import PauseNow
 from pytest_cideldill.protocol import Step
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source

@@ -11,15 +11,12 @@ from contextlib import suppress
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.pickles import undilled
-from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -32,6 +29,9 @@ from pytest_cideldill.record.objectfile import CorruptObject
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.navigation import navigate
+from pytest_cideldill.rendering.tree import describe
 from pytest_cideldill.sources.interpose import original_code
 
 _CHANGED: Final = "it has changed since it was shown, and no copy was kept: this is how it is now"

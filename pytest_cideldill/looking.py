@@ -14,7 +14,6 @@ from typing import Final
 from pytest_cideldill.capture.autopsy import Extent
 from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.frames import describe_frame
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.loaded import is_loaded
 from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.tasks import are_cancelled
@@ -37,6 +36,7 @@ from pytest_cideldill.protocol import ReadContext
 from pytest_cideldill.protocol import ReadStack
 from pytest_cideldill.protocol import ReadThreads
 from pytest_cideldill.protocol import ReadVariables
+from pytest_cideldill.rendering.display import Lens
 
 LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
 """The commands that ask."""

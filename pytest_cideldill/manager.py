@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from pytest_cideldill.calling import Calls
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.controlling import Control
@@ -63,6 +62,7 @@ from pytest_cideldill.protocol import Step
 from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import kind_of
 from pytest_cideldill.protocol.rows import Rows
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.stopping import Stops
 
 

@@ -23,7 +23,6 @@ from typing import Protocol
 from pytest_cideldill.actions import check_action
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.interrupt import getsignal
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
@@ -50,6 +49,7 @@ from pytest_cideldill.protocol import Step
 from pytest_cideldill.protocol import StepEnded
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.protocol import Warned
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.telling import Identity
 from pytest_cideldill.telling import Teller
 from pytest_cideldill.telling import keep_to_contract

@@ -20,7 +20,6 @@ from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import has_run
 from pytest_cideldill.capture.frames import notice_secrets_behind
 from pytest_cideldill.capture.frames import visible_places
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import began_here
 from pytest_cideldill.interpreter.borders import contained
@@ -30,6 +29,7 @@ from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.protocol import Resume
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.telling import stack_at
 

@@ -17,7 +17,6 @@ from pytest_cideldill.capture.frames import short_locals
 from pytest_cideldill.capture.frames import top_user_frame
 from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import user_stack
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import task_of
 from pytest_cideldill.gate import Pause
@@ -30,6 +29,7 @@ from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sources.interpose import is_trampoline
 
 DELETED = "<deleted>"

@@ -17,9 +17,9 @@ from types import MethodType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.coroutines import Task
 from pytest_cideldill.capture.coroutines import attribute
+from pytest_cideldill.rendering import layout
 
 _TRIES: Final = 10
 _MOST_STEPS: Final = 200

@@ -16,15 +16,15 @@ from pytest_cideldill.capture.causes import all_notes_of
 from pytest_cideldill.capture.causes import inner_exceptions
 from pytest_cideldill.capture.causes import notes_of
 from pytest_cideldill.capture.frames import describe_frame
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.opened import MOST_OPENED
-from pytest_cideldill.capture.opened import opened
 from pytest_cideldill.capture.operands import names_in
 from pytest_cideldill.capture.operands import statement_at
-from pytest_cideldill.capture.snapshot import class_name
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.rendering.children import MOST_OPENED
+from pytest_cideldill.rendering.children import opened
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.one_line import class_name
 
 MAX_MESSAGE: Final = 2_000
 MAX_OUTPUT: Final = 1_000

@@ -20,12 +20,12 @@ from types import FunctionType
 from typing import Any
 from typing import TypeVar
 
-from pytest_cideldill.capture.errortext import message_of
-from pytest_cideldill.capture.layout import type_name
-from pytest_cideldill.capture.lens import LONGEST_KEPT
-from pytest_cideldill.capture.lens import Kept
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.plain import NUMBERS
+from pytest_cideldill.rendering.display import LONGEST_KEPT
+from pytest_cideldill.rendering.display import Kept
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.exception_text import message_of
+from pytest_cideldill.rendering.layout import type_name
+from pytest_cideldill.rendering.plain import NUMBERS
 
 _T = TypeVar("_T")
 _NOTHING: dict[str, Any] = {}

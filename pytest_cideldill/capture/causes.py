@@ -13,9 +13,9 @@ from typing import Final
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import location
 from pytest_cideldill.capture.frames import visible_traceback
-from pytest_cideldill.capture.layout import Layout
-from pytest_cideldill.capture.lens import MESSAGE
-from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.rendering.display import MESSAGE
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.layout import Layout
 
 MOST: Final = 5
 """How many are told."""

@@ -16,8 +16,8 @@ from types import MemberDescriptorType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture import layout
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.rendering import layout
 
 DEEPEST: Final = 100
 """Coroutines that one may wait for through others."""

@@ -23,7 +23,6 @@ from typing import Final
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
-from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.capture.loops import run_in_loop
 from pytest_cideldill.capture.namespace import FrameNamespace
 from pytest_cideldill.capture.stdout import collected_stdout
@@ -36,6 +35,7 @@ from pytest_cideldill.capture.testloop import run_in_test_loop
 from pytest_cideldill.capture.testloop import run_in_trio
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.rendering.layout import type_name
 from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.sourcecode.quiet import parse
 

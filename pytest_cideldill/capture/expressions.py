@@ -26,12 +26,12 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.capture.plain import HARMLESS
-from pytest_cideldill.capture.plain import PLAIN
-from pytest_cideldill.capture.plain import PLAIN_TYPES
 from pytest_cideldill.interpreter.frame_locals import READING
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.frame_locals import reading
+from pytest_cideldill.rendering.plain import HARMLESS
+from pytest_cideldill.rendering.plain import PLAIN
+from pytest_cideldill.rendering.plain import PLAIN_TYPES
 from pytest_cideldill.sourcecode import quiet
 
 Failed = Callable[[], object]

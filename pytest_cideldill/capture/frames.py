@@ -16,12 +16,12 @@ from types import MappingProxyType
 from types import TracebackType
 from typing import Any
 
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.one_line import type_name
 
 NOT_SHOWN = "<not shown: out of time>"
 """Stands for a value when showing those before it took too long."""

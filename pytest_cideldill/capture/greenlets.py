@@ -11,9 +11,9 @@ from types import FrameType
 from types import GetSetDescriptorType
 from typing import Any
 
-from pytest_cideldill.capture.layout import class_dict
-from pytest_cideldill.capture.layout import find
-from pytest_cideldill.capture.layout import is_a
+from pytest_cideldill.rendering.layout import class_dict
+from pytest_cideldill.rendering.layout import find
+from pytest_cideldill.rendering.layout import is_a
 
 
 def find_waiting() -> list[list[FrameType]]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from pytest_cideldill.capture import layout
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.project import Project
+from pytest_cideldill.rendering import layout
 
 # A module's class may define its own attributes.
 _namespace_of: Callable[[ModuleType], dict[str, Any] | None]

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.layout import is_a
+from pytest_cideldill.rendering.layout import is_a
 
 _FOREIGN: Final = ("attached to a different loop", "bound to a different event loop")
 """Ends of what asyncio says of objects that belong to another loop."""

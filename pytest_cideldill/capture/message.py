@@ -21,17 +21,17 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture import layout
 from pytest_cideldill.capture.expressions import Expressions
 from pytest_cideldill.capture.expressions import our_expression
 from pytest_cideldill.capture.expressions import our_statements
 from pytest_cideldill.capture.expressions import parse_expression
-from pytest_cideldill.capture.kinds import PATHS
-from pytest_cideldill.capture.kinds import is_genuine
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import TIMEOUT
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.redaction.tags import TAG
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.types import PATHS
+from pytest_cideldill.rendering.types import is_genuine
 from pytest_cideldill.sourcecode.template import Field
 from pytest_cideldill.sourcecode.template import Template
 

@@ -38,8 +38,6 @@ from pytest_cideldill.capture.pickles import Pickled
 from pytest_cideldill.capture.pickles import dilled
 from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.capture.pickles import fast_digest
-from pytest_cideldill.capture.plain import NUMBERS
-from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.guard import EvaluationGuard
@@ -52,6 +50,8 @@ from pytest_cideldill.record.objectlog import sealed
 from pytest_cideldill.record.pickled import plain_value
 from pytest_cideldill.record.pickled import strings
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.plain import NUMBERS
+from pytest_cideldill.rendering.tree import describe
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
 """Pickles that wait for `identify`; beyond it objects are called by their snapshots."""

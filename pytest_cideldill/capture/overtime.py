@@ -26,10 +26,10 @@ from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.interrupt import is_main_thread
-from pytest_cideldill.capture.layout import find_in_class
-from pytest_cideldill.capture.layout import type_name
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.rendering.layout import find_in_class
+from pytest_cideldill.rendering.layout import type_name
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")

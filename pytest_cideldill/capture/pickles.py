@@ -19,15 +19,15 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.capture import layout
-from pytest_cideldill.capture.instances import Reduction
-from pytest_cideldill.capture.instances import Unfit
-from pytest_cideldill.capture.instances import is_of_pytest
-from pytest_cideldill.capture.instances import reduction
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.stack_room import MAIN
 from pytest_cideldill.interpreter.stack_room import is_small
 from pytest_cideldill.interpreter.stack_room import with_room
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.instances import Reduction
+from pytest_cideldill.rendering.instances import Unfit
+from pytest_cideldill.rendering.instances import is_of_pytest
+from pytest_cideldill.rendering.instances import reduction
 
 PROTOCOL: Final = 4
 

@@ -24,10 +24,10 @@ from pytest_cideldill.capture.frames import line_of
 from pytest_cideldill.capture.frames import module_of
 from pytest_cideldill.capture.frames import place_of
 from pytest_cideldill.capture.frames import visible_stack
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.project import Project
+from pytest_cideldill.rendering.display import Lens
 
 MAX_TASKS: Final = 200
 MAX_CHAIN: Final = 20

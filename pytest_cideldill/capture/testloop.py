@@ -26,12 +26,12 @@ from pytest_cideldill.capture import asynciotasks
 from pytest_cideldill.capture.coroutines import attribute
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
-from pytest_cideldill.capture.layout import find
-from pytest_cideldill.capture.layout import find_in_class
-from pytest_cideldill.capture.layout import is_a
-from pytest_cideldill.capture.layout import module_of
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.rendering.layout import find
+from pytest_cideldill.rendering.layout import find_in_class
+from pytest_cideldill.rendering.layout import is_a
+from pytest_cideldill.rendering.layout import module_of
 
 _ENTRIES: Final = {
     ("asyncio.base_events", "run_until_complete"): "future",

@@ -14,11 +14,11 @@ from pytest_cideldill.capture.frames import line_of
 from pytest_cideldill.capture.frames import place_of
 from pytest_cideldill.capture.frames import user_side
 from pytest_cideldill.capture.frames import visible_stack
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.running import main_ident
 from pytest_cideldill.interpreter.running import thread_names
+from pytest_cideldill.rendering.display import Lens
 
 MAX_STACK = 20
 """Frames of each stack among others."""

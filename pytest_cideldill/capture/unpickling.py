@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_cideldill.capture.paths import navigate
 from pytest_cideldill.capture.pickles import undilled
-from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.interpreter import one_shot
 from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.navigation import navigate
+from pytest_cideldill.rendering.tree import describe
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

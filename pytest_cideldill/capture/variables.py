@@ -12,11 +12,11 @@ from types import FrameType
 from typing import Any
 
 from pytest_cideldill.capture.frames import is_shown
-from pytest_cideldill.capture.layout import type_name
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Identified
-from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.layout import type_name
+from pytest_cideldill.rendering.tree import describe
 
 
 def names_in(frame: FrameType, scope: str) -> list[dict[str, str]]:

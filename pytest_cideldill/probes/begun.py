@@ -15,8 +15,8 @@ from types import CodeType
 from typing import Any
 from typing import NamedTuple
 
-from pytest_cideldill.capture.lens import Kept
 from pytest_cideldill.capture.objects import Frozen
+from pytest_cideldill.rendering.display import Kept
 
 current: ContextVar[int | None] = ContextVar("cideldill_call", default=None)
 """The number of the recorded call that runs: the parent of those that it makes."""

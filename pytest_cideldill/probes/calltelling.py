@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_cideldill.capture.calls import DottedPath
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.interpreter.clock import wall_at
 from pytest_cideldill.probes.begun import Intercepted
 from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.begun import start_of
+from pytest_cideldill.rendering.display import Lens
 
 
 class CallTelling:

@@ -18,7 +18,6 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
@@ -32,6 +31,7 @@ from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.protocol import AddTrace
 from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Rows
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart

@@ -13,7 +13,6 @@ from types import CodeType
 from types import FrameType
 from typing import Final
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import Overtime
@@ -31,6 +30,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Rows
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.template import parse_template

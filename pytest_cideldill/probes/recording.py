@@ -25,7 +25,6 @@ from pytest_cideldill.capture.calls import DottedPath
 from pytest_cideldill.capture.calls import Parameters
 from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.capture.calls import raised
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.clock import ticking
@@ -47,6 +46,7 @@ from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_glob
 from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sources.events import OnEnd
 from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source

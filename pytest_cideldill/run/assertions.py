@@ -21,7 +21,6 @@ from _pytest.assertion.rewrite import AssertionRewriter
 
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.frames import is_of_tools
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.operands import MAX_EXPLANATION
 from pytest_cideldill.capture.operands import TRUTH
 from pytest_cideldill.capture.operands import Compared
@@ -29,9 +28,10 @@ from pytest_cideldill.capture.operands import assertion_of
 from pytest_cideldill.capture.operands import children_of
 from pytest_cideldill.capture.operands import explained
 from pytest_cideldill.capture.operands import statement_at
-from pytest_cideldill.capture.sourcetext import CannotRewrite
-from pytest_cideldill.capture.sourcetext import Rewrite
 from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.source_text import CannotRewrite
+from pytest_cideldill.rendering.source_text import Rewrite
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.traceback import raw_places

@@ -21,7 +21,7 @@ from pytest_cideldill.capture.autopsy import autopsy
 from pytest_cideldill.capture.autopsy import describe_exception
 from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.frames import notice_secrets_behind
-from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.output import output_so_far
 from pytest_cideldill.run.traceback import crash_message

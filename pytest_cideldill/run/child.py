@@ -17,8 +17,6 @@ from functools import partial
 import _pytest
 import pytest
 
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.sourcetext import Texts
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.config.settings import read as read_settings
 from pytest_cideldill.interpreter.borders import at_exit
@@ -47,6 +45,8 @@ from pytest_cideldill.protocol.framing import FrameDecoder
 from pytest_cideldill.protocol.framing import FrameError
 from pytest_cideldill.protocol.framing import encode_frame
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.source_text import Texts
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.assertions import rewriting
 from pytest_cideldill.run.autopsies import Autopsies

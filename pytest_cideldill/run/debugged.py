@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.guard import EvaluationGuard
@@ -35,6 +34,7 @@ from pytest_cideldill.protocol import Configure
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.breakpoints import UserBreakpoints
 from pytest_cideldill.run.explanations import keep_out

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Protocol
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.sinks import Outlet
@@ -19,6 +18,7 @@ from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import Watched
 from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.timers import PauseClock

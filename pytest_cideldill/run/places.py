@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.rendering.display import Lens
 
 _MOST_DECORATORS: Final = 50
 """Lines that are looked through for the `def` of a test."""

@@ -16,7 +16,6 @@ import pytest
 
 from pytest_cideldill.capture.autopsy import Place
 from pytest_cideldill.capture.frames import module_of
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import at_fork
@@ -30,6 +29,7 @@ from pytest_cideldill.protocol import NodeStarted
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.protocol import is_made_again
 from pytest_cideldill.protocol.current_test_file import PositionFile
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.autopsies import Autopsies
 from pytest_cideldill.run.autopsies import Raised
 from pytest_cideldill.run.guest import guest

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.capture.frames import notice_secrets_behind
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.interpreter.borders import because
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.clock import monotonic
@@ -26,6 +25,7 @@ from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import CollectionFailed
 from pytest_cideldill.protocol import ItemsFound
 from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.guest import guest
 from pytest_cideldill.run.host import Host
 from pytest_cideldill.run.searched import searched

@@ -9,11 +9,11 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import MAX_TEXT
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.guest import Warns
 from pytest_cideldill.run.guest import guest
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pytest_cideldill.capture.errortext import message_of
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.exception_text import message_of
 
 LEFT_OUT = frozenset({"__main__", "antigravity", "idlelib", "lib2to3", "this", "turtledemo"})
 ARGUMENTS: tuple[tuple[Any, ...], ...] = (

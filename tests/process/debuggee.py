@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from typing import TypeVar
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.guard import EvaluationGuard
@@ -38,6 +37,7 @@ from pytest_cideldill.protocol import Resume
 from pytest_cideldill.protocol import Resumed
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.telling import Identity
 from tests.wire.linked import DirectLink
 

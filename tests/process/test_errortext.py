@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.errortext import ASK
-from pytest_cideldill.capture.errortext import message_of
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.exception_text import ASK
+from pytest_cideldill.rendering.exception_text import message_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,13 +14,13 @@ import pytest
 
 from pytest_cideldill.capture.evaluate import evaluate
 from pytest_cideldill.capture.frames import short_locals
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.variables import names_in
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.frame_locals import write_local
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 
 Look = Callable[[FrameType], object]
 

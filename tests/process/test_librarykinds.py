@@ -15,16 +15,16 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.capture.instances import Unfit
-from pytest_cideldill.capture.instances import reduction
-from pytest_cideldill.capture.parts import DICT
-from pytest_cideldill.capture.parts import items_of
 from pytest_cideldill.capture.pickles import GivenUp
 from pytest_cideldill.capture.pickles import dilled
 from pytest_cideldill.capture.pickles import fast_digest
-from pytest_cideldill.capture.snapshot import render
-from pytest_cideldill.capture.structure import describe
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.instances import Unfit
+from pytest_cideldill.rendering.instances import reduction
+from pytest_cideldill.rendering.one_line import render
+from pytest_cideldill.rendering.parts import DICT
+from pytest_cideldill.rendering.parts import items_of
+from pytest_cideldill.rendering.tree import describe
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,6 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import CHECK_S
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
@@ -34,6 +33,7 @@ from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Handlers

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.link import row_log as log_module
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
@@ -22,6 +21,7 @@ from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Loss
 from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 
 
 def tell(row: Row) -> dict[str, Any]:

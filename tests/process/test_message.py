@@ -26,8 +26,6 @@ from typing import ClassVar
 
 import pytest
 
-from pytest_cideldill.capture import snapshot
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.link.position import Position
@@ -37,6 +35,8 @@ from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import Watcher
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering import one_line
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
 from tests.process.kept_rows import KeptRows
 
@@ -489,7 +489,7 @@ PIECES = ["%", "%s", "{{", "}}", "é", "\n", "{a}", "{b!r}", "{c:>4}", "{a, b}",
 
 
 def test_any_mixture_is_what_an_f_string_gives(told: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "clock", SimpleNamespace(monotonic=float))  # nothing is too slow
+    monkeypatch.setattr(one_line, "clock", SimpleNamespace(monotonic=float))  # nothing is too slow
     chooser = random.Random(5)
     a, b, c = 1.5, "b%{}", 7
     for _ in range(300):

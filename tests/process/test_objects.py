@@ -30,7 +30,6 @@ import dill
 import pytest
 
 from pytest_cideldill.capture import objects
-from pytest_cideldill.capture.instances import Unfit
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.objects import Held
@@ -43,6 +42,7 @@ from pytest_cideldill.interpreter import clock
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.instances import Unfit
 from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.interpose import original_code
 from tests.process.test_snapshot import Ran

@@ -12,7 +12,7 @@ from types import CodeType
 import pytest
 
 from pytest_cideldill.capture.operands import statement_at
-from pytest_cideldill.capture.sourcetext import Text
+from pytest_cideldill.rendering.source_text import Text
 
 
 def codes_of(code: CodeType) -> Iterator[CodeType]:

@@ -21,13 +21,13 @@ import pytest
 
 from pytest_cideldill.capture import overtime as module
 from pytest_cideldill.capture.interrupt import Interruptor
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.message import Message
 from pytest_cideldill.capture.overtime import CHECK_S
 from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
 from tests.process.sources_checks import checks
 from tests.process.sources_checks import report

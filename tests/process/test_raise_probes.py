@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.capture.causes import inner_exceptions
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.raises import RaiseProbes
@@ -22,6 +21,7 @@ from pytest_cideldill.protocol import Bound
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.exceptions import check_exception_name
 
 

@@ -24,15 +24,15 @@ import pytest
 from pytest_cideldill.capture.frames import NOT_SHOWN
 from pytest_cideldill.capture.frames import locals_of
 from pytest_cideldill.capture.frames import notice_secrets
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.snapshot import Detail
-from pytest_cideldill.capture.snapshot import class_name
-from pytest_cideldill.capture.snapshot import render
-from pytest_cideldill.capture.snapshot import type_name
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.one_line import Detail
+from pytest_cideldill.rendering.one_line import class_name
+from pytest_cideldill.rendering.one_line import render
+from pytest_cideldill.rendering.one_line import type_name
 
 HERE = __name__
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture import sourcetext
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.sourcetext import EDITED
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering import source_text
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.source_text import EDITED
 
 HERE = "import sys\n\n\ndef here(depth=0):\n    return sys._getframe(depth)  # told\n"
 TOLD = "return sys._getframe(depth)  # told"
@@ -160,7 +160,7 @@ def test_code_of_a_template_has_the_line_that_its_table_tells(
     names = {"__jinja_template__": object(), "debug_info": "1=2&2=5&4=9"}
     frame = run(HERE, page(tmp_path), **names)
     assert told(lens_of(tmp_path), frame, 7) == ("page.html", 2, "")  # it may be another by now
-    monkeypatch.setattr(sourcetext, "_STARTED", sourcetext._STARTED + 10**15)
+    monkeypatch.setattr(source_text, "_STARTED", source_text._STARTED + 10**15)
     assert told(lens_of(tmp_path), frame, 7) == ("page.html", 2, "{{ price }}")
     assert told(lens_of(tmp_path), frame, 1) == ("page.html", 1, "<p>")
 
@@ -200,13 +200,13 @@ def test_what_can_t_be_compared_is_told_without_a_text(tmp_path: Path, module: M
     """Of a module that pytest has rewritten, where it can't be asked to do that again."""
 
     def rewrite(tree: object, source: bytes) -> None:
-        raise sourcetext.CannotRewrite
+        raise source_text.CannotRewrite
 
     vars(module)["@pytest_ar"] = None
     frame = module.here()
-    for texts in (sourcetext.Texts(), sourcetext.Texts(rewrite)):
+    for texts in (source_text.Texts(), source_text.Texts(rewrite)):
         lens = Lens(Project(str(tmp_path)), Redactor(), texts=texts)
         assert lens.source(frame, LINE) == {"source": ""}
-    texts = sourcetext.Texts(lambda _tree, _source: None)
+    texts = source_text.Texts(lambda _tree, _source: None)
     lens = Lens(Project(str(tmp_path)), Redactor(), texts=texts)
     assert lens.source(frame, LINE) == {"source": TOLD}

@@ -15,22 +15,22 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.capture import structure
-from pytest_cideldill.capture.structure import Unreachable
-from pytest_cideldill.capture.structure import navigate
-from pytest_cideldill.capture.structure import navigate_description
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.protocol.object_paths import item_key
 from pytest_cideldill.protocol.object_paths import parse_path
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
+from pytest_cideldill.rendering import tree
+from pytest_cideldill.rendering.tree import Unreachable
+from pytest_cideldill.rendering.tree import navigate
+from pytest_cideldill.rendering.tree import navigate_description
 from tests.process.test_snapshot import Ran
 from tests.process.test_snapshot import cyclic
 from tests.process.test_snapshot import hostile_values
 
 HERE = __name__
 
-describe = functools.partial(structure.describe, milliseconds=20_000)
+describe = functools.partial(tree.describe, milliseconds=20_000)
 
 
 @dataclasses.dataclass
@@ -177,8 +177,8 @@ def large() -> object:
 
 def test_a_description_is_bounded() -> None:
     text = json.dumps(describe(large(), depth=20))
-    assert len(text) < 4 * structure.MAX_CHARACTERS
-    assert text.count('"repr"') <= structure.MAX_NODES + 1
+    assert len(text) < 4 * tree.MAX_CHARACTERS
+    assert text.count('"repr"') <= tree.MAX_NODES + 1
     assert '"truncated": true' in text
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.lens import Lens
 from pytest_cideldill.capture.tasks import MAX_CHAIN
 from pytest_cideldill.capture.tasks import MAX_TASKS
 from pytest_cideldill.capture.tasks import describe_tasks
@@ -20,6 +19,7 @@ from pytest_cideldill.capture.tasks import logical_stack
 from pytest_cideldill.capture.tasks import names_of_tasks
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
 
 LENS = Lens(Project(str(Path(__file__).parent)), Redactor(environ={}))
 

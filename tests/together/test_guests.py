@@ -294,7 +294,7 @@ def test_an_explanation_of_hypothesis_names_no_line_of_ours(tmp_path: Path) -> N
                 from hypothesis.internal.escalation import is_hypothesis_file
                 from hypothesis.internal.scrutineer import should_trace_file
 
-                file = sys.modules["pytest_cideldill.capture.lens"].__file__
+                file = sys.modules["pytest_cideldill.rendering.display"].__file__
                 assert not should_trace_file(file)
                 assert not is_hypothesis_file(file)
                 assert should_trace_file(__file__)

@@ -10,13 +10,6 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.capture import layout
-from pytest_cideldill.capture.parts import DICT
-from pytest_cideldill.capture.parts import SEQUENCES
-from pytest_cideldill.capture.parts import TEXTS
-from pytest_cideldill.capture.parts import attributes_of
-from pytest_cideldill.capture.parts import items_of
-from pytest_cideldill.capture.parts import kind_of
 from pytest_cideldill.protocol.object_paths import MAX_PATH
 from pytest_cideldill.protocol.object_paths import Step
 from pytest_cideldill.protocol.object_paths import Unreachable
@@ -26,6 +19,13 @@ from pytest_cideldill.protocol.object_paths import missing
 from pytest_cideldill.protocol.object_paths import parse_path
 from pytest_cideldill.protocol.object_paths import position_key
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.parts import DICT
+from pytest_cideldill.rendering.parts import SEQUENCES
+from pytest_cideldill.rendering.parts import TEXTS
+from pytest_cideldill.rendering.parts import attributes_of
+from pytest_cideldill.rendering.parts import items_of
+from pytest_cideldill.rendering.parts import kind_of
 
 _module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
 

@@ -9,18 +9,18 @@ from types import CodeType
 from types import FrameType
 from typing import Final
 
-from pytest_cideldill.capture.plain import NUMBERS
-from pytest_cideldill.capture.snapshot import Detail
-from pytest_cideldill.capture.snapshot import render
-from pytest_cideldill.capture.sourcetext import Text
-from pytest_cideldill.capture.sourcetext import Texts
-from pytest_cideldill.capture.sourcetext import source_lines
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.one_line import Detail
+from pytest_cideldill.rendering.one_line import render
+from pytest_cideldill.rendering.plain import NUMBERS
+from pytest_cideldill.rendering.source_text import Text
+from pytest_cideldill.rendering.source_text import Texts
+from pytest_cideldill.rendering.source_text import source_lines
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
 """What a value in a list of locals or arguments may take; lower limits lower it, a longer string

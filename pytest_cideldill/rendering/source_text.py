@@ -21,11 +21,11 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.layout import Layout
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.stack_room import is_small
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.rendering.layout import Layout
 from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.sourcecode.quiet import parse

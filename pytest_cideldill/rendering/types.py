@@ -27,15 +27,15 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
-from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.capture.layout import find
-from pytest_cideldill.capture.layout import find_in_class
-from pytest_cideldill.capture.layout import is_a
-from pytest_cideldill.capture.layout import module_of
-from pytest_cideldill.capture.layout import short_name
 from pytest_cideldill.disguise import BindableDisguise
 from pytest_cideldill.disguise import Disguise
 from pytest_cideldill.redaction.redactor import MARGIN
+from pytest_cideldill.rendering.layout import class_name
+from pytest_cideldill.rendering.layout import find
+from pytest_cideldill.rendering.layout import find_in_class
+from pytest_cideldill.rendering.layout import is_a
+from pytest_cideldill.rendering.layout import module_of
+from pytest_cideldill.rendering.layout import short_name
 
 
 class Renderer(Protocol):

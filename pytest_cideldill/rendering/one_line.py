@@ -15,21 +15,6 @@ from typing import Any
 from typing import Final
 from uuid import UUID
 
-from pytest_cideldill.capture import layout
-from pytest_cideldill.capture.kinds import CONTAINERS
-from pytest_cideldill.capture.kinds import LEAVES
-from pytest_cideldill.capture.kinds import PATHS
-from pytest_cideldill.capture.kinds import draw_call
-from pytest_cideldill.capture.kinds import draw_class
-from pytest_cideldill.capture.kinds import draw_enum
-from pytest_cideldill.capture.kinds import draw_mock
-from pytest_cideldill.capture.kinds import is_call
-from pytest_cideldill.capture.kinds import is_mock
-from pytest_cideldill.capture.kinds import whole_text
-from pytest_cideldill.capture.layout import Layout
-from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.capture.layout import type_name
-from pytest_cideldill.capture.librarykinds import draw_library
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.redaction.by_name import MAX_NAME
@@ -39,6 +24,21 @@ from pytest_cideldill.redaction.harmless import is_second
 from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.harmless import maybe
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import class_name
+from pytest_cideldill.rendering.layout import type_name
+from pytest_cideldill.rendering.library_types import draw_library
+from pytest_cideldill.rendering.types import CONTAINERS
+from pytest_cideldill.rendering.types import LEAVES
+from pytest_cideldill.rendering.types import PATHS
+from pytest_cideldill.rendering.types import draw_call
+from pytest_cideldill.rendering.types import draw_class
+from pytest_cideldill.rendering.types import draw_enum
+from pytest_cideldill.rendering.types import draw_mock
+from pytest_cideldill.rendering.types import is_call
+from pytest_cideldill.rendering.types import is_mock
+from pytest_cideldill.rendering.types import whole_text
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 

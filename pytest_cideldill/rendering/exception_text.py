@@ -17,22 +17,22 @@ from types import MappingProxyType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.kinds import is_genuine
-from pytest_cideldill.capture.kinds import own_text
-from pytest_cideldill.capture.kinds import value_in
-from pytest_cideldill.capture.layout import IS_EXCEPTION
-from pytest_cideldill.capture.layout import Layout
-from pytest_cideldill.capture.layout import class_dict
-from pytest_cideldill.capture.layout import class_name
-from pytest_cideldill.capture.layout import find
-from pytest_cideldill.capture.layout import find_in_class
-from pytest_cideldill.capture.layout import flags
-from pytest_cideldill.capture.layout import is_a
-from pytest_cideldill.capture.layout import module_of
-from pytest_cideldill.capture.layout import mro
-from pytest_cideldill.capture.layout import short_name
-from pytest_cideldill.capture.lens import MESSAGE
-from pytest_cideldill.capture.lens import Lens
+from pytest_cideldill.rendering.display import MESSAGE
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.layout import IS_EXCEPTION
+from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import class_dict
+from pytest_cideldill.rendering.layout import class_name
+from pytest_cideldill.rendering.layout import find
+from pytest_cideldill.rendering.layout import find_in_class
+from pytest_cideldill.rendering.layout import flags
+from pytest_cideldill.rendering.layout import is_a
+from pytest_cideldill.rendering.layout import module_of
+from pytest_cideldill.rendering.layout import mro
+from pytest_cideldill.rendering.layout import short_name
+from pytest_cideldill.rendering.types import is_genuine
+from pytest_cideldill.rendering.types import own_text
+from pytest_cideldill.rendering.types import value_in
 
 ASK: Final = "its text is made by its __str__: evaluate str() of it at a pause"
 

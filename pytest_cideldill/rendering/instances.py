@@ -34,9 +34,9 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.capture import layout
-from pytest_cideldill.capture.kinds import PATHS
-from pytest_cideldill.capture.kinds import is_told_in_order
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.types import PATHS
+from pytest_cideldill.rendering.types import is_told_in_order
 
 Reduction = Any
 """What `reducer_override` returns: a tuple, or NotImplemented where C code does it alone."""

@@ -12,12 +12,12 @@ import types
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.kinds import Renderer
-from pytest_cideldill.capture.kinds import is_genuine
-from pytest_cideldill.capture.layout import Layout
-from pytest_cideldill.capture.layout import find_in_class
-from pytest_cideldill.capture.layout import module_of
-from pytest_cideldill.capture.layout import short_name
+from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import find_in_class
+from pytest_cideldill.rendering.layout import module_of
+from pytest_cideldill.rendering.layout import short_name
+from pytest_cideldill.rendering.types import Renderer
+from pytest_cideldill.rendering.types import is_genuine
 
 _MOST_ITEMS: Final = 10
 """Of an array or a column that is shown by its values."""

@@ -9,13 +9,13 @@ import re
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.lens import Lens
-from pytest_cideldill.capture.parts import TEXTS
-from pytest_cideldill.capture.parts import kind_of
-from pytest_cideldill.capture.parts import length_of
-from pytest_cideldill.capture.snapshot import type_name
-from pytest_cideldill.capture.structure import Part
-from pytest_cideldill.capture.structure import parts_of
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.one_line import type_name
+from pytest_cideldill.rendering.parts import TEXTS
+from pytest_cideldill.rendering.parts import kind_of
+from pytest_cideldill.rendering.parts import length_of
+from pytest_cideldill.rendering.tree import Part
+from pytest_cideldill.rendering.tree import parts_of
 
 MOST_OPENED: Final = 5
 """Values of one frame."""

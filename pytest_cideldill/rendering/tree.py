@@ -13,25 +13,6 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.capture import layout
-from pytest_cideldill.capture.layout import Layout
-from pytest_cideldill.capture.parts import DICT
-from pytest_cideldill.capture.parts import SEQUENCES
-from pytest_cideldill.capture.parts import TEXTS
-from pytest_cideldill.capture.parts import attributes_of
-from pytest_cideldill.capture.parts import fields_of
-from pytest_cideldill.capture.parts import items_of
-from pytest_cideldill.capture.parts import kind_of
-from pytest_cideldill.capture.parts import length_of
-from pytest_cideldill.capture.paths import Found
-from pytest_cideldill.capture.paths import navigate
-from pytest_cideldill.capture.plain import NUMBERS
-from pytest_cideldill.capture.snapshot import Detail
-from pytest_cideldill.capture.snapshot import is_key_of_value
-from pytest_cideldill.capture.snapshot import name_before
-from pytest_cideldill.capture.snapshot import name_of_key
-from pytest_cideldill.capture.snapshot import name_told
-from pytest_cideldill.capture.snapshot import render
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.interpreter import clock
@@ -43,6 +24,25 @@ from pytest_cideldill.protocol.object_paths import position_key
 from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.navigation import Found
+from pytest_cideldill.rendering.navigation import navigate
+from pytest_cideldill.rendering.one_line import Detail
+from pytest_cideldill.rendering.one_line import is_key_of_value
+from pytest_cideldill.rendering.one_line import name_before
+from pytest_cideldill.rendering.one_line import name_of_key
+from pytest_cideldill.rendering.one_line import name_told
+from pytest_cideldill.rendering.one_line import render
+from pytest_cideldill.rendering.parts import DICT
+from pytest_cideldill.rendering.parts import SEQUENCES
+from pytest_cideldill.rendering.parts import TEXTS
+from pytest_cideldill.rendering.parts import attributes_of
+from pytest_cideldill.rendering.parts import fields_of
+from pytest_cideldill.rendering.parts import items_of
+from pytest_cideldill.rendering.parts import kind_of
+from pytest_cideldill.rendering.parts import length_of
+from pytest_cideldill.rendering.plain import NUMBERS
 
 __all__ = [
     "Found",

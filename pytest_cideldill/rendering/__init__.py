@@ -1,0 +1,1 @@
+"""Values to text, without running code of the program: one line, a tree, the text of exceptions."""
