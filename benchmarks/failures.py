@@ -17,9 +17,9 @@ from types import FrameType
 from benchmarks.spine import RawClient
 from benchmarks.spine import show
 from benchmarks.spine import versions
-from pytest_cideldill.capture.autopsy import RECORDED
-from pytest_cideldill.capture.autopsy import Extent
-from pytest_cideldill.capture.autopsy import autopsy
+from pytest_cideldill.frames.failure import RECORDED
+from pytest_cideldill.frames.failure import Extent
+from pytest_cideldill.frames.failure import autopsy
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

@@ -16,15 +16,15 @@ from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
-from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.calls import describe_call
-from pytest_cideldill.capture.calls import raised
-from pytest_cideldill.capture.calls import signature_text
-from pytest_cideldill.capture.frames import visible_stack
-from pytest_cideldill.capture.frames import visible_traceback
 from pytest_cideldill.capture.objects import Frozen
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.frames.calls import describe_call
+from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.calls import signature_text
+from pytest_cideldill.frames.failure import Place
+from pytest_cideldill.frames.frames import visible_stack
+from pytest_cideldill.frames.frames import visible_traceback
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.keeping import Keeping

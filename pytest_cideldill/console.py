@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from pytest_cideldill.capture.evaluate import Interruptor
 from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.frames.frames import notice_secrets
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.gate import namespace_of

@@ -20,9 +20,9 @@ from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.interrupt import is_free
 from pytest_cideldill.capture.interrupt import is_ours
 from pytest_cideldill.capture.interrupt import setsignal
-from pytest_cideldill.capture.threads import describe_threads
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.frames.threads import describe_threads
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import Report

@@ -13,13 +13,13 @@ from types import TracebackType
 from typing import Any
 
 from pytest_cideldill.actions import resolve_line
-from pytest_cideldill.capture.autopsy import RECORDED
-from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.autopsy import autopsy
-from pytest_cideldill.capture.calls import raised
-from pytest_cideldill.capture.frames import has_run
-from pytest_cideldill.capture.frames import notice_secrets_behind
-from pytest_cideldill.capture.frames import visible_places
+from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.failure import RECORDED
+from pytest_cideldill.frames.failure import Place
+from pytest_cideldill.frames.failure import autopsy
+from pytest_cideldill.frames.frames import has_run
+from pytest_cideldill.frames.frames import notice_secrets_behind
+from pytest_cideldill.frames.frames import visible_places
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import began_here
 from pytest_cideldill.interpreter.borders import contained

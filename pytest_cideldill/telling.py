@@ -12,13 +12,13 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.frames import location
-from pytest_cideldill.capture.frames import short_locals
-from pytest_cideldill.capture.frames import top_user_frame
-from pytest_cideldill.capture.frames import user_side
-from pytest_cideldill.capture.frames import user_stack
-from pytest_cideldill.capture.tasks import logical_stack
-from pytest_cideldill.capture.tasks import task_of
+from pytest_cideldill.frames.frames import location
+from pytest_cideldill.frames.frames import short_locals
+from pytest_cideldill.frames.frames import top_user_frame
+from pytest_cideldill.frames.frames import user_side
+from pytest_cideldill.frames.frames import user_stack
+from pytest_cideldill.frames.tasks import logical_stack
+from pytest_cideldill.frames.tasks import task_of
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Seen
 from pytest_cideldill.interpreter import clock

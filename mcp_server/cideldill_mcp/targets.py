@@ -34,7 +34,7 @@ class Look:
 
     Attributes:
         at: When it told them, in epoch seconds.
-        threads: See `capture.threads` in the process under test.
+        threads: See `frames.threads` in the process under test.
         tasks: The same.
     """
 

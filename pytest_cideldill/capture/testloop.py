@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture import asynciotasks
-from pytest_cideldill.capture.coroutines import attribute
 from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.frames import asyncio_tasks
+from pytest_cideldill.frames.coroutines import attribute
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.layout import find
@@ -309,7 +309,7 @@ def _is_plumbing(frame: FrameType) -> bool:
 
 def _end_tasks(loop: Any, task: Any) -> None:
     """Cancel what the evaluation has begun, in a few turns of the loop that wait for nothing."""
-    left = [each for each in asynciotasks.find() if _is_begun(each, loop)]
+    left = [each for each in asyncio_tasks.find() if _is_begun(each, loop)]
     for each in left:
         each.cancel()
     with suppress(RuntimeError):  # it is closed

@@ -11,8 +11,8 @@ from types import CodeType
 from types import FunctionType
 from typing import Final
 
-from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.probes.attributes import Place
 from pytest_cideldill.probes.attributes import walk
 from pytest_cideldill.probes.naming import own_names

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import CodeType
 from types import FunctionType
 
-from pytest_cideldill.capture.calls import DottedPath
-from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.frames.calls import DottedPath
+from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.probes.attributes import Attributes
 from pytest_cideldill.probes.attributes import Lead

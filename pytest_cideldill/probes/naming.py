@@ -22,9 +22,9 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.calls import DottedPath
-from pytest_cideldill.capture.calls import module_name
 from pytest_cideldill.disguise import is_kind
+from pytest_cideldill.frames.calls import DottedPath
+from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName

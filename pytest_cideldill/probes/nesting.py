@@ -13,7 +13,7 @@ from types import CodeType
 from types import FrameType
 from types import FunctionType
 
-from pytest_cideldill.capture.calls import module_name
+from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint

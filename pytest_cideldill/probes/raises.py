@@ -15,7 +15,7 @@ from types import FrameType
 from types import TracebackType
 from typing import Final
 
-from pytest_cideldill.capture.frames import has_run
+from pytest_cideldill.frames.frames import has_run
 from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.probes.classes import ExceptionBreakpoint

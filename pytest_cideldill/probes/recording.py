@@ -21,11 +21,11 @@ from types import FrameType
 from typing import Any
 from typing import Literal
 
-from pytest_cideldill.capture.calls import DottedPath
-from pytest_cideldill.capture.calls import Parameters
-from pytest_cideldill.capture.calls import module_name
-from pytest_cideldill.capture.calls import raised
 from pytest_cideldill.capture.objects import Objects
+from pytest_cideldill.frames.calls import DottedPath
+from pytest_cideldill.frames.calls import Parameters
+from pytest_cideldill.frames.calls import module_name
+from pytest_cideldill.frames.calls import raised
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.clock import ticking
 from pytest_cideldill.interpreter.code_files import file_now

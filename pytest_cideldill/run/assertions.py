@@ -19,15 +19,15 @@ from typing import Final
 import pytest
 from _pytest.assertion.rewrite import AssertionRewriter
 
-from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.frames import is_of_tools
-from pytest_cideldill.capture.operands import MAX_EXPLANATION
-from pytest_cideldill.capture.operands import TRUTH
-from pytest_cideldill.capture.operands import Compared
-from pytest_cideldill.capture.operands import assertion_of
-from pytest_cideldill.capture.operands import children_of
-from pytest_cideldill.capture.operands import explained
-from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.frames.failure import Place
+from pytest_cideldill.frames.frames import is_of_tools
+from pytest_cideldill.frames.operands import MAX_EXPLANATION
+from pytest_cideldill.frames.operands import TRUTH
+from pytest_cideldill.frames.operands import Compared
+from pytest_cideldill.frames.operands import assertion_of
+from pytest_cideldill.frames.operands import children_of
+from pytest_cideldill.frames.operands import explained
+from pytest_cideldill.frames.operands import statement_at
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import CannotRewrite

@@ -14,13 +14,13 @@ from typing import Final
 
 import pytest
 
-from pytest_cideldill.capture.autopsy import MAX_MESSAGE
-from pytest_cideldill.capture.autopsy import MAX_OUTPUT
-from pytest_cideldill.capture.autopsy import RECORDED
-from pytest_cideldill.capture.autopsy import autopsy
-from pytest_cideldill.capture.autopsy import describe_exception
-from pytest_cideldill.capture.calls import raised
-from pytest_cideldill.capture.frames import notice_secrets_behind
+from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.failure import MAX_MESSAGE
+from pytest_cideldill.frames.failure import MAX_OUTPUT
+from pytest_cideldill.frames.failure import RECORDED
+from pytest_cideldill.frames.failure import autopsy
+from pytest_cideldill.frames.failure import describe_exception
+from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.run.assertions import Assertions
 from pytest_cideldill.run.output import output_so_far

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from pytest_cideldill.capture.autopsy import Place
+from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.rendering.display import Lens
 
 _MOST_DECORATORS: Final = 50

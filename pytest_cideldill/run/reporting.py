@@ -14,8 +14,8 @@ from weakref import ref
 
 import pytest
 
-from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.frames import module_of
+from pytest_cideldill.frames.failure import Place
+from pytest_cideldill.frames.frames import module_of
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import at_fork

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.frames import notice_secrets_behind
+from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.interpreter.borders import because
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.clock import monotonic

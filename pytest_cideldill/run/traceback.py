@@ -15,12 +15,12 @@ import pytest
 from _pytest._io.terminalwriter import TerminalWriter
 from _pytest._io.terminalwriter import get_terminal_width
 
-from pytest_cideldill.capture.autopsy import Place
-from pytest_cideldill.capture.causes import MOST
-from pytest_cideldill.capture.causes import members_of
-from pytest_cideldill.capture.frames import cause_of
-from pytest_cideldill.capture.frames import is_of_tools
-from pytest_cideldill.capture.frames import was_raised
+from pytest_cideldill.frames.causes import MOST
+from pytest_cideldill.frames.causes import members_of
+from pytest_cideldill.frames.failure import Place
+from pytest_cideldill.frames.frames import cause_of
+from pytest_cideldill.frames.frames import is_of_tools
+from pytest_cideldill.frames.frames import was_raised
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
 

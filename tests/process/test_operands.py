@@ -11,7 +11,7 @@ from types import CodeType
 
 import pytest
 
-from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.frames.operands import statement_at
 from pytest_cideldill.rendering.source_text import Text
 
 

@@ -21,10 +21,10 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.capture.frames import NOT_SHOWN
-from pytest_cideldill.capture.frames import locals_of
-from pytest_cideldill.capture.frames import notice_secrets
 from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.frames.frames import NOT_SHOWN
+from pytest_cideldill.frames.frames import locals_of
+from pytest_cideldill.frames.frames import notice_secrets
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.tasks import MAX_CHAIN
-from pytest_cideldill.capture.tasks import MAX_TASKS
-from pytest_cideldill.capture.tasks import describe_tasks
-from pytest_cideldill.capture.tasks import logical_stack
-from pytest_cideldill.capture.tasks import names_of_tasks
+from pytest_cideldill.frames.tasks import MAX_CHAIN
+from pytest_cideldill.frames.tasks import MAX_TASKS
+from pytest_cideldill.frames.tasks import describe_tasks
+from pytest_cideldill.frames.tasks import logical_stack
+from pytest_cideldill.frames.tasks import names_of_tasks
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

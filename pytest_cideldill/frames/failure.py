@@ -12,12 +12,12 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.causes import all_notes_of
-from pytest_cideldill.capture.causes import inner_exceptions
-from pytest_cideldill.capture.causes import notes_of
-from pytest_cideldill.capture.frames import describe_frame
-from pytest_cideldill.capture.operands import names_in
-from pytest_cideldill.capture.operands import statement_at
+from pytest_cideldill.frames.causes import all_notes_of
+from pytest_cideldill.frames.causes import inner_exceptions
+from pytest_cideldill.frames.causes import notes_of
+from pytest_cideldill.frames.frames import describe_frame
+from pytest_cideldill.frames.operands import names_in
+from pytest_cideldill.frames.operands import statement_at
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass

@@ -15,15 +15,15 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture import asynciotasks
-from pytest_cideldill.capture import greenlets
-from pytest_cideldill.capture import triotasks
-from pytest_cideldill.capture.coroutines import Task
-from pytest_cideldill.capture.coroutines import suspended
-from pytest_cideldill.capture.frames import line_of
-from pytest_cideldill.capture.frames import module_of
-from pytest_cideldill.capture.frames import place_of
-from pytest_cideldill.capture.frames import visible_stack
+from pytest_cideldill.frames import asyncio_tasks
+from pytest_cideldill.frames import greenlets
+from pytest_cideldill.frames import trio_tasks
+from pytest_cideldill.frames.coroutines import Task
+from pytest_cideldill.frames.coroutines import suspended
+from pytest_cideldill.frames.frames import line_of
+from pytest_cideldill.frames.frames import module_of
+from pytest_cideldill.frames.frames import place_of
+from pytest_cideldill.frames.frames import visible_stack
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.project import Project
@@ -70,14 +70,14 @@ def task_of(frames: Sequence[FrameType]) -> str | None:
 
 def is_in_loop() -> bool:
     """Whether an event loop runs on the calling thread."""
-    return (asynciotasks.is_loaded() and asynciotasks.is_in_loop()) or (
-        triotasks.is_loaded() and triotasks.is_in_loop()
+    return (asyncio_tasks.is_loaded() and asyncio_tasks.is_in_loop()) or (
+        trio_tasks.is_loaded() and trio_tasks.is_in_loop()
     )
 
 
 def are_cancelled() -> bool:
     """Whether a task is being cancelled, as asyncio's is by Ctrl-C."""
-    return asynciotasks.is_loaded() and asynciotasks.are_cancelled()
+    return asyncio_tasks.is_loaded() and asyncio_tasks.are_cancelled()
 
 
 _Read = Callable[[Any], Task]
@@ -86,12 +86,12 @@ _Read = Callable[[Any], Task]
 def _running(frames: Sequence[FrameType]) -> Iterator[tuple[int, Task, _Read]]:
     """Each task whose coroutine is in a stack, innermost first, and where its frames end."""
     found: list[tuple[Task, _Read]] = []
-    if asynciotasks.is_loaded():
-        read: _Read = asynciotasks.read
-        found += [(read(task), read) for task in asynciotasks.running()]
-    if triotasks.is_loaded():
-        read = triotasks.read
-        found += [(read(task), read) for task in triotasks.running(running_frames())]
+    if asyncio_tasks.is_loaded():
+        read: _Read = asyncio_tasks.read
+        found += [(read(task), read) for task in asyncio_tasks.running()]
+    if trio_tasks.is_loaded():
+        read = trio_tasks.read
+        found += [(read(task), read) for task in trio_tasks.running(running_frames())]
     if found:
         outermost = {id(each[0].coroutine.cr_frame): each for each in found if each[0].is_running}
         for index, frame in enumerate(frames):
@@ -163,11 +163,11 @@ def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:
 
 def _all(stacks: dict[int, list[FrameType]]) -> list[Task]:
     found = []
-    if asynciotasks.is_loaded():
-        found += [asynciotasks.read(each) for each in asynciotasks.find()]
-    if triotasks.is_loaded():
+    if asyncio_tasks.is_loaded():
+        found += [asyncio_tasks.read(each) for each in asyncio_tasks.find()]
+    if trio_tasks.is_loaded():
         for ident, stack in stacks.items():
-            found += [triotasks.read(each, ident) for each in triotasks.find(stack)]
+            found += [trio_tasks.read(each, ident) for each in trio_tasks.find(stack)]
     return found
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.calls import raised
-from pytest_cideldill.capture.frames import location
-from pytest_cideldill.capture.frames import visible_traceback
+from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.frames import location
+from pytest_cideldill.frames.frames import visible_traceback
 from pytest_cideldill.rendering.display import MESSAGE
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import Layout

@@ -17,8 +17,8 @@ from types import MethodType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.coroutines import Task
-from pytest_cideldill.capture.coroutines import attribute
+from pytest_cideldill.frames.coroutines import Task
+from pytest_cideldill.frames.coroutines import attribute
 from pytest_cideldill.rendering import layout
 
 _TRIES: Final = 10

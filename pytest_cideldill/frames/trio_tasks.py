@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.coroutines import Task
-from pytest_cideldill.capture.coroutines import attribute
+from pytest_cideldill.frames.coroutines import Task
+from pytest_cideldill.frames.coroutines import attribute
 from pytest_cideldill.interpreter.frame_locals import read_locals
 
 _RUN: Final = "trio._core._run"

@@ -1,0 +1,1 @@
+"""Frames, threads, tasks and exceptions as plain data."""
