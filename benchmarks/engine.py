@@ -16,9 +16,9 @@ from types import FunctionType
 
 from benchmarks.spine import show
 from benchmarks.spine import versions
-from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.repl_eval import evaluate
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.probes.classes import ExceptionBreakpoint

@@ -19,7 +19,7 @@ from benchmarks.engine import Item
 from benchmarks.spine import show
 from benchmarks.spine import versions
 from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.record.objectfile import ObjectFile
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject

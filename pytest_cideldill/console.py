@@ -10,16 +10,16 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
-from pytest_cideldill.capture.evaluate import Interruptor
-from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.interrupt import Interrupted
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.repl_eval import Interruptor
+from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.frames.frames import notice_secrets
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.gate import namespace_of
-from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.protocol import Evaluate

@@ -15,16 +15,16 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.capture.interrupt import Unseen
-from pytest_cideldill.capture.interrupt import getsignal
-from pytest_cideldill.capture.interrupt import is_free
-from pytest_cideldill.capture.interrupt import is_ours
-from pytest_cideldill.capture.interrupt import setsignal
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Unseen
+from pytest_cideldill.evaluation.interrupt import getsignal
+from pytest_cideldill.evaluation.interrupt import is_free
+from pytest_cideldill.evaluation.interrupt import is_ours
+from pytest_cideldill.evaluation.interrupt import setsignal
 from pytest_cideldill.frames.threads import describe_threads
 from pytest_cideldill.gate import Pause
-from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import Report
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.running import current_frames

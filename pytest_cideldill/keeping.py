@@ -11,16 +11,16 @@ from contextlib import suppress
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.interrupt import Interrupted
-from pytest_cideldill.capture.interrupt import Interruption
-from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import Interruption
+from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.protocol import Inspect
 from pytest_cideldill.protocol.object_paths import Unreachable

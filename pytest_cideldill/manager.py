@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 from pytest_cideldill.calling import Calls
-from pytest_cideldill.capture.overtime import CHECK_S
-from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.controlling import Control
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import CHECK_S
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every

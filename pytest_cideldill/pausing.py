@@ -21,20 +21,20 @@ from typing import Any
 from typing import Protocol
 
 from pytest_cideldill.actions import check_action
-from pytest_cideldill.capture.evaluate import Interruptor
-from pytest_cideldill.capture.interrupt import getsignal
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import getsignal
+from pytest_cideldill.evaluation.repl_eval import Interruptor
 from pytest_cideldill.gate import Gate
 from pytest_cideldill.gate import Job
 from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.gate import Work
 from pytest_cideldill.gate import pause_not_found
-from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every

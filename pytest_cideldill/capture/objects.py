@@ -30,7 +30,6 @@ from typing import Literal
 from typing import NamedTuple
 from weakref import ref
 
-from pytest_cideldill.capture.interrupt import Interruption
 from pytest_cideldill.capture.pickles import FAST_MS
 from pytest_cideldill.capture.pickles import PROTOCOL
 from pytest_cideldill.capture.pickles import GivenUp
@@ -40,7 +39,8 @@ from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.capture.pickles import fast_digest
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.record.objectlog import Budget

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from types import CodeType
 from types import FrameType
 
-from pytest_cideldill.capture.expressions import Expressions
-from pytest_cideldill.capture.expressions import our_statements
-from pytest_cideldill.capture.expressions import parse_truth
-from pytest_cideldill.capture.overtime import TIMEOUT
-from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.evaluation.compiled import Expressions
+from pytest_cideldill.evaluation.compiled import our_statements
+from pytest_cideldill.evaluation.compiled import parse_truth
+from pytest_cideldill.evaluation.time_limit import TIMEOUT
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 
 _args_of = BaseException.__dict__["args"].__get__

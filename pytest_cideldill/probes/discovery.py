@@ -15,7 +15,7 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.code_files import frame_file

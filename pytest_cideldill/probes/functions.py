@@ -12,9 +12,9 @@ from types import CodeType
 from types import FunctionType
 from weakref import ref
 
-from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.frames.calls import DottedPath
-from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint

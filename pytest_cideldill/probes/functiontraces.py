@@ -18,9 +18,9 @@ from types import FrameType
 from types import FunctionType
 from typing import Any
 
-from pytest_cideldill.capture.message import MAX_TEXT
-from pytest_cideldill.capture.message import Message
-from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.evaluation.messages import MAX_TEXT
+from pytest_cideldill.evaluation.messages import Message
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals

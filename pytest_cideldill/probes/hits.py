@@ -15,8 +15,8 @@ from types import FunctionType
 from typing import Any
 from typing import Protocol
 
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING

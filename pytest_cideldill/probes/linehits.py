@@ -13,9 +13,9 @@ from types import CodeType
 from types import FrameType
 from typing import Final
 
-from pytest_cideldill.capture.message import MAX_TEXT
-from pytest_cideldill.capture.message import Message
-from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.evaluation.messages import MAX_TEXT
+from pytest_cideldill.evaluation.messages import Message
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position

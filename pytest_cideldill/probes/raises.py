@@ -15,8 +15,8 @@ from types import FrameType
 from types import TracebackType
 from typing import Final
 
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.frames import has_run
-from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.classes import RaiseProbe

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.observers import Observers

@@ -9,7 +9,7 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill.capture.message import MAX_TEXT
+from pytest_cideldill.evaluation.messages import MAX_TEXT
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.protocol.rows import Row

@@ -21,7 +21,7 @@ from typing import Final
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.values import dataclass

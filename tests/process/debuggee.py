@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from typing import TypeVar
 
-from pytest_cideldill.capture.overtime import Overtime
 from pytest_cideldill.config.limits import DEFAULTS
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.link.position import Position

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.evaluate import Evaluation
-from pytest_cideldill.capture.evaluate import Interruptor
-from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.capture.interrupt import Interrupted
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.repl_eval import Evaluation
+from pytest_cideldill.evaluation.repl_eval import Interruptor
+from pytest_cideldill.evaluation.repl_eval import evaluate
 
 LIMIT = 1
 PATIENCE = 10.0  # seconds until a test that waits gives up
@@ -630,8 +630,8 @@ def test_a_function_that_outlives_the_frame_keeps_the_values_it_saw() -> None:
 
 TRACED = """
 import sys, threading
-from pytest_cideldill.capture.evaluate import Interruptor, evaluate
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.repl_eval import Interruptor, evaluate
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 
 def paused(argument):
     guard, interruptor = EvaluationGuard(), Interruptor()

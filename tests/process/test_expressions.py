@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.expressions import Expressions
-from pytest_cideldill.capture.expressions import our_statements
-from pytest_cideldill.capture.expressions import parse_expression
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.compiled import Expressions
+from pytest_cideldill.evaluation.compiled import our_statements
+from pytest_cideldill.evaluation.compiled import parse_expression
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
 
 NUMBER = 5
 hidden = "a global"

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.evaluate import evaluate
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.interpose import FRAMES
 from pytest_cideldill.sources.interpose import PASS

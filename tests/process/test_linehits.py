@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.overtime import CHECK_S
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import CHECK_S
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe

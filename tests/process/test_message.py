@@ -26,8 +26,8 @@ from typing import ClassVar
 
 import pytest
 
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe

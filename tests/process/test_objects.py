@@ -30,14 +30,14 @@ import dill
 import pytest
 
 from pytest_cideldill.capture import objects
-from pytest_cideldill.capture.interrupt import Interrupted
-from pytest_cideldill.capture.interrupt import Interruptor
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
@@ -619,7 +619,7 @@ def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
     script = """
         import pickle, sys
         from pytest_cideldill.capture.objects import Objects
-        from pytest_cideldill.guard import EvaluationGuard
+        from pytest_cideldill.evaluation.guard import EvaluationGuard
         from pytest_cideldill.record.objectlog import ObjectLog
         from pytest_cideldill.redaction.redactor import Redactor
         before = dict(pickle._Pickler.dispatch)

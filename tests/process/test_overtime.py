@@ -19,12 +19,12 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.capture import overtime as module
-from pytest_cideldill.capture.interrupt import Interruptor
-from pytest_cideldill.capture.message import Message
-from pytest_cideldill.capture.overtime import CHECK_S
-from pytest_cideldill.capture.overtime import Overtime
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation import time_limit as module
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.messages import Message
+from pytest_cideldill.evaluation.time_limit import CHECK_S
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

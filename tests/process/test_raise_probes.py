@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.causes import inner_exceptions
-from pytest_cideldill.guard import EvaluationGuard
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.uncaught import Uncaught

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project

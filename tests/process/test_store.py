@@ -21,7 +21,7 @@ import pytest
 from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.record import database
 from pytest_cideldill.record import store as store_module
 from pytest_cideldill.record.objectlog import BATCH_BYTES

@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.interrupt import Interruption
-from pytest_cideldill.capture.interrupt import Interruptor
+from pytest_cideldill.evaluation.interrupt import Interruption
+from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.frames import asyncio_tasks
 from pytest_cideldill.frames.coroutines import attribute
 from pytest_cideldill.interpreter.frame_locals import read_locals

@@ -21,12 +21,12 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.expressions import Expressions
-from pytest_cideldill.capture.expressions import our_expression
-from pytest_cideldill.capture.expressions import our_statements
-from pytest_cideldill.capture.expressions import parse_expression
-from pytest_cideldill.capture.overtime import TIMEOUT
-from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.evaluation.compiled import Expressions
+from pytest_cideldill.evaluation.compiled import our_expression
+from pytest_cideldill.evaluation.compiled import our_statements
+from pytest_cideldill.evaluation.compiled import parse_expression
+from pytest_cideldill.evaluation.time_limit import TIMEOUT
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import Lens

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.overtime import Overtime
+from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.frame_locals import READING
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.frame_locals import reading

@@ -22,11 +22,11 @@ from typing import Any
 from typing import Final
 from typing import TypeVar
 
-from pytest_cideldill.capture.interrupt import Interrupted
-from pytest_cideldill.capture.interrupt import Interruption
-from pytest_cideldill.capture.interrupt import Interruptor
-from pytest_cideldill.capture.interrupt import is_main_thread
-from pytest_cideldill.guard import EvaluationGuard
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import Interruption
+from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.interrupt import is_main_thread
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.rendering.layout import find_in_class
 from pytest_cideldill.rendering.layout import type_name

@@ -1,0 +1,1 @@
+"""Expressions of clients, within limits: the console, conditions, messages."""
