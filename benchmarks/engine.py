@@ -21,6 +21,9 @@ from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
+from pytest_cideldill.patching.code_swap import intercept
+from pytest_cideldill.patching.planting import Planting
+from pytest_cideldill.patching.planting import places_in
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Surroundings
@@ -36,9 +39,6 @@ from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import Takes
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import open_source
-from pytest_cideldill.sources.interpose import intercept
-from pytest_cideldill.sources.planting import Planting
-from pytest_cideldill.sources.planting import places_in
 
 ROUNDS = 9
 CALLS = 20_000

@@ -28,6 +28,8 @@ from pytest_cideldill.frames.frames import visible_traceback
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.patching.code_swap import makes
+from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import Intercepted
@@ -39,8 +41,6 @@ from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.sources.interpose import makes
-from pytest_cideldill.sources.substitute import original_of
 from pytest_cideldill.telling import stack_at
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]

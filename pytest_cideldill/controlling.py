@@ -29,6 +29,7 @@ from pytest_cideldill.interpreter.borders import Report
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
@@ -40,7 +41,6 @@ from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.interpose import original_code
 
 _STANDS = frozenset({"breakpoint", "condition_error", "step"})
 """Why a thread is stopped exactly at a line of its innermost frame, the user's or not."""

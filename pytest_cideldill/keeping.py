@@ -22,6 +22,7 @@ from pytest_cideldill.evaluation.interrupt import Interrupted
 from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.protocol import Inspect
 from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.record.objectfile import LOST
@@ -32,7 +33,6 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.tree import describe
-from pytest_cideldill.sources.interpose import original_code
 
 _CHANGED: Final = "it has changed since it was shown, and no copy was kept: this is how it is now"
 

@@ -29,8 +29,8 @@ from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
+from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.sources.interpose import is_trampoline
 
 DELETED = "<deleted>"
 """Stands for the value of a variable that is gone."""

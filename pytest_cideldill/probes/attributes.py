@@ -1,8 +1,8 @@
 """What a breakpoint's name leads to when no definition has it: the attribute of that name.
 
 A class means its `__init__`, an alias or a `partial` the function behind it; a callable of C has no
-function, so its attribute is replaced (`sources.wrapping`). Under the manager's lock; looks names
-up in modules that are loaded, and runs no code of the program.
+function, so its attribute is replaced (`patching.builtin_wrapper`). Under the manager's lock; looks
+names up in modules that are loaded, and runs no code of the program.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.disguise import is_kind
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.patching.builtin_wrapper import Wrapping
+from pytest_cideldill.patching.builtin_wrapper import wrapping_function
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.substitute import why_not
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.probes.naming import behind
@@ -29,10 +33,6 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sourcecode.names import method_of_c
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.substitute import why_not
-from pytest_cideldill.sources.wrapping import Wrapping
-from pytest_cideldill.sources.wrapping import wrapping_function
 
 _HEAP_TYPE: Final = 1 << 9
 _IMMUTABLE_TYPE: Final = 1 << 8

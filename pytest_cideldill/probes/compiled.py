@@ -11,15 +11,15 @@ from types import CodeType
 from types import FunctionType
 from typing import Final
 
-from pytest_cideldill.disguise import is_kind
 from pytest_cideldill.frames.calls import module_name
+from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.attributes import Place
 from pytest_cideldill.probes.attributes import walk
 from pytest_cideldill.probes.naming import own_names
 from pytest_cideldill.probes.naming import unwrapped
 from pytest_cideldill.probes.nesting import codes_in
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import original_code
 
 _SOURCE: Final = "py_func"
 """Under this name compilers keep the function that they were given, by numba's example."""

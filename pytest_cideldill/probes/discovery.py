@@ -19,6 +19,8 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
@@ -32,8 +34,6 @@ from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
 from pytest_cideldill.sources.events import existing_functions
 from pytest_cideldill.sources.events import open_source
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import original_code
 
 IS_FREE = sys.version_info >= (3, 12)
 """Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""

@@ -17,6 +17,15 @@ from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.frames.calls import DottedPath
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.code_layout import function_of
+from pytest_cideldill.patching.code_swap import intercept
+from pytest_cideldill.patching.code_swap import is_trampoline
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.function_code import show
+from pytest_cideldill.patching.planting import Planting
+from pytest_cideldill.patching.substitute import original_of
+from pytest_cideldill.patching.trampolines import CannotIntercept
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.behaviors import Tally
 from pytest_cideldill.probes.compiled import Compiled
@@ -33,16 +42,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.functioncode import show
 from pytest_cideldill.sources.headroom import Headroom
-from pytest_cideldill.sources.interpose import intercept
-from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.sources.layout import function_of
-from pytest_cideldill.sources.planting import Planting
-from pytest_cideldill.sources.substitute import original_of
-from pytest_cideldill.sources.trampolines import CannotIntercept
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from typing import Protocol
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.code_swap import PASS
+from pytest_cideldill.patching.code_swap import OnCall
 from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
 from pytest_cideldill.probes.behaviors import NOTHING
 from pytest_cideldill.probes.behaviors import Call
@@ -27,8 +29,6 @@ from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.probes.narrowing import Narrowing
 from pytest_cideldill.project import Project
-from pytest_cideldill.sources.interpose import PASS
-from pytest_cideldill.sources.interpose import OnCall
 
 _UNCOUNTED = Tally()
 

@@ -16,7 +16,7 @@ from types import GeneratorType
 from typing import Any
 from typing import Protocol
 
-from pytest_cideldill.sources.interpose import makes
+from pytest_cideldill.patching.code_swap import makes
 
 
 class Given(Protocol):

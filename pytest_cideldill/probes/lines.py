@@ -15,6 +15,7 @@ from typing import Final
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.running import running_frames
+from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.probes.counting import Counter
 from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Probe
@@ -35,7 +36,6 @@ from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Takes
 from pytest_cideldill.sources.events import existing_code
-from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.passes import repeats
 
 TELL_S = 0.3

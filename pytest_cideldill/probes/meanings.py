@@ -15,6 +15,10 @@ from types import FunctionType
 from pytest_cideldill.frames.calls import DottedPath
 from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.patching.code_swap import is_stand_in
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.trampolines import is_function
 from pytest_cideldill.probes.attributes import Attributes
 from pytest_cideldill.probes.attributes import Lead
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
@@ -27,10 +31,6 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sources.events import existing_functions
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import is_stand_in
-from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.sources.trampolines import is_function
 
 Governing = dict[int, FunctionBreakpoint]
 """id(function) → the breakpoint that governs it."""

@@ -22,14 +22,14 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.disguise import is_kind
 from pytest_cideldill.frames.calls import DottedPath
 from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sources.functioncode import code_of
 
 _LAMBDA: Final = "<lambda>"
 _MOST_WRAPPED: Final = 50

@@ -16,16 +16,16 @@ from types import FunctionType
 from pytest_cideldill.frames.calls import module_name
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.running import running_frames
+from pytest_cideldill.patching.code_layout import IS_KNOWN
+from pytest_cideldill.patching.code_swap import is_stand_in
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.planting import Planting
+from pytest_cideldill.patching.planting import ShownCode
+from pytest_cideldill.patching.planting import places_in
+from pytest_cideldill.patching.planting import restore
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.sources.events import existing_functions
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import is_stand_in
-from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.sources.layout import IS_KNOWN
-from pytest_cideldill.sources.planting import Planting
-from pytest_cideldill.sources.planting import ShownCode
-from pytest_cideldill.sources.planting import places_in
-from pytest_cideldill.sources.planting import restore
 
 CAN_PLANT = IS_KNOWN
 """Where not, a function is found when its code starts: its first call is missed."""

@@ -31,6 +31,9 @@ from pytest_cideldill.interpreter.clock import ticking
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.link.position import Position
+from pytest_cideldill.patching.code_swap import is_trampoline
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.begun import NOT_FROZEN
 from pytest_cideldill.probes.begun import NUMBER
 from pytest_cideldill.probes.begun import PARENT
@@ -52,9 +55,6 @@ from pytest_cideldill.sources.events import OnStart
 from pytest_cideldill.sources.events import Source
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import existing_functions
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.sources.interpose import original_code
 
 Row = tuple[Any, ...]
 """As `rows.Row`."""

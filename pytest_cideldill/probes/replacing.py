@@ -18,15 +18,15 @@ from typing import Any
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.code_swap import is_stand_in
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.sources.events import existing_functions
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import is_stand_in
-from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.sources.substitute import original_of
 
 NOT_LOADED = "not_loaded"
 

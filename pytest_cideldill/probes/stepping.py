@@ -11,9 +11,9 @@ from collections.abc import Callable
 from types import FrameType
 
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Source
-from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.trail import REST
 from pytest_cideldill.sources.trail import Left
 from pytest_cideldill.sources.trail import Trail

@@ -27,8 +27,8 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
-from pytest_cideldill.disguise import BindableDisguise
-from pytest_cideldill.disguise import Disguise
+from pytest_cideldill.patching.builtin_proxy import BindableDisguise
+from pytest_cideldill.patching.builtin_proxy import Disguise
 from pytest_cideldill.redaction.redactor import MARGIN
 from pytest_cideldill.rendering.layout import class_name
 from pytest_cideldill.rendering.layout import find

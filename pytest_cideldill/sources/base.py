@@ -17,6 +17,7 @@ from typing import Final
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.interpreter.running import running_frames
+from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.sources.border import Border
 from pytest_cideldill.sources.border import Verdict
@@ -31,7 +32,6 @@ from pytest_cideldill.sources.events import Raises
 from pytest_cideldill.sources.events import Seen
 from pytest_cideldill.sources.events import SourceUnavailable
 from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.interpose import is_trampoline
 from pytest_cideldill.sources.passes import repeats
 from pytest_cideldill.sources.trail import Trail
 from pytest_cideldill.sources.trails import Trails

@@ -30,9 +30,9 @@ from pytest_cideldill.interpreter.borders import at_exit
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.sources.frozen import Frozen
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import original_code
 from pytest_cideldill.sources.trail import Trail
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from pytest_cideldill.sources.interpose import FRAMES
+from pytest_cideldill.patching.code_swap import FRAMES
 
 TAKEN: Final = FRAMES if sys.version_info >= (3, 12) else 8
 """Frames of a call; before 3.12 each one is handed on, for its record."""

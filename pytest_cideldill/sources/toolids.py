@@ -15,7 +15,7 @@ from typing import Any
 from typing import Final
 from typing import Protocol
 
-from pytest_cideldill.disguise import Disguise
+from pytest_cideldill.patching.builtin_proxy import Disguise
 from pytest_cideldill.sources.events import SourceUnavailable
 
 IDS: Final = (4, 5, 2)

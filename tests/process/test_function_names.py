@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.protocol import Begin
 from pytest_cideldill.protocol import Bound
 from pytest_cideldill.protocol import Configure
 from pytest_cideldill.protocol import Refused
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.protocol import Warned
-from pytest_cideldill.sources.functioncode import code_of
 from tests.process import tills
 from tests.process.debuggee import ROOT
 from tests.process.debuggee import Debuggee

@@ -20,14 +20,14 @@ import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import FRAMES
-from pytest_cideldill.sources.interpose import PASS
-from pytest_cideldill.sources.interpose import arguments_of
-from pytest_cideldill.sources.interpose import intercept
-from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.sources.trampolines import CannotIntercept
+from pytest_cideldill.patching.code_swap import FRAMES
+from pytest_cideldill.patching.code_swap import PASS
+from pytest_cideldill.patching.code_swap import arguments_of
+from pytest_cideldill.patching.code_swap import intercept
+from pytest_cideldill.patching.code_swap import is_trampoline
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.trampolines import CannotIntercept
 
 
 class Calls:

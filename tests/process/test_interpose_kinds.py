@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import intercept
-from pytest_cideldill.sources.interpose import original_code
+from pytest_cideldill.patching.code_swap import intercept
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
 from tests.process.test_interpose import Calls
 from tests.process.test_interpose import as_function
 

@@ -25,13 +25,13 @@ from typing import Any
 import dill
 import pytest
 
+from pytest_cideldill.patching.code_swap import is_trampoline
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.sources.functioncode import code_of
 from pytest_cideldill.sources.headroom import TAKEN
-from pytest_cideldill.sources.interpose import is_trampoline
-from pytest_cideldill.sources.interpose import original_code
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
 

@@ -39,12 +39,12 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Interrupted
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.patching.code_swap import intercept
+from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
-from pytest_cideldill.sources.interpose import intercept
-from pytest_cideldill.sources.interpose import original_code
 from tests.process.test_snapshot import Ran
 from tests.process.test_snapshot import hostile_values
 from tests.together import counted

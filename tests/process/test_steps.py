@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
 from pytest_cideldill.project import Project
 from pytest_cideldill.sources.events import Source
-from pytest_cideldill.sources.interpose import intercept
 from pytest_cideldill.sources.trail import REST
 from pytest_cideldill.sources.trail import Trail
 from tests.process.sources_checks import MONITORING

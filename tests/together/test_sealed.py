@@ -97,12 +97,12 @@ PUBLIC_CALLS = {
     "run.guest._around: functools.wraps",
     # When a client changes the arguments of a call, or names an exception by its path.
     "actions._signature: inspect.signature",
-    "sources.substitute._signature: inspect.signature",
+    "patching.substitute._signature: inspect.signature",
     # Once, when the module is loaded; in a process of its own.
     "sourcecode.helper.main: warnings.simplefilter",
     # When the first function is intercepted: C code that nothing in the tables of fakers means.
-    "sources.functioncode.show: ctypes.addressof",
-    "sources.functioncode._slot: ctypes.sizeof",
+    "patching.function_code.show: ctypes.addressof",
+    "patching.function_code._slot: ctypes.sizeof",
     # The program's own log, on purpose.
     "run.breakpoints.UserBreakpoints._pass: logging.getLogger",
     # 3.11: what new threads are given is kept by `threading`.

@@ -14,13 +14,13 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.disguise import BindableDisguise
-from pytest_cideldill.disguise import Disguise
-from pytest_cideldill.disguise import is_kind
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.substitute import Original
-from pytest_cideldill.sources.substitute import fitting
-from pytest_cideldill.sources.substitute import substitute
+from pytest_cideldill.patching.builtin_proxy import BindableDisguise
+from pytest_cideldill.patching.builtin_proxy import Disguise
+from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.substitute import Original
+from pytest_cideldill.patching.substitute import fitting
+from pytest_cideldill.patching.substitute import substitute
 
 _MODULE_NAMES: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 

@@ -14,12 +14,12 @@ from operator import is_
 from types import CodeType
 from types import FunctionType
 
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.interpose import OnCall
-from pytest_cideldill.sources.interpose import Planted
-from pytest_cideldill.sources.interpose import original_code
-from pytest_cideldill.sources.layout import exchange
-from pytest_cideldill.sources.trampolines import make
+from pytest_cideldill.patching.code_layout import exchange
+from pytest_cideldill.patching.code_swap import OnCall
+from pytest_cideldill.patching.code_swap import Planted
+from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.trampolines import make
 
 Place = tuple[tuple[object, ...], int]
 """Constants of a code object, and which of them."""

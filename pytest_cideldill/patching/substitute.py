@@ -15,7 +15,7 @@ from types import MethodDescriptorType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.sources.interpose import stand_in
+from pytest_cideldill.patching.code_swap import stand_in
 
 _SENTINEL: Final = "\0original"
 

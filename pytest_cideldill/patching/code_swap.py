@@ -23,12 +23,12 @@ from typing import Final
 from weakref import ref
 
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.sources.functioncode import code_of
-from pytest_cideldill.sources.layout import function_of
-from pytest_cideldill.sources.trampolines import SENTINEL
-from pytest_cideldill.sources.trampolines import CannotIntercept
-from pytest_cideldill.sources.trampolines import Parameters
-from pytest_cideldill.sources.trampolines import make
+from pytest_cideldill.patching.code_layout import function_of
+from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.patching.trampolines import SENTINEL
+from pytest_cideldill.patching.trampolines import CannotIntercept
+from pytest_cideldill.patching.trampolines import Parameters
+from pytest_cideldill.patching.trampolines import make
 
 OnCall = Callable[[FrameType, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
