@@ -18,11 +18,11 @@ from pathlib import Path
 from benchmarks.engine import Item
 from benchmarks.spine import show
 from benchmarks.spine import versions
-from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.record.objectfile import ObjectFile
-from pytest_cideldill.record.objectlog import ObjectLog
-from pytest_cideldill.record.objectlog import StoredObject
+from pytest_cideldill.objects.content_ids import Objects
+from pytest_cideldill.objects.object_file import ObjectFile
+from pytest_cideldill.objects.object_log import ObjectLog
+from pytest_cideldill.objects.object_log import StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.tree import describe
 

@@ -40,8 +40,8 @@ from benchmarks.spine import QUIET
 from benchmarks.spine import ratios
 from benchmarks.spine import show
 from benchmarks.spine import versions
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import RUN
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import RUN
 from tests.together.real_package import MORE_ITERTOOLS
 from tests.together.real_package import archive
 

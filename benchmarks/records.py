@@ -23,8 +23,8 @@ from threading import Thread
 
 from benchmarks.spine import RawClient
 from benchmarks.spine import versions
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import Line
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import Line
 from tests.process.written import Writer
 from tests.process.written import call
 from tests.process.written import hit

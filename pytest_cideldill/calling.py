@@ -16,8 +16,6 @@ from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
-from pytest_cideldill.capture.objects import Frozen
-from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.frames.calls import describe_call
 from pytest_cideldill.frames.calls import raised
@@ -27,7 +25,9 @@ from pytest_cideldill.frames.frames import visible_stack
 from pytest_cideldill.frames.frames import visible_traceback
 from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.objects.content_ids import Frozen
+from pytest_cideldill.objects.content_ids import Held
+from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.patching.code_swap import makes
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.pausing import Pauses

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_cideldill.record import show
-from pytest_cideldill.record.format import REPORT
 from pytest_cideldill.record.report import write_report
 from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.story import read
 from pytest_cideldill.record.story import runs_in
 from pytest_cideldill.record.summary import append
 from pytest_cideldill.record.words import printable
+from pytest_cideldill.records.format import REPORT
 
 _DESCRIPTION = "Read runs that pytest --cideldill-record=DIR recorded."
 

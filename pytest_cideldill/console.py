@@ -21,7 +21,7 @@ from pytest_cideldill.gate import Pause
 from pytest_cideldill.gate import frame_of
 from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.keeping import Keeping
+from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.rendering.display import Lens
 

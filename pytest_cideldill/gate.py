@@ -21,11 +21,11 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.objects.content_ids import Held
 from pytest_cideldill.protocol import Resume
 
 

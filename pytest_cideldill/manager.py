@@ -24,10 +24,10 @@ from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
-from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.looking import LOOKS
 from pytest_cideldill.looking import Looking
+from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.classes import exception_breakpoint
 from pytest_cideldill.probes.discovery import IS_FREE

@@ -21,7 +21,6 @@ from typing import Any
 from typing import Protocol
 
 from pytest_cideldill.actions import check_action
-from pytest_cideldill.capture.objects import Held
 from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -38,9 +37,10 @@ from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
-from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link.observers import Send
 from pytest_cideldill.link.position import Position
+from pytest_cideldill.objects.content_ids import Held
+from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.protocol import Replied
 from pytest_cideldill.protocol import Resume

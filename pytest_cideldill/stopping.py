@@ -30,8 +30,8 @@ from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.protocol import Resume
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.sources.events import Deliberate
 from pytest_cideldill.telling import stack_at
+from pytest_cideldill.tracing.events import Deliberate
 
 
 class Stops:

@@ -15,10 +15,10 @@ from typing import Final
 from pytest_cideldill.protocol import KINDS
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.record.format import FORMAT
-from pytest_cideldill.record.format import NOTED
-from pytest_cideldill.record.format import UNWRITTEN
-from pytest_cideldill.record.format import line_of
+from pytest_cideldill.records.format import FORMAT
+from pytest_cideldill.records.format import NOTED
+from pytest_cideldill.records.format import UNWRITTEN
+from pytest_cideldill.records.format import line_of
 from tests.wire.test_wire import messages
 
 Schema = dict[str, Any]

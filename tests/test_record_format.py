@@ -17,9 +17,9 @@ import jsonschema
 import pytest
 
 from pytest_cideldill.config.limits import DEFAULTS
-from pytest_cideldill.record.format import ROW_TYPES
-from pytest_cideldill.record.share import MAX_ROWS
-from pytest_cideldill.record.share import MAX_ROWS_PER_S
+from pytest_cideldill.records.format import ROW_TYPES
+from pytest_cideldill.records.quota import MAX_ROWS
+from pytest_cideldill.records.quota import MAX_ROWS_PER_S
 from tests.record_schema import ROWS
 from tests.record_schema import keys_by_type
 from tests.record_schema import whole_schema

@@ -23,8 +23,8 @@ from cideldill_mcp.launch import Recipe
 from pytest_cideldill.config.settings import HANDOVER
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.config.settings import split
-from pytest_cideldill.record.reader import NoRecord
-from pytest_cideldill.record.reader import run_folders
+from pytest_cideldill.records.reader import NoRecord
+from pytest_cideldill.records.reader import run_folders
 from pytest_cideldill.sourcecode.tracespec import InvalidSpec
 from pytest_cideldill.sourcecode.tracespec import parse_spec
 

@@ -15,14 +15,14 @@ from typing import Any
 from typing import Final
 from typing import NamedTuple
 
-from pytest_cideldill.record.format import OBJECTS
-from pytest_cideldill.record.format import PART
-from pytest_cideldill.record.manifest import write_summaries
-from pytest_cideldill.record.merging import merge_kept
-from pytest_cideldill.record.merging import merge_run
-from pytest_cideldill.record.objectmerging import merge_objects
-from pytest_cideldill.record.reader import object_files
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects.merge import merge_objects
+from pytest_cideldill.objects.store import CIDStore
+from pytest_cideldill.records.format import OBJECTS
+from pytest_cideldill.records.format import PART
+from pytest_cideldill.records.manifest import write_summaries
+from pytest_cideldill.records.merge import merge_kept
+from pytest_cideldill.records.merge import merge_run
+from pytest_cideldill.records.reader import object_files
 
 STOP_S: Final = 1.0
 """How long the end of the server waits for such a thread, which looks after every few megabytes."""

@@ -48,7 +48,7 @@ from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol import Replied
 from pytest_cideldill.protocol import SetDefaultBehavior
 from pytest_cideldill.protocol.current_test_file import Position
-from pytest_cideldill.record.merging import run_folder
+from pytest_cideldill.records.merge import run_folder
 
 SILENT_S = 0.5
 """When the main process of a run is gone, the verdict waits for others until they are silent."""

@@ -17,7 +17,7 @@ from pytest_cideldill.errors import Refusal
 TIMEOUT_S = 10.0
 """How long it may take; then the process is killed."""
 
-_MODULE = "pytest_cideldill.capture.unpickling"
+_MODULE = "pytest_cideldill.objects.unpickling"
 
 
 async def look_into(

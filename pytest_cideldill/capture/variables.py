@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.capture.objects import Identified
 from pytest_cideldill.frames.frames import is_shown
 from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.objects.content_ids import Identified
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import type_name
 from pytest_cideldill.rendering.tree import describe

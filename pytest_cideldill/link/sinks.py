@@ -32,10 +32,10 @@ from pytest_cideldill.protocol.encoding import repaired
 from pytest_cideldill.protocol.framing import FrameDecoder
 from pytest_cideldill.protocol.framing import encode_frame
 from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.record.blocks import Stretch
-from pytest_cideldill.record.format import NOTED
-from pytest_cideldill.record.format import UNWRITTEN
-from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.records.format import NOTED
+from pytest_cideldill.records.format import UNWRITTEN
+from pytest_cideldill.records.hit_blocks import Stretch
+from pytest_cideldill.records.writer import PartWriter
 
 _MOST_KEPT: Final = 2 * 1024 * 1024
 """Bytes of memory that are kept for what will wait."""

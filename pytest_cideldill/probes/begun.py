@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any
 from typing import NamedTuple
 
-from pytest_cideldill.capture.objects import Frozen
+from pytest_cideldill.objects.content_ids import Frozen
 from pytest_cideldill.rendering.display import Kept
 
 current: ContextVar[int | None] = ContextVar("cideldill_call", default=None)

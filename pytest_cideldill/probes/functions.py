@@ -42,7 +42,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.sources.headroom import Headroom
+from pytest_cideldill.tracing.headroom import Headroom
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.sources.events import Source
-from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.events import Takes
-from pytest_cideldill.sources.events import existing_code
-from pytest_cideldill.sources.passes import repeats
+from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.events import Takes
+from pytest_cideldill.tracing.events import existing_code
+from pytest_cideldill.tracing.passes import repeats
 
 TELL_S = 0.3
 """How old the counts of passes that clients see may be (contract, section 3)."""

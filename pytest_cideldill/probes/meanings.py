@@ -30,7 +30,7 @@ from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.tracing.events import existing_functions
 
 Governing = dict[int, FunctionBreakpoint]
 """id(function) → the breakpoint that governs it."""

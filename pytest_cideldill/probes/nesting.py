@@ -25,7 +25,7 @@ from pytest_cideldill.patching.planting import ShownCode
 from pytest_cideldill.patching.planting import places_in
 from pytest_cideldill.patching.planting import restore
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.tracing.events import existing_functions
 
 CAN_PLANT = IS_KNOWN
 """Where not, a function is found when its code starts: its first call is missed."""

@@ -21,7 +21,6 @@ from types import FrameType
 from typing import Any
 from typing import Literal
 
-from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.frames.calls import DottedPath
 from pytest_cideldill.frames.calls import Parameters
 from pytest_cideldill.frames.calls import module_name
@@ -31,6 +30,7 @@ from pytest_cideldill.interpreter.clock import ticking
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.link.position import Position
+from pytest_cideldill.objects.content_ids import Objects
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
@@ -50,11 +50,11 @@ from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_glob
 from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.sources.events import OnEnd
-from pytest_cideldill.sources.events import OnStart
-from pytest_cideldill.sources.events import Source
-from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.events import existing_functions
+from pytest_cideldill.tracing.events import OnEnd
+from pytest_cideldill.tracing.events import OnStart
+from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.events import existing_functions
 
 Row = tuple[Any, ...]
 """As `rows.Row`."""

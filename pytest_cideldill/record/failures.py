@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.record.manifest import FAILED
 from pytest_cideldill.record.markup import Markup
 from pytest_cideldill.record.markup import joined
 from pytest_cideldill.record.markup import tag
@@ -21,6 +20,7 @@ from pytest_cideldill.record.words import counted
 from pytest_cideldill.record.words import cut_short
 from pytest_cideldill.record.words import ordered
 from pytest_cideldill.record.words import verdict
+from pytest_cideldill.records.manifest import FAILED
 
 MOST_FAILURES: Final = 200
 _LISTED: Final = 20

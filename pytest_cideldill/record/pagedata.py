@@ -18,12 +18,12 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.record.failures import outcome_class
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.reader import object_files
 from pytest_cideldill.record.results import place_of
 from pytest_cideldill.record.story import Story
 from pytest_cideldill.record.story import Tracepoint
 from pytest_cideldill.record.words import left_out
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.reader import object_files
 
 MOST_OBJECTS: Final = 2_000
 _OBJECT_CHARACTERS: Final = 100
@@ -197,7 +197,7 @@ class _Page:
         """Snapshots by number, as many as there is room for; None: it was not stored."""
         if not (files := object_files(self._story.folder)):
             return
-        from pytest_cideldill.record.store import CIDStore  # with sqlite3
+        from pytest_cideldill.objects.store import CIDStore  # with sqlite3
 
         stores = [CIDStore(path, is_reader=True) for path in files]
         room = self._most * _OBJECT_CHARACTERS

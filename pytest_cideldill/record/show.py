@@ -14,7 +14,6 @@ from typing import Final
 from typing import TextIO
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.record.format import Line
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
 from pytest_cideldill.record.results import place_of
@@ -29,6 +28,7 @@ from pytest_cideldill.record.words import duration
 from pytest_cideldill.record.words import one_line
 from pytest_cideldill.record.words import printable
 from pytest_cideldill.record.words import verdict
+from pytest_cideldill.records.format import Line
 from pytest_cideldill.redaction.nodeids import meant
 
 _WIDTH: Final = 80

@@ -20,17 +20,17 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.protocol import lost_reports
 from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.record.blocks import HitBlock
-from pytest_cideldill.record.blocks import ids_in
 from pytest_cideldill.record.extent import ROW_BYTES
 from pytest_cideldill.record.extent import Extent
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.manifest import FAILED
-from pytest_cideldill.record.manifest import Summary
-from pytest_cideldill.record.manifest import summarize
-from pytest_cideldill.record.reader import run_folders
 from pytest_cideldill.record.results import Failure
 from pytest_cideldill.record.results import Test
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.hit_blocks import HitBlock
+from pytest_cideldill.records.hit_blocks import ids_in
+from pytest_cideldill.records.manifest import FAILED
+from pytest_cideldill.records.manifest import Summary
+from pytest_cideldill.records.manifest import summarize
+from pytest_cideldill.records.reader import run_folders
 
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from textwrap import dedent
 from typing import Final
 
-from pytest_cideldill.record.manifest import Summary
+from pytest_cideldill.records.manifest import Summary
 
 NOT_HIDING: Final = "secrets stand in it as they were: recorded with --cideldill-no-redact"
 

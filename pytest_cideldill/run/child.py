@@ -68,7 +68,7 @@ from pytest_cideldill.run.unattended import Unattended
 from pytest_cideldill.run.verdict import Verdict
 from pytest_cideldill.run.workers import Controller
 from pytest_cideldill.run.workers import Worker
-from pytest_cideldill.sources.engine import engine
+from pytest_cideldill.tracing.engine import engine
 
 GOODBYE_S = 20.0
 """How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without

@@ -15,7 +15,6 @@ import pytest
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.link.position import Position
@@ -23,6 +22,7 @@ from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.functiontraces import function_trace
@@ -42,8 +42,8 @@ from pytest_cideldill.run.files import objects_path
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.watchdogs import Watchdogs
-from pytest_cideldill.sources.events import source_class
 from pytest_cideldill.telling import Identity
+from pytest_cideldill.tracing.events import source_class
 
 source_class()  # imported before the tests, although it may never be opened
 

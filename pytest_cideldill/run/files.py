@@ -13,8 +13,8 @@ import pytest
 
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.protocol.current_test_file import PositionFile
-from pytest_cideldill.record.format import PART_OBJECTS
-from pytest_cideldill.record.format import part
+from pytest_cideldill.records.format import PART_OBJECTS
+from pytest_cideldill.records.format import part
 from pytest_cideldill.run.guest import clean_up
 
 if TYPE_CHECKING:

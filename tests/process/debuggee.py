@@ -20,11 +20,11 @@ from typing import TypeVar
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.keeping import Keeping
 from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project

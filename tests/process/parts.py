@@ -13,8 +13,8 @@ from typing import Any
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.record.merging import raw_lines
-from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.records.merge import raw_lines
+from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 
 PLACE = {"file": "till.py", "line": 5, "function": "total"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_cideldill.record.database import connect
+from pytest_cideldill.objects.database import connect
 
 _PAGE = 512
 _WIDE = 60

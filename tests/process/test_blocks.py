@@ -8,12 +8,12 @@ import pytest
 
 from pytest_cideldill.protocol import Departed
 from pytest_cideldill.protocol import Warned
-from pytest_cideldill.record import merging
-from pytest_cideldill.record import writer as writer_module
-from pytest_cideldill.record.blocks import HitBlock
-from pytest_cideldill.record.blocks import Stretches
-from pytest_cideldill.record.manifest import summarize
 from pytest_cideldill.record.story import Story
+from pytest_cideldill.records import merge
+from pytest_cideldill.records import writer as writer_module
+from pytest_cideldill.records.hit_blocks import HitBlock
+from pytest_cideldill.records.hit_blocks import Stretches
+from pytest_cideldill.records.manifest import summarize
 from tests.process.parts import Disk
 from tests.process.parts import Part
 from tests.process.parts import system_with
@@ -52,7 +52,7 @@ def test_what_is_known_is_summed_up_without_reading_it(
     read, known = Story(tmp_path, KEPT), Story(tmp_path, KEPT)
     read.end(summarize(tmp_path, read))
     with monkeypatch.context() as patched:
-        patched.setattr(merging, "block_of", _unwanted)
+        patched.setattr(merge, "block_of", _unwanted)
         known.end(summarize(tmp_path, known, stretches))
     assert known.summary == read.summary
     assert known.summary.hits == 2_000

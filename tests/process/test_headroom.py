@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_cideldill.sources.headroom import TAKEN
-from pytest_cideldill.sources.headroom import Headroom
+from pytest_cideldill.tracing.headroom import TAKEN
+from pytest_cideldill.tracing.headroom import Headroom
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.capture.pickles import GivenUp
-from pytest_cideldill.capture.pickles import dilled
-from pytest_cideldill.capture.pickles import fast_digest
+from pytest_cideldill.objects.pickles import GivenUp
+from pytest_cideldill.objects.pickles import dilled
+from pytest_cideldill.objects.pickles import fast_digest
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
 from pytest_cideldill.rendering.instances import reduction

@@ -31,7 +31,7 @@ from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.sources.headroom import TAKEN
+from pytest_cideldill.tracing.headroom import TAKEN
 from tests.process.debuggee import Debuggee
 from tests.process.debuggee import debuggee
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.record import objectfile
-from pytest_cideldill.record.objectfile import CorruptObject
-from pytest_cideldill.record.objectfile import ObjectFile
-from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.record.objectlog import sealed
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects import object_file
+from pytest_cideldill.objects.object_file import CorruptObject
+from pytest_cideldill.objects.object_file import ObjectFile
+from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.object_log import sealed
+from pytest_cideldill.objects.store import CIDStore
 
 
 def stored(value: object, *, is_copied: bool = True, size: int = 0) -> StoredObject:
@@ -118,7 +118,7 @@ def test_a_file_that_the_program_closed_goes_on(file: ObjectFile, path: Path) ->
 def test_what_waits_has_an_end(
     file: ObjectFile, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objectfile, "MOST_WAITING", 500)
+    monkeypatch.setattr(object_file, "MOST_WAITING", 500)
     file.put_many([stored(1)])
     assert file._file is not None
     os.close(file._file.number)
@@ -149,7 +149,7 @@ def test_a_full_disk_leaves_whole_rows(
         assert [seen(path, stored(number))[0] for number in (1, 2, 3)] == [True, False, False]
         file.settle(0)
         assert (file.counts.lost, file.counts.stored) == (2, 1)
-    monkeypatch.setattr(objectfile, "AGAIN_S", 0.0)
+    monkeypatch.setattr(object_file, "AGAIN_S", 0.0)
     file._again_at = 0.0
     file.put_many([stored(4), stored(5)])
     assert [seen(path, stored(number))[0] for number in (1, 2, 4, 5)] == [True, False, True, True]

@@ -29,20 +29,20 @@ from typing import Any
 import dill
 import pytest
 
-from pytest_cideldill.capture import objects
-from pytest_cideldill.capture.objects import Held
-from pytest_cideldill.capture.objects import Identified
-from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.capture.pickles import fast
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Interrupted
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.objects import content_ids
+from pytest_cideldill.objects.content_ids import Held
+from pytest_cideldill.objects.content_ids import Identified
+from pytest_cideldill.objects.content_ids import Objects
+from pytest_cideldill.objects.object_log import ObjectLog
+from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.pickles import fast
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.patching.code_swap import original_code
-from pytest_cideldill.record.objectlog import ObjectLog
-from pytest_cideldill.record.objectlog import StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
 from tests.process.test_snapshot import Ran
@@ -399,7 +399,7 @@ def test_an_object_that_is_taken_twice_at_a_pause_is_called_and_copied_once(benc
 
 def test_a_pause_holds_the_objects_that_were_taken_last(bench: Bench) -> None:
     held: dict[str, Held] = {}
-    names = [bench.objects.take(held, [number]).cid for number in range(objects.MAX_HELD + 3)]
+    names = [bench.objects.take(held, [number]).cid for number in range(content_ids.MAX_HELD + 3)]
     assert list(held) == names[3:]
 
 
@@ -495,7 +495,7 @@ def test_what_takes_too_long_is_given_up() -> None:
         fast([Cart(1)] * 2, 1 << 20, -1)
     assert Bench(limits=Limits(capture_ms=1)).paused(list(range(10**6))).kind == "snapshot"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objects, "COPY_MS", 1)
+        patch.setattr(content_ids, "COPY_MS", 1)
         assert Bench().copied([(lambda: 1, number) for number in range(20_000)]) is None
 
 
@@ -524,7 +524,7 @@ def test_user_code_that_does_not_end_is_interrupted(bench: Bench) -> None:
 
 
 def test_frozen_pickles_have_a_limit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "MAX_FROZEN_BYTES", 30_000)
+    monkeypatch.setattr(content_ids, "MAX_FROZEN_BYTES", 30_000)
     bench = Bench()
     values = ["x" * 10_000 + str(number) for number in range(4)]
     frozen = [bench.objects.freeze(value) for value in values]
@@ -618,9 +618,9 @@ def test_many_threads_may_freeze_at_once(bench: Bench) -> None:
 def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
     script = """
         import pickle, sys
-        from pytest_cideldill.capture.objects import Objects
+        from pytest_cideldill.objects.content_ids import Objects
         from pytest_cideldill.evaluation.guard import EvaluationGuard
-        from pytest_cideldill.record.objectlog import ObjectLog
+        from pytest_cideldill.objects.object_log import ObjectLog
         from pytest_cideldill.redaction.redactor import Redactor
         before = dict(pickle._Pickler.dispatch)
         from pytest_cideldill.config.limits import Limits

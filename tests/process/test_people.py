@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import cli
+from pytest_cideldill.objects.store import CIDStore
 from pytest_cideldill.record import report
 from pytest_cideldill.record.markup import tag
 from pytest_cideldill.record.pagedata import of_run
@@ -20,7 +21,6 @@ from pytest_cideldill.record.show import Style
 from pytest_cideldill.record.show import one_test
 from pytest_cideldill.record.show import overview
 from pytest_cideldill.record.show import write as write_lines
-from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.record.story import read
 from pytest_cideldill.record.summary import MOST_BYTES
 from pytest_cideldill.record.summary import append

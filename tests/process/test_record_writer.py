@@ -22,14 +22,14 @@ from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.record import hitlines as hitlines_module
-from pytest_cideldill.record import share as share_module
-from pytest_cideldill.record import writer as writer_module
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.merging import raw_lines
-from pytest_cideldill.record.share import Share
-from pytest_cideldill.record.share import Shares
-from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.records import hit_lines as hitlines_module
+from pytest_cideldill.records import quota as share_module
+from pytest_cideldill.records import writer as writer_module
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.merge import raw_lines
+from pytest_cideldill.records.quota import Share
+from pytest_cideldill.records.quota import Shares
+from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.process.parts import PLACE
 from tests.process.parts import Disk

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from _pytest.outcomes import Failed
 
-from pytest_cideldill.sources.engine import engine
-from pytest_cideldill.sources.events import Deliberate
-from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.events import open_source
+from pytest_cideldill.tracing.engine import engine
+from pytest_cideldill.tracing.events import Deliberate
+from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.events import Watch
+from pytest_cideldill.tracing.events import open_source
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS
 from tests.process.sources_checks import Consumer
@@ -569,7 +569,7 @@ def check_the_engine_that_is_named_is_the_one_that_is_opened() -> None:
     named = engine()
     with opened(Consumer()) as source:
         module = type(source).__module__.rpartition(".")[2]
-    assert named["name"] == {"monitoring": "sys.monitoring", "tracing": "sys.settrace"}[module]
+    assert named["name"] == {"sysmon": "sys.monitoring", "settrace": "sys.settrace"}[module]
     version = ".".join(map(str, sys.version_info[:3]))
     assert named["why"].startswith(f"Python {version} has ")
     assert named["why"].endswith(".")

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.events import existing_code
-from pytest_cideldill.sources.events import existing_functions
-from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.tracing.events import Watch
+from pytest_cideldill.tracing.events import existing_code
+from pytest_cideldill.tracing.events import existing_functions
+from pytest_cideldill.tracing.trail import Trail
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Consumer
 from tests.process.sources_checks import armed

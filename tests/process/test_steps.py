@@ -21,9 +21,9 @@ from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.probes.stepping import Order
 from pytest_cideldill.probes.stepping import Steps
 from pytest_cideldill.project import Project
-from pytest_cideldill.sources.events import Source
-from pytest_cideldill.sources.trail import REST
-from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.trail import REST
+from pytest_cideldill.tracing.trail import Trail
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import ROOT
 from tests.process.sources_checks import Consumer

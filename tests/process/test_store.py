@@ -18,19 +18,19 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.capture.objects import Held
-from pytest_cideldill.capture.objects import Objects
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.record import database
-from pytest_cideldill.record import store as store_module
-from pytest_cideldill.record.objectlog import BATCH_BYTES
-from pytest_cideldill.record.objectlog import Budget
-from pytest_cideldill.record.objectlog import ObjectLog
-from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.record.pickled import plain_value
-from pytest_cideldill.record.pickled import strings
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects import database
+from pytest_cideldill.objects import store as store_module
+from pytest_cideldill.objects.content_ids import Held
+from pytest_cideldill.objects.content_ids import Objects
+from pytest_cideldill.objects.object_log import BATCH_BYTES
+from pytest_cideldill.objects.object_log import Budget
+from pytest_cideldill.objects.object_log import ObjectLog
+from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.pickle_reader import plain_value
+from pytest_cideldill.objects.pickle_reader import strings
+from pytest_cideldill.objects.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -275,7 +275,7 @@ def test_the_module_can_be_imported_without_sqlite() -> None:
     script = """
         import sys
         sys.modules["sqlite3"] = None
-        from pytest_cideldill.record.store import CIDStore
+        from pytest_cideldill.objects.store import CIDStore
         assert CIDStore("x").state == "unavailable"
     """
     run(script)
@@ -362,7 +362,7 @@ def test_a_file_that_is_written_is_alone_and_read_when_it_is_closed(path: Path) 
 def test_a_forked_child_leaves_the_file_alone(path: Path) -> None:
     script = """
         import gc, os, sys
-        from pytest_cideldill.record.store import CIDStore
+        from pytest_cideldill.objects.store import CIDStore
         def put(store, number):
             store.put(f"{number:0128x}", {"repr": str(number)})
         store = CIDStore(sys.argv[1])

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.format import part
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.format import part
 
 BEGAN = 1_790_000_000.0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.objectfiles import ObjectFiles
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects.store import CIDStore
 from tests.server.processes import DEADLINE_S
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects.store import CIDStore
 from tests.process.test_people import HOSTILE
 from tests.process.written import Writer
 from tests.process.written import call

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.record.format import EVENTS
+from pytest_cideldill.records.format import EVENTS
 from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import FEW_GUESTS

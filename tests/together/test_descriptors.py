@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects.store import CIDStore
 from tests.together.driver import DEADLINE_S
 from tests.together.driver import only_stop
 from tests.together.records import QUIET

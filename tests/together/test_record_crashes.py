@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.manifest import summarize
-from pytest_cideldill.record.merging import raw_lines
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.manifest import summarize
+from pytest_cideldill.records.merge import raw_lines
 from tests.together.driver import DEADLINE_S
 from tests.together.opened import ROOM
 from tests.together.opened import opened

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.record.share import MAX_ROWS_PER_S
+from pytest_cideldill.records.quota import MAX_ROWS_PER_S
 from tests.together.records import Recorded
 from tests.together.records import recorded
 

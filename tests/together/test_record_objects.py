@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.record.merging import raw_lines
-from pytest_cideldill.record.reader import object_files
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects.store import CIDStore
+from pytest_cideldill.records.merge import raw_lines
+from pytest_cideldill.records.reader import object_files
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import FEW_GUESTS
 from tests.together.records import Recorded

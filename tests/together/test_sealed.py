@@ -74,16 +74,16 @@ LATE_IMPORTS = {
     "config.settings._toml: tomllib",
     "config.settings._overridden: argparse",
     "config.settings._overridden: shlex",
-    "sources.events.source_class: pytest_cideldill.sources.monitoring",
-    "sources.events.source_class: pytest_cideldill.sources.tracing",
+    "tracing.events.source_class: pytest_cideldill.tracing.sysmon",
+    "tracing.events.source_class: pytest_cideldill.tracing.settrace",
     # When all tests are over.
     "run.recorder._put_together: pytest_cideldill.record.story",
     "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.report",
     "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.story",
     "run.recorder._told_to_people.<locals>.summarized: pytest_cideldill.record.summary",
-    "record.merging.merge_kept: pytest_cideldill.record.objectmerging",
+    "records.merge.merge_kept: pytest_cideldill.objects.merge",
     # When a client asks for an object by its content id: dill is no module of Python.
-    "capture.pickles._dill: dill",
+    "objects.pickles._dill: dill",
 }
 
 PUBLIC_CALLS = {
@@ -106,13 +106,13 @@ PUBLIC_CALLS = {
     # The program's own log, on purpose.
     "run.breakpoints.UserBreakpoints._pass: logging.getLogger",
     # 3.11: what new threads are given is kept by `threading`.
-    "sources.installer.Installer.check: threading.gettrace",
-    "sources.installer.Installer.install: threading.gettrace",
-    "sources.installer.Installer.install: threading.settrace",
-    "sources.installer.Installer.remove: threading.gettrace",
-    "sources.installer.Installer.remove: threading.settrace",
-    "sources.installer.Installer.leave: threading.gettrace",
-    "sources.installer.Installer.leave: threading.settrace",
+    "tracing.installer.Installer.check: threading.gettrace",
+    "tracing.installer.Installer.install: threading.gettrace",
+    "tracing.installer.Installer.install: threading.settrace",
+    "tracing.installer.Installer.remove: threading.gettrace",
+    "tracing.installer.Installer.remove: threading.settrace",
+    "tracing.installer.Installer.leave: threading.gettrace",
+    "tracing.installer.Installer.leave: threading.settrace",
 }
 
 

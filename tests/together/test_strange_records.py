@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import MANIFEST
-from pytest_cideldill.record.store import READ_S
+from pytest_cideldill.objects.store import READ_S
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import MANIFEST
 from tests.process.slowstore import slow_store
 from tests.process.written import Writer
 from tests.process.written import call

@@ -22,8 +22,8 @@ from pytest_cideldill.protocol import from_plain
 from pytest_cideldill.protocol import to_plain
 from pytest_cideldill.protocol.framing import FrameDecoder
 from pytest_cideldill.protocol.framing import encode_frame
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 
 DEADLINE_S = 10.0

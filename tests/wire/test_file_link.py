@@ -13,8 +13,8 @@ from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.record import writer
-from pytest_cideldill.record.format import Line
+from pytest_cideldill.records import writer
+from pytest_cideldill.records.format import Line
 from tests.process.parts import system_with
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import FileLinked

@@ -34,7 +34,7 @@ from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol.framing import FrameDecoder
 from pytest_cideldill.protocol.framing import encode_frame
-from pytest_cideldill.record.writer import PartWriter
+from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.wire.linked import DEADLINE_S
 from tests.wire.linked import DirectLink

@@ -13,13 +13,13 @@ from types import FrameType
 from typing import Any
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.sources.border import Border
-from pytest_cideldill.sources.border import Verdict
-from pytest_cideldill.sources.events import Deliberate
-from pytest_cideldill.sources.passes import continuations
-from pytest_cideldill.sources.passes import repeats
-from pytest_cideldill.sources.trail import Left
-from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.tracing.border import Border
+from pytest_cideldill.tracing.border import Verdict
+from pytest_cideldill.tracing.events import Deliberate
+from pytest_cideldill.tracing.passes import continuations
+from pytest_cideldill.tracing.passes import repeats
+from pytest_cideldill.tracing.trail import Left
+from pytest_cideldill.tracing.trail import Trail
 
 _COROUTINES = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 _HANDED_OUT = "async_generator_wrapped_value"

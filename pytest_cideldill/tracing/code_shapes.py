@@ -10,7 +10,7 @@ import dis
 from collections.abc import Iterator
 from types import CodeType
 
-from pytest_cideldill.sources.passes import successors
+from pytest_cideldill.tracing.passes import successors
 
 RETURN = dis.opmap["RETURN_VALUE"]
 YIELD = dis.opmap["YIELD_VALUE"]

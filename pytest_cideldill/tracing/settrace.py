@@ -18,18 +18,18 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.running import running_frames
-from pytest_cideldill.sources.base import BESIDE
-from pytest_cideldill.sources.base import BaseSource
-from pytest_cideldill.sources.events import Handlers
-from pytest_cideldill.sources.events import Raises
-from pytest_cideldill.sources.installer import Installer
-from pytest_cideldill.sources.shapes import RETURN
-from pytest_cideldill.sources.shapes import YIELD
-from pytest_cideldill.sources.shapes import Raised
-from pytest_cideldill.sources.shapes import Shape
-from pytest_cideldill.sources.trail import Left
-from pytest_cideldill.sources.trail import Trail
-from pytest_cideldill.sources.trails import how_it_yields
+from pytest_cideldill.tracing.code_shapes import RETURN
+from pytest_cideldill.tracing.code_shapes import YIELD
+from pytest_cideldill.tracing.code_shapes import Raised
+from pytest_cideldill.tracing.code_shapes import Shape
+from pytest_cideldill.tracing.events import Handlers
+from pytest_cideldill.tracing.events import Raises
+from pytest_cideldill.tracing.installer import Installer
+from pytest_cideldill.tracing.source import BESIDE
+from pytest_cideldill.tracing.source import BaseSource
+from pytest_cideldill.tracing.trail import Left
+from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.trails import how_it_yields
 
 _set_traceback = BaseException.__dict__["__traceback__"].__set__
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR

@@ -24,10 +24,10 @@ from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.clock import sleep
 from pytest_cideldill.interpreter.descriptors import MOST_WAITING
 from pytest_cideldill.interpreter.descriptors import HeldFile
-from pytest_cideldill.record.objectlog import Counts
-from pytest_cideldill.record.objectlog import Recent
-from pytest_cideldill.record.objectlog import StoredObject
-from pytest_cideldill.record.objectlog import unsealed
+from pytest_cideldill.objects.object_log import Counts
+from pytest_cideldill.objects.object_log import Recent
+from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.object_log import unsealed
 
 MAX_STORE_BYTES: Final = 268_435_456
 """Of all snapshots and pickles in one file."""

@@ -32,8 +32,8 @@ from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.sources.frozen import Frozen
-from pytest_cideldill.sources.trail import Trail
+from pytest_cideldill.tracing.frozen import Frozen
+from pytest_cideldill.tracing.trail import Trail
 
 
 class SourceUnavailable(Exception):
@@ -221,10 +221,10 @@ class Source(Protocol):
 def source_class() -> Callable[[Handlers], Source]:
     """That of this Python version, imported when it is first asked for."""
     if sys.version_info >= (3, 12):
-        from pytest_cideldill.sources.monitoring import MonitoringSource
+        from pytest_cideldill.tracing.sysmon import MonitoringSource
 
         return MonitoringSource
-    from pytest_cideldill.sources.tracing import TracingSource
+    from pytest_cideldill.tracing.settrace import TracingSource
 
     return TracingSource
 

@@ -25,15 +25,15 @@ from pytest_cideldill.interpreter.untrusted_files import lines_of
 from pytest_cideldill.interpreter.untrusted_files import open_inside
 from pytest_cideldill.interpreter.untrusted_files import replacing
 from pytest_cideldill.interpreter.untrusted_files import rest_of_line
-from pytest_cideldill.record.blocks import HIT
-from pytest_cideldill.record.blocks import HitBlock
-from pytest_cideldill.record.blocks import Stretch
-from pytest_cideldill.record.blocks import block_of
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import OBJECTS
-from pytest_cideldill.record.format import PART
-from pytest_cideldill.record.format import RUN
-from pytest_cideldill.record.format import parts_of_objects
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import OBJECTS
+from pytest_cideldill.records.format import PART
+from pytest_cideldill.records.format import RUN
+from pytest_cideldill.records.format import parts_of_objects
+from pytest_cideldill.records.hit_blocks import HIT
+from pytest_cideldill.records.hit_blocks import HitBlock
+from pytest_cideldill.records.hit_blocks import Stretch
+from pytest_cideldill.records.hit_blocks import block_of
 
 _BLOCK: Final = 65_536
 # Of moments that a calendar has, as `float` writes them.
@@ -103,7 +103,7 @@ def merge_kept(folder: Path) -> str | None:
     objects = parts_of_objects(folder)
     if not objects:
         return None
-    from pytest_cideldill.record.objectmerging import merge_objects  # with sqlite3
+    from pytest_cideldill.objects.merge import merge_objects  # with sqlite3
 
     why = merge_objects(objects, folder / OBJECTS)
     left = len(parts_of_objects(folder))

@@ -13,8 +13,8 @@ from pytest_cideldill.protocol.encoding import standard
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.record.share import Share
-from pytest_cideldill.record.share import Shares
+from pytest_cideldill.records.quota import Share
+from pytest_cideldill.records.quota import Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 
 _MOST_MIDDLES: Final = 1_000

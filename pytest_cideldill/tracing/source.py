@@ -19,22 +19,22 @@ from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.sources.border import Border
-from pytest_cideldill.sources.border import Verdict
-from pytest_cideldill.sources.calls import Calls
-from pytest_cideldill.sources.calls import Recorder
-from pytest_cideldill.sources.engine import engine
-from pytest_cideldill.sources.events import Deliberate
-from pytest_cideldill.sources.events import Handlers
-from pytest_cideldill.sources.events import OnEnd
-from pytest_cideldill.sources.events import OnStart
-from pytest_cideldill.sources.events import Raises
-from pytest_cideldill.sources.events import Seen
-from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.events import Watch
-from pytest_cideldill.sources.passes import repeats
-from pytest_cideldill.sources.trail import Trail
-from pytest_cideldill.sources.trails import Trails
+from pytest_cideldill.tracing.border import Border
+from pytest_cideldill.tracing.border import Verdict
+from pytest_cideldill.tracing.call_events import Calls
+from pytest_cideldill.tracing.call_events import Recorder
+from pytest_cideldill.tracing.engine import engine
+from pytest_cideldill.tracing.events import Deliberate
+from pytest_cideldill.tracing.events import Handlers
+from pytest_cideldill.tracing.events import OnEnd
+from pytest_cideldill.tracing.events import OnStart
+from pytest_cideldill.tracing.events import Raises
+from pytest_cideldill.tracing.events import Seen
+from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.events import Watch
+from pytest_cideldill.tracing.passes import repeats
+from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.trails import Trails
 
 # Not the attributes: a class may define its own.
 _with_traceback = BaseException.with_traceback

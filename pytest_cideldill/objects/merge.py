@@ -16,8 +16,8 @@ from typing import Final
 
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.clock import sleep
-from pytest_cideldill.record.database import remove
-from pytest_cideldill.record.store import CIDStore
+from pytest_cideldill.objects.database import remove
+from pytest_cideldill.objects.store import CIDStore
 
 AGAIN_S: Final = 0.1
 LAST_S: Final = 2.0

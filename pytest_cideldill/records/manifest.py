@@ -21,15 +21,15 @@ from pytest_cideldill.interpreter.untrusted_files import read_bounded
 from pytest_cideldill.interpreter.untrusted_files import replacing
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import lost_reports
-from pytest_cideldill.record.blocks import HitBlock
-from pytest_cideldill.record.blocks import Stretch
-from pytest_cideldill.record.format import DROPPED
-from pytest_cideldill.record.format import FORMAT
-from pytest_cideldill.record.format import MANIFEST
-from pytest_cideldill.record.format import RUN
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.merging import Raw
-from pytest_cideldill.record.merging import without_hits
+from pytest_cideldill.records.format import DROPPED
+from pytest_cideldill.records.format import FORMAT
+from pytest_cideldill.records.format import MANIFEST
+from pytest_cideldill.records.format import RUN
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.hit_blocks import HitBlock
+from pytest_cideldill.records.hit_blocks import Stretch
+from pytest_cideldill.records.merge import Raw
+from pytest_cideldill.records.merge import without_hits
 
 _SUMMARY: Final = "run.json"
 FAILED: Final = ("failed", "error")

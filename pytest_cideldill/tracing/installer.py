@@ -19,13 +19,13 @@ from typing import Any
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.running import main_ident
 from pytest_cideldill.interpreter.running import running_frames
-from pytest_cideldill.sources.chain import Chain
-from pytest_cideldill.sources.chain import FrameChain
-from pytest_cideldill.sources.chain import Trace
-from pytest_cideldill.sources.events import SourceUnavailable
-from pytest_cideldill.sources.threadstates import LayoutUnknown
-from pytest_cideldill.sources.threadstates import ThreadStates
-from pytest_cideldill.sources.threadstates import Tracing
+from pytest_cideldill.tracing.coverage import Chain
+from pytest_cideldill.tracing.coverage import FrameChain
+from pytest_cideldill.tracing.coverage import Trace
+from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.thread_states import LayoutUnknown
+from pytest_cideldill.tracing.thread_states import ThreadStates
+from pytest_cideldill.tracing.thread_states import Tracing
 
 _MAIN = main_ident()
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")

@@ -11,9 +11,6 @@ from contextlib import suppress
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.objects import Held
-from pytest_cideldill.capture.objects import Objects
-from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -22,13 +19,16 @@ from pytest_cideldill.evaluation.interrupt import Interrupted
 from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.objects.content_ids import Held
+from pytest_cideldill.objects.content_ids import Objects
+from pytest_cideldill.objects.object_file import LOST
+from pytest_cideldill.objects.object_file import CorruptObject
+from pytest_cideldill.objects.object_file import ObjectFile
+from pytest_cideldill.objects.object_log import ObjectLog
+from pytest_cideldill.objects.pickles import undilled
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.protocol import Inspect
 from pytest_cideldill.protocol.object_paths import Unreachable
-from pytest_cideldill.record.objectfile import LOST
-from pytest_cideldill.record.objectfile import CorruptObject
-from pytest_cideldill.record.objectfile import ObjectFile
-from pytest_cideldill.record.objectlog import ObjectLog
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.navigation import navigate

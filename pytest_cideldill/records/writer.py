@@ -21,13 +21,13 @@ from pytest_cideldill.protocol import Message
 from pytest_cideldill.protocol.encoding import repaired
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.record.blocks import Stretch
-from pytest_cideldill.record.blocks import Stretches
-from pytest_cideldill.record.format import DROPPED
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.format import line_of
-from pytest_cideldill.record.hitlines import HitLines
-from pytest_cideldill.record.share import Shares
+from pytest_cideldill.records.format import DROPPED
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.format import line_of
+from pytest_cideldill.records.hit_blocks import Stretch
+from pytest_cideldill.records.hit_blocks import Stretches
+from pytest_cideldill.records.hit_lines import HitLines
+from pytest_cideldill.records.quota import Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 from pytest_cideldill.redaction.redactor import Redactor
 

@@ -15,11 +15,11 @@ from types import FrameType
 from pytest_cideldill.interpreter.frame_locals import forget
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sources.border import Border
-from pytest_cideldill.sources.border import Verdict
-from pytest_cideldill.sources.events import Deliberate
-from pytest_cideldill.sources.events import OnEnd
-from pytest_cideldill.sources.events import OnStart
+from pytest_cideldill.tracing.border import Border
+from pytest_cideldill.tracing.border import Verdict
+from pytest_cideldill.tracing.events import Deliberate
+from pytest_cideldill.tracing.events import OnEnd
+from pytest_cideldill.tracing.events import OnStart
 
 
 @dataclass(frozen=True, slots=True)

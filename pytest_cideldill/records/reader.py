@@ -8,15 +8,15 @@ from pathlib import Path
 
 from pytest_cideldill.interpreter.untrusted_files import is_regular
 from pytest_cideldill.interpreter.untrusted_files import read_bounded
-from pytest_cideldill.record.format import EVENTS
-from pytest_cideldill.record.format import FORMAT
-from pytest_cideldill.record.format import MANIFEST
-from pytest_cideldill.record.format import OBJECTS
-from pytest_cideldill.record.format import PART
-from pytest_cideldill.record.format import RUN
-from pytest_cideldill.record.format import Line
-from pytest_cideldill.record.format import parts_of_objects
-from pytest_cideldill.record.merging import raw_lines
+from pytest_cideldill.records.format import EVENTS
+from pytest_cideldill.records.format import FORMAT
+from pytest_cideldill.records.format import MANIFEST
+from pytest_cideldill.records.format import OBJECTS
+from pytest_cideldill.records.format import PART
+from pytest_cideldill.records.format import RUN
+from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.format import parts_of_objects
+from pytest_cideldill.records.merge import raw_lines
 
 
 class NoRecord(ValueError):

@@ -1,4 +1,4 @@
-"""`python -P -m pytest_cideldill.capture.unpickling`: makes an object of a record anew, to look in.
+"""`python -P -m pytest_cideldill.objects.unpickling`: makes an object of a record anew, to look in.
 
 A process of its own, for that runs code of the record's: whoever opened it has allowed that. One
 JSON request on stdin, one reply on stdout.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_cideldill.capture.pickles import undilled
 from pytest_cideldill.interpreter import one_shot
+from pytest_cideldill.objects.pickles import undilled
+from pytest_cideldill.objects.store import CIDStore
 from pytest_cideldill.protocol.object_paths import Unreachable
-from pytest_cideldill.record.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.tree import describe

@@ -1,0 +1,1 @@
+"""A recorded run on disk: its lines, who writes them, how parts become one file."""
