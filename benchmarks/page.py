@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.spine import ratios
 from benchmarks.spine import show
 from benchmarks.spine import versions
-from pytest_cideldill.record.report import write_report
-from pytest_cideldill.record.story import runs_in
+from pytest_cideldill.reports.digest import runs_in
+from pytest_cideldill.reports.html import write_report
 from tests.together.browser import COMMAND
 from tests.together.browser import Page
 from tests.together.browser import browser

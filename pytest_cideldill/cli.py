@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_cideldill.record import show
-from pytest_cideldill.record.report import write_report
-from pytest_cideldill.record.story import Story
-from pytest_cideldill.record.story import read
-from pytest_cideldill.record.story import runs_in
-from pytest_cideldill.record.summary import append
-from pytest_cideldill.record.words import printable
 from pytest_cideldill.records.format import REPORT
+from pytest_cideldill.reports import terminal
+from pytest_cideldill.reports.digest import Story
+from pytest_cideldill.reports.digest import read
+from pytest_cideldill.reports.digest import runs_in
+from pytest_cideldill.reports.html import write_report
+from pytest_cideldill.reports.markdown import append
+from pytest_cideldill.reports.words import printable
 
 _DESCRIPTION = "Read runs that pytest --cideldill-record=DIR recorded."
 
@@ -68,13 +68,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    style = show.Style.of(sys.stdout)
+    style = terminal.Style.of(sys.stdout)
     stories = _readable(runs_in(chosen.record, chosen.run))
     if chosen.test is None:
         for story in stories:
-            show.write(show.overview(story, style, hits=chosen.hits))
+            terminal.write(terminal.overview(story, style, hits=chosen.hits))
     else:
-        show.write(show.one_test(_newest_with(chosen.test, list(stories)), chosen.test, style))
+        terminal.write(
+            terminal.one_test(_newest_with(chosen.test, list(stories)), chosen.test, style)
+        )
     return 0
 
 

@@ -39,17 +39,17 @@ from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol import RedactionChosen
 from pytest_cideldill.protocol.current_test_file import Position
-from pytest_cideldill.record.extent import MOST
-from pytest_cideldill.record.extent import Extent
-from pytest_cideldill.record.words import NOT_HIDING
-from pytest_cideldill.record.words import counted
-from pytest_cideldill.record.words import cut_short
 from pytest_cideldill.records.format import DROPPED
 from pytest_cideldill.records.format import ROWS
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.merge import Raw
 from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.reader import run_folders
+from pytest_cideldill.reports.bounds import MOST
+from pytest_cideldill.reports.bounds import Extent
+from pytest_cideldill.reports.words import NOT_HIDING
+from pytest_cideldill.reports.words import counted
+from pytest_cideldill.reports.words import cut_short
 
 _is_id = re.compile(r"(?:bp|tp|ex|fn)-[0-9]{1,9}").fullmatch
 

@@ -19,7 +19,7 @@ from pytest_cideldill.protocol import NodeStarted
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.protocol import is_made_again
 from pytest_cideldill.protocol import lost_reports
-from pytest_cideldill.record.words import said
+from pytest_cideldill.reports.words import said
 
 Logged = tuple[str, dict[str, Any]]
 """What the event log gets: a type and values."""

@@ -47,7 +47,7 @@ from pytest_cideldill.run.guest import clean_up
 from pytest_cideldill.run.guest import say
 
 if TYPE_CHECKING:
-    from pytest_cideldill.record.story import Story
+    from pytest_cideldill.reports.digest import Story
 
 _T = TypeVar("_T")
 
@@ -210,7 +210,7 @@ def _put_together(
     config: pytest.Config, folder: Path, outlet: FileOutlet, settings: Settings, wrong: list[str]
 ) -> str:
     """What is said of the run; `wrong` gets what failed."""
-    from pytest_cideldill.record.story import Story
+    from pytest_cideldill.reports.digest import Story
 
     story, stretches = Story(folder, _KEPT), list[Stretch]()
     if _part(wrong, partial(merge_run, folder)):
@@ -254,13 +254,13 @@ def _told_to_people(config: pytest.Config, story: Story, summary: str) -> Iterat
     invoked = config.invocation_params.dir
 
     def report() -> None:
-        from pytest_cideldill.record.report import write_report
-        from pytest_cideldill.record.story import runs_in
+        from pytest_cideldill.reports.digest import runs_in
+        from pytest_cideldill.reports.html import write_report
 
         write_report(record / REPORT, runs_in(record), story)
 
     def summarized() -> None:
-        from pytest_cideldill.record.summary import append
+        from pytest_cideldill.reports.markdown import append
 
         where = record.relative_to(invoked) if record.is_relative_to(invoked) else record
         append(story, str(where), invoked / summary)

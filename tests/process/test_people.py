@@ -13,23 +13,23 @@ import pytest
 
 from pytest_cideldill import cli
 from pytest_cideldill.objects.store import CIDStore
-from pytest_cideldill.record import report
-from pytest_cideldill.record.markup import tag
-from pytest_cideldill.record.pagedata import of_run
-from pytest_cideldill.record.report import page
-from pytest_cideldill.record.show import Style
-from pytest_cideldill.record.show import one_test
-from pytest_cideldill.record.show import overview
-from pytest_cideldill.record.show import write as write_lines
-from pytest_cideldill.record.story import read
-from pytest_cideldill.record.summary import MOST_BYTES
-from pytest_cideldill.record.summary import append
-from pytest_cideldill.record.summary import code
-from pytest_cideldill.record.summary import fenced
-from pytest_cideldill.record.summary import markdown
-from pytest_cideldill.record.words import duration
-from pytest_cideldill.record.words import left_out
-from pytest_cideldill.record.words import verdict
+from pytest_cideldill.reports import html
+from pytest_cideldill.reports.digest import read
+from pytest_cideldill.reports.html import page
+from pytest_cideldill.reports.html_data import of_run
+from pytest_cideldill.reports.markdown import MOST_BYTES
+from pytest_cideldill.reports.markdown import append
+from pytest_cideldill.reports.markdown import code
+from pytest_cideldill.reports.markdown import fenced
+from pytest_cideldill.reports.markdown import markdown
+from pytest_cideldill.reports.markup import tag
+from pytest_cideldill.reports.terminal import Style
+from pytest_cideldill.reports.terminal import one_test
+from pytest_cideldill.reports.terminal import overview
+from pytest_cideldill.reports.terminal import write as write_lines
+from pytest_cideldill.reports.words import duration
+from pytest_cideldill.reports.words import left_out
+from pytest_cideldill.reports.words import verdict
 from tests.process.written import Writer
 from tests.process.written import call
 from tests.process.written import hit
@@ -208,10 +208,10 @@ def test_objects_of_calls_are_told_once(tmp_path: Path) -> None:
 
 
 def test_the_newest_runs_are_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "MOST_RUNS", 2)
+    monkeypatch.setattr(html, "MOST_RUNS", 2)
     names = [f"run-2026010{day}T000000Z-c{day}" for day in (1, 2, 3)]
     folders = [write(tmp_path, Writer().begin().end(), name=name) for name in names]
-    report.write_report(tmp_path / "page.html", folders)
+    html.write_report(tmp_path / "page.html", folders)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     sections = [
         had["aria-label"] for name, had in Elements(text).found if had.get("class") == "run"
@@ -466,7 +466,7 @@ def test_of_very_many_failures_the_first_are_told_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are counted and named; a page and a terminal say what is not there."""
-    monkeypatch.setattr("pytest_cideldill.record.extent.WHOLE", 2)
+    monkeypatch.setattr("pytest_cideldill.reports.bounds.WHOLE", 2)
     writer = Writer().begin()
     names = [writer.test(f"test_{number}", failure={}) for number in range(5)]
     story = read(write(tmp_path, writer.end()))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.record.story import KEPT
-from pytest_cideldill.record.story import read
-from pytest_cideldill.record.story import runs_in
+from pytest_cideldill.reports.digest import KEPT
+from pytest_cideldill.reports.digest import read
+from pytest_cideldill.reports.digest import runs_in
 from tests.process.written import BEGAN
 from tests.process.written import Writer
 from tests.process.written import call

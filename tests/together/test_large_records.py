@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.record.extent import MOST
+from pytest_cideldill.reports.bounds import MOST
 from tests.process.written import Writer
 from tests.process.written import write
 from tests.together.driver import DEADLINE_S

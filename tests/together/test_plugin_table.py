@@ -19,8 +19,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_cideldill.record.story import read
 from pytest_cideldill.records.reader import run_folders
+from pytest_cideldill.reports.digest import read
 from tests.together.driver import DEADLINE_S
 from tests.together.workbench import Bench
 from tests.together.workbench import workbench

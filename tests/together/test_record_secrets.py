@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.record.words import NOT_HIDING
+from pytest_cideldill.reports.words import NOT_HIDING
 from tests.together.opened import opened
 from tests.together.records import Recorded
 from tests.together.records import recorded

@@ -150,7 +150,7 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
     assert rewritten <= {"test_till", "pytest_cideldill.interpreter.sealed", *off}
     assert {"test_till", "pytest_cideldill.plugin"} <= rewritten
     loaded = set((shop / "loaded").read_text().split())
-    assert {"pytest_cideldill.record.report", "pytest_cideldill.run.child"} <= loaded
+    assert {"pytest_cideldill.reports.html", "pytest_cideldill.run.child"} <= loaded
 
 
 @pytest.mark.full

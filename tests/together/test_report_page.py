@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_cideldill.record.report import write_report
-from pytest_cideldill.record.story import runs_in
+from pytest_cideldill.reports.digest import runs_in
+from pytest_cideldill.reports.html import write_report
 from tests.together.browser import COMMAND
 from tests.together.browser import Page
 from tests.together.browser import browser

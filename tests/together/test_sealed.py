@@ -77,10 +77,10 @@ LATE_IMPORTS = {
     "tracing.events.source_class: pytest_cideldill.tracing.sysmon",
     "tracing.events.source_class: pytest_cideldill.tracing.settrace",
     # When all tests are over.
-    "run.recorder._put_together: pytest_cideldill.record.story",
-    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.report",
-    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.record.story",
-    "run.recorder._told_to_people.<locals>.summarized: pytest_cideldill.record.summary",
+    "run.recorder._put_together: pytest_cideldill.reports.digest",
+    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.reports.html",
+    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.reports.digest",
+    "run.recorder._told_to_people.<locals>.summarized: pytest_cideldill.reports.markdown",
     "records.merge.merge_kept: pytest_cideldill.objects.merge",
     # When a client asks for an object by its content id: dill is no module of Python.
     "objects.pickles._dill: dill",

@@ -16,7 +16,7 @@ from cideldill_mcp.runs import Runs
 from cideldill_mcp.standstill import standstill
 from cideldill_mcp.tools.registry import Request
 from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.record.words import said
+from pytest_cideldill.reports.words import said
 
 AUTOPSY_CHARS = 6_000
 """Characters of an autopsy inside another reply (contract, rule 6)."""

@@ -14,22 +14,22 @@ from typing import Final
 from typing import TextIO
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.record.results import Failure
-from pytest_cideldill.record.results import Test
-from pytest_cideldill.record.results import place_of
-from pytest_cideldill.record.results import variables_of
-from pytest_cideldill.record.story import Note
-from pytest_cideldill.record.story import Story
-from pytest_cideldill.record.words import NOT_HIDING
-from pytest_cideldill.record.words import about
-from pytest_cideldill.record.words import counted
-from pytest_cideldill.record.words import cut_short
-from pytest_cideldill.record.words import duration
-from pytest_cideldill.record.words import one_line
-from pytest_cideldill.record.words import printable
-from pytest_cideldill.record.words import verdict
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.reports.digest import Note
+from pytest_cideldill.reports.digest import Story
+from pytest_cideldill.reports.outcomes import Failure
+from pytest_cideldill.reports.outcomes import Test
+from pytest_cideldill.reports.outcomes import place_of
+from pytest_cideldill.reports.outcomes import variables_of
+from pytest_cideldill.reports.words import NOT_HIDING
+from pytest_cideldill.reports.words import about
+from pytest_cideldill.reports.words import counted
+from pytest_cideldill.reports.words import cut_short
+from pytest_cideldill.reports.words import duration
+from pytest_cideldill.reports.words import one_line
+from pytest_cideldill.reports.words import printable
+from pytest_cideldill.reports.words import verdict
 
 _WIDTH: Final = 80
 _CODES: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}

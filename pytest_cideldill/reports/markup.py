@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.record.words import printable
+from pytest_cideldill.reports.words import printable
 
 _EMPTY: Final = frozenset({"col", "meta", "rect"})
 

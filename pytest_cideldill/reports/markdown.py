@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pytest_cideldill.record.results import Failure
-from pytest_cideldill.record.story import Story
-from pytest_cideldill.record.words import NOT_HIDING
-from pytest_cideldill.record.words import about
-from pytest_cideldill.record.words import counted
-from pytest_cideldill.record.words import one_line
-from pytest_cideldill.record.words import ordered
-from pytest_cideldill.record.words import printable
-from pytest_cideldill.record.words import verdict
+from pytest_cideldill.reports.digest import Story
+from pytest_cideldill.reports.outcomes import Failure
+from pytest_cideldill.reports.words import NOT_HIDING
+from pytest_cideldill.reports.words import about
+from pytest_cideldill.reports.words import counted
+from pytest_cideldill.reports.words import one_line
+from pytest_cideldill.reports.words import ordered
+from pytest_cideldill.reports.words import printable
+from pytest_cideldill.reports.words import verdict
 
 MOST_BYTES: Final = 256 * 1024
 """Of one summary."""

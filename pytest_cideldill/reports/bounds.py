@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.record.words import left_out
+from pytest_cideldill.reports.words import left_out
 
 WHOLE: Final = 2_000
 """Failures of which all is kept, some 10 kB each; of more only what one line tells."""

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.record.failures import outcome_class
-from pytest_cideldill.record.results import place_of
-from pytest_cideldill.record.story import Story
-from pytest_cideldill.record.story import Tracepoint
-from pytest_cideldill.record.words import left_out
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.reader import object_files
+from pytest_cideldill.reports.digest import Story
+from pytest_cideldill.reports.digest import Tracepoint
+from pytest_cideldill.reports.html_failures import outcome_class
+from pytest_cideldill.reports.outcomes import place_of
+from pytest_cideldill.reports.words import left_out
 
 MOST_OBJECTS: Final = 2_000
 _OBJECT_CHARACTERS: Final = 100

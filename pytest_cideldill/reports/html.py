@@ -15,16 +15,16 @@ from typing import Final
 
 from pytest_cideldill.interpreter.untrusted_files import replacing
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.record import pagedata
-from pytest_cideldill.record.failures import run_section
-from pytest_cideldill.record.markup import Markup
-from pytest_cideldill.record.markup import data
-from pytest_cideldill.record.markup import joined
-from pytest_cideldill.record.markup import tag
-from pytest_cideldill.record.story import Story
-from pytest_cideldill.record.story import read
-from pytest_cideldill.record.words import counted
-from pytest_cideldill.record.words import verdict
+from pytest_cideldill.reports import html_data
+from pytest_cideldill.reports.digest import Story
+from pytest_cideldill.reports.digest import read
+from pytest_cideldill.reports.html_failures import run_section
+from pytest_cideldill.reports.markup import Markup
+from pytest_cideldill.reports.markup import data
+from pytest_cideldill.reports.markup import joined
+from pytest_cideldill.reports.markup import tag
+from pytest_cideldill.reports.words import counted
+from pytest_cideldill.reports.words import verdict
 
 MOST_RUNS: Final = 10
 
@@ -94,7 +94,7 @@ def page(stories: list[Story], older: int = 0, extent: Extent = FULL) -> str:
         sharing = len(stories) - 1 if number else 1
         section, anchors = run_section(story, number, extent.failures // sharing)
         sections.append(section)
-        runs.append(pagedata.of_run(story, anchors, extent.rows // sharing))
+        runs.append(html_data.of_run(story, anchors, extent.rows // sharing))
     script = Markup("(() => {\n'use strict';\n" + "".join(map(_text, _SCRIPTS)) + "})();\n")
     style = Markup(_text("page.css"))
     body = tag(

@@ -20,10 +20,6 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.protocol import lost_reports
 from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.record.extent import ROW_BYTES
-from pytest_cideldill.record.extent import Extent
-from pytest_cideldill.record.results import Failure
-from pytest_cideldill.record.results import Test
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.hit_blocks import HitBlock
 from pytest_cideldill.records.hit_blocks import ids_in
@@ -31,6 +27,10 @@ from pytest_cideldill.records.manifest import FAILED
 from pytest_cideldill.records.manifest import Summary
 from pytest_cideldill.records.manifest import summarize
 from pytest_cideldill.records.reader import run_folders
+from pytest_cideldill.reports.bounds import ROW_BYTES
+from pytest_cideldill.reports.bounds import Extent
+from pytest_cideldill.reports.outcomes import Failure
+from pytest_cideldill.reports.outcomes import Test
 
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""
