@@ -15,6 +15,8 @@ from typing import Any
 
 from pytest_cideldill.calling import Calls
 from pytest_cideldill.controlling import Control
+from pytest_cideldill.discovery import IS_FREE
+from pytest_cideldill.discovery import Discovery
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
@@ -30,8 +32,6 @@ from pytest_cideldill.looking import Looking
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.classes import exception_breakpoint
-from pytest_cideldill.probes.discovery import IS_FREE
-from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.functions import FunctionProbes
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import line_breakpoint

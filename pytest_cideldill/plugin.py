@@ -17,7 +17,7 @@ import pytest
 from pytest_cideldill import hookspecs
 from pytest_cideldill.config import options
 from pytest_cideldill.config import settings
-from pytest_cideldill.fixture import cideldill
+from pytest_cideldill.fixtures import cideldill
 
 __all__ = ["cideldill"]
 

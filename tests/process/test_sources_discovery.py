@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.discovery import Discovery
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.probes.discovery import Discovery
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event

@@ -145,7 +145,7 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
         "config",
         *(f"config.{each}" for each in ["settings", "options", "parsers", "limits"]),
     )
-    parts = ("plugin", "hookspecs", "fixture", "interpreter", "interpreter.values", *chosen)
+    parts = ("plugin", "hookspecs", "fixtures", "interpreter", "interpreter.values", *chosen)
     off = {"pytest_cideldill", *(f"pytest_cideldill.{each}" for each in parts)}
     assert rewritten <= {"test_till", "pytest_cideldill.interpreter.sealed", *off}
     assert {"test_till", "pytest_cideldill.plugin"} <= rewritten

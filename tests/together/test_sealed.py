@@ -33,7 +33,7 @@ WALKER = """
     def pytest_sessionfinish():
         found = {"builtins": [], "faked": [], "imports": [], "calls": []}
         ours = {n: m for n, m in sys.modules.items() if n.startswith("pytest_cideldill.")}
-        outside = ("plugin", "hookspecs", "fixture", "config.parsers", "interpreter.sealed")
+        outside = ("plugin", "hookspecs", "fixtures", "config.parsers", "interpreter.sealed")
         for name, module in ours.items():
             part = name.partition(".")[2]
             if part in outside:
