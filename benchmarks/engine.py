@@ -16,6 +16,7 @@ from types import FunctionType
 
 from benchmarks.spine import show
 from benchmarks.spine import versions
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.evaluation.time_limit import Overtime
@@ -29,7 +30,6 @@ from pytest_cideldill.probes.linehits import LineBreakpoint
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.raises import RaiseProbes
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

@@ -16,6 +16,10 @@ from typing import Any
 
 from pytest_cideldill.actions import resolve_call
 from pytest_cideldill.actions import resolve_completion
+from pytest_cideldill.callrecords.active_call import NOT_FROZEN
+from pytest_cideldill.callrecords.active_call import Intercepted
+from pytest_cideldill.callrecords.active_call import Start
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.frames.calls import describe_call
 from pytest_cideldill.frames.calls import raised
@@ -31,12 +35,8 @@ from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.patching.code_swap import makes
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.probes.begun import NOT_FROZEN
-from pytest_cideldill.probes.begun import Intercepted
-from pytest_cideldill.probes.begun import Start
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement

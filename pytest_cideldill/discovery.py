@@ -15,6 +15,7 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.code_files import file_of
@@ -24,7 +25,6 @@ from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import EngineChosen
 from pytest_cideldill.protocol import Event

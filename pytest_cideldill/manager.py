@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from pytest_cideldill.calling import Calls
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.controlling import Control
 from pytest_cideldill.discovery import IS_FREE
 from pytest_cideldill.discovery import Discovery
@@ -38,7 +39,6 @@ from pytest_cideldill.probes.linehits import line_breakpoint
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.probes.replacing import check_replacement
 from pytest_cideldill.probes.unhit import last_words
 from pytest_cideldill.protocol import AddBreakpoint

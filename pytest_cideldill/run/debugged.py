@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
@@ -26,7 +27,6 @@ from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.functiontraces import function_trace
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.protocol import AddTrace
 from pytest_cideldill.protocol import Changed
 from pytest_cideldill.protocol import Command

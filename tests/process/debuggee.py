@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from typing import TypeVar
 
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
@@ -26,7 +27,6 @@ from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pausing import Pauses
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import Evaluate

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.link import row_log as log_module
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
-from pytest_cideldill.probes.recording import Recording
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import Recorded

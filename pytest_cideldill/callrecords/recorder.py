@@ -21,6 +21,17 @@ from types import FrameType
 from typing import Any
 from typing import Literal
 
+from pytest_cideldill.callrecords.active_call import NOT_FROZEN
+from pytest_cideldill.callrecords.active_call import NUMBER
+from pytest_cideldill.callrecords.active_call import PARENT
+from pytest_cideldill.callrecords.active_call import Begun
+from pytest_cideldill.callrecords.active_call import Intercepted
+from pytest_cideldill.callrecords.active_call import Start
+from pytest_cideldill.callrecords.active_call import current
+from pytest_cideldill.callrecords.active_call import expected_in
+from pytest_cideldill.callrecords.active_call import leave
+from pytest_cideldill.callrecords.active_call import start_of
+from pytest_cideldill.callrecords.event import CallTelling
 from pytest_cideldill.frames.calls import DottedPath
 from pytest_cideldill.frames.calls import Parameters
 from pytest_cideldill.frames.calls import module_name
@@ -34,17 +45,6 @@ from pytest_cideldill.objects.content_ids import Objects
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.probes.begun import NOT_FROZEN
-from pytest_cideldill.probes.begun import NUMBER
-from pytest_cideldill.probes.begun import PARENT
-from pytest_cideldill.probes.begun import Begun
-from pytest_cideldill.probes.begun import Intercepted
-from pytest_cideldill.probes.begun import Start
-from pytest_cideldill.probes.begun import current
-from pytest_cideldill.probes.begun import expected_in
-from pytest_cideldill.probes.begun import leave
-from pytest_cideldill.probes.begun import start_of
-from pytest_cideldill.probes.calltelling import CallTelling
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_glob

@@ -1,0 +1,1 @@
+"""Recorded calls: what is recorded, a call that is running, the event of one."""
