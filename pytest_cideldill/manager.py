@@ -13,9 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pytest_cideldill.calling import Calls
 from pytest_cideldill.callrecords.recorder import Recording
-from pytest_cideldill.controlling import Control
 from pytest_cideldill.discovery import IS_FREE
 from pytest_cideldill.discovery import Discovery
 from pytest_cideldill.errors import ErrorCode
@@ -28,10 +26,13 @@ from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.looking import LOOKS
-from pytest_cideldill.looking import Looking
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pauses.calls import Calls
+from pytest_cideldill.pauses.control import Control
+from pytest_cideldill.pauses.pauses import Pauses
+from pytest_cideldill.pauses.queries import LOOKS
+from pytest_cideldill.pauses.queries import Looking
+from pytest_cideldill.pauses.stops import Stops
 from pytest_cideldill.probes.classes import exception_breakpoint
 from pytest_cideldill.probes.functions import FunctionProbes
 from pytest_cideldill.probes.linehits import Surroundings
@@ -63,7 +64,6 @@ from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import kind_of
 from pytest_cideldill.protocol.rows import Rows
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.stopping import Stops
 
 
 class BreakpointManager:

@@ -24,7 +24,8 @@ from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pauses.pauses import Pauses
+from pytest_cideldill.pauses.report import Identity
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.functiontraces import function_trace
 from pytest_cideldill.protocol import AddTrace
@@ -42,7 +43,6 @@ from pytest_cideldill.run.files import objects_path
 from pytest_cideldill.run.postmortem import PostMortem
 from pytest_cideldill.run.timeline import Timeline
 from pytest_cideldill.run.watchdogs import Watchdogs
-from pytest_cideldill.telling import Identity
 from pytest_cideldill.tracing.events import source_class
 
 source_class()  # imported before the tests, although it may never be opened

@@ -18,7 +18,7 @@ from pytest_cideldill.records.format import part
 from pytest_cideldill.run.guest import clean_up
 
 if TYPE_CHECKING:
-    from pytest_cideldill.telling import Identity
+    from pytest_cideldill.pauses.report import Identity
 
 
 def objects_path(config: pytest.Config, invitation: Invitation, identity: Identity) -> str:

@@ -26,7 +26,8 @@ from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pauses.pauses import Pauses
+from pytest_cideldill.pauses.report import Identity
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import Evaluate
@@ -38,7 +39,6 @@ from pytest_cideldill.protocol import Resumed
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.telling import Identity
 from tests.wire.linked import DirectLink
 
 ROOT = Path(__file__).resolve().parents[2]

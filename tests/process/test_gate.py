@@ -1,7 +1,7 @@
 """Parking threads: who may let them go on, and that nothing can make them wait for ever.
 
-Expectations: `pytest_cideldill.gate`; contract, section 2 (atomic resolution, leases), section 6
-(`by`). Keyboard interrupts strike in processes of their own.
+Expectations: `pytest_cideldill.pauses.parking`; contract, section 2 (atomic resolution, leases),
+section 6 (`by`). Keyboard interrupts strike in processes of their own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pytest
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.gate import Gate
-from pytest_cideldill.gate import Job
-from pytest_cideldill.gate import Pause
-from pytest_cideldill.gate import Resolution
-from pytest_cideldill.gate import Work
+from pytest_cideldill.pauses.parking import Gate
+from pytest_cideldill.pauses.parking import Job
+from pytest_cideldill.pauses.parking import Pause
+from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.pauses.parking import Work
 from tests.process.debuggee import DEADLINE_S
 from tests.process.debuggee import ROOT
 from tests.process.debuggee import Running

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.probes.stepping import Order
-from pytest_cideldill.probes.stepping import Steps
+from pytest_cideldill.pauses.stepping import Order
+from pytest_cideldill.pauses.stepping import Steps
 from pytest_cideldill.project import Project
 from pytest_cideldill.tracing.events import Source
 from pytest_cideldill.tracing.trail import REST

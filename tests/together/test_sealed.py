@@ -96,7 +96,7 @@ PUBLIC_CALLS = {
     "run.guest._polite: functools.wraps",
     "run.guest._around: functools.wraps",
     # When a client changes the arguments of a call, or names an exception by its path.
-    "actions._signature: inspect.signature",
+    "pauses.resume._signature: inspect.signature",
     "patching.substitute._signature: inspect.signature",
     # Once, when the module is loaded; in a process of its own.
     "sourcecode.helper.main: warnings.simplefilter",

@@ -20,20 +20,12 @@ from types import FrameType
 from typing import Any
 from typing import Protocol
 
-from pytest_cideldill.actions import check_action
-from pytest_cideldill.console import Console
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import getsignal
 from pytest_cideldill.evaluation.repl_eval import Interruptor
-from pytest_cideldill.gate import Gate
-from pytest_cideldill.gate import Job
-from pytest_cideldill.gate import Pause
-from pytest_cideldill.gate import Resolution
-from pytest_cideldill.gate import Work
-from pytest_cideldill.gate import pause_not_found
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
@@ -41,6 +33,17 @@ from pytest_cideldill.link.observers import Send
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.content_ids import Held
 from pytest_cideldill.objects.keeping import Keeping
+from pytest_cideldill.pauses.parking import Gate
+from pytest_cideldill.pauses.parking import Job
+from pytest_cideldill.pauses.parking import Pause
+from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.pauses.parking import Work
+from pytest_cideldill.pauses.parking import pause_not_found
+from pytest_cideldill.pauses.repl import Console
+from pytest_cideldill.pauses.report import Identity
+from pytest_cideldill.pauses.report import Teller
+from pytest_cideldill.pauses.report import keep_to_contract
+from pytest_cideldill.pauses.resume import check_action
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.protocol import Replied
 from pytest_cideldill.protocol import Resume
@@ -50,9 +53,6 @@ from pytest_cideldill.protocol import StepEnded
 from pytest_cideldill.protocol import Stopped
 from pytest_cideldill.protocol import Warned
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.telling import Identity
-from pytest_cideldill.telling import Teller
-from pytest_cideldill.telling import keep_to_contract
 
 LINGER_S = 0.5
 """How long a thread that is released as the run ends waits for Ctrl-C, which follows at once."""

@@ -19,8 +19,6 @@ from pytest_cideldill.frames.frames import user_side
 from pytest_cideldill.frames.frames import user_stack
 from pytest_cideldill.frames.tasks import logical_stack
 from pytest_cideldill.frames.tasks import task_of
-from pytest_cideldill.gate import Pause
-from pytest_cideldill.gate import Seen
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import note
 from pytest_cideldill.interpreter.borders import passes
@@ -30,6 +28,8 @@ from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.patching.code_swap import is_trampoline
+from pytest_cideldill.pauses.parking import Pause
+from pytest_cideldill.pauses.parking import Seen
 from pytest_cideldill.rendering.display import Lens
 
 DELETED = "<deleted>"

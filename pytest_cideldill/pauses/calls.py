@@ -14,8 +14,6 @@ from itertools import repeat
 from types import CodeType
 from typing import Any
 
-from pytest_cideldill.actions import resolve_call
-from pytest_cideldill.actions import resolve_completion
 from pytest_cideldill.callrecords.active_call import NOT_FROZEN
 from pytest_cideldill.callrecords.active_call import Intercepted
 from pytest_cideldill.callrecords.active_call import Start
@@ -27,21 +25,23 @@ from pytest_cideldill.frames.calls import signature_text
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import visible_stack
 from pytest_cideldill.frames.frames import visible_traceback
-from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.objects.content_ids import Frozen
 from pytest_cideldill.objects.content_ids import Held
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.patching.code_swap import makes
 from pytest_cideldill.patching.substitute import original_of
-from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.pauses.pauses import Pauses
+from pytest_cideldill.pauses.report import stack_at
+from pytest_cideldill.pauses.resume import resolve_call
+from pytest_cideldill.pauses.resume import resolve_completion
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
 from pytest_cideldill.probes.replacing import Replacement
 from pytest_cideldill.probes.replacing import check_signature
 from pytest_cideldill.probes.replacing import find_replacement
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.telling import stack_at
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]
 """Runs our side of a hit; see `BreakpointManager`."""

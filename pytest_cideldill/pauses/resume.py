@@ -17,10 +17,10 @@ from typing import Any
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.patching.code_swap import arguments_of
 from pytest_cideldill.patching.substitute import original_of
+from pytest_cideldill.pauses.parking import Resolution
 from pytest_cideldill.protocol import Resume
 from pytest_cideldill.sourcecode.quiet import compiled
 

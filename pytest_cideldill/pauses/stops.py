@@ -12,7 +12,6 @@ from types import FrameType
 from types import TracebackType
 from typing import Any
 
-from pytest_cideldill.actions import resolve_line
 from pytest_cideldill.frames.calls import raised
 from pytest_cideldill.frames.failure import RECORDED
 from pytest_cideldill.frames.failure import Place
@@ -20,17 +19,18 @@ from pytest_cideldill.frames.failure import autopsy
 from pytest_cideldill.frames.frames import has_run
 from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.frames.frames import visible_places
-from pytest_cideldill.gate import Resolution
 from pytest_cideldill.interpreter.borders import began_here
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.borders import report_failure
-from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.pauses.pauses import Pauses
+from pytest_cideldill.pauses.report import stack_at
+from pytest_cideldill.pauses.resume import resolve_line
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.protocol import Resume
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.telling import stack_at
 from pytest_cideldill.tracing.events import Deliberate
 
 

@@ -17,11 +17,11 @@ from pytest_cideldill.evaluation.interrupt import Interrupted
 from pytest_cideldill.evaluation.repl_eval import Interruptor
 from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.frames.frames import notice_secrets
-from pytest_cideldill.gate import Pause
-from pytest_cideldill.gate import frame_of
-from pytest_cideldill.gate import namespace_of
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.objects.keeping import Keeping
+from pytest_cideldill.pauses.parking import Pause
+from pytest_cideldill.pauses.parking import frame_of
+from pytest_cideldill.pauses.parking import namespace_of
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.rendering.display import Lens
 

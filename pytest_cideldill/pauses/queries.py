@@ -11,8 +11,6 @@ from types import FrameType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.capture.variables import names_in
-from pytest_cideldill.capture.variables import variables_in
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.frames.failure import Extent
@@ -24,12 +22,14 @@ from pytest_cideldill.frames.tasks import describe_tasks
 from pytest_cideldill.frames.tasks import names_of_tasks
 from pytest_cideldill.frames.threads import describe_threads
 from pytest_cideldill.frames.threads import stack_of
-from pytest_cideldill.gate import Pause
-from pytest_cideldill.gate import frame_of
 from pytest_cideldill.interpreter.running import is_interrupted
 from pytest_cideldill.objects.content_ids import Identified
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pausing import Pauses
+from pytest_cideldill.pauses.parking import Pause
+from pytest_cideldill.pauses.parking import frame_of
+from pytest_cideldill.pauses.pauses import Pauses
+from pytest_cideldill.pauses.variables import names_in
+from pytest_cideldill.pauses.variables import variables_in
 from pytest_cideldill.protocol import FindCode
 from pytest_cideldill.protocol import Inspect
 from pytest_cideldill.protocol import ReadContext
