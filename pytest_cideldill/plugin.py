@@ -54,7 +54,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """
     _take_invitation()  # a server of execnet is one process for worker after worker
     if _invitations:
-        child = _sealed("run.child")
+        child = _sealed("hooks.start")
         invitation = _invitations.pop()
         try:
             settings.read(early_config)
@@ -66,7 +66,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
         take_over(early_config)
     elif directory := _record(early_config):
-        _sealed("run.recorder").begin(early_config, directory, VARIABLE)
+        _sealed("hooks.recording").begin(early_config, directory, VARIABLE)
     return (yield)
 
 

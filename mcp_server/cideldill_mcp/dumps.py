@@ -1,7 +1,7 @@
 """Stacks of a process in which no Python code runs: C code keeps the interpreter.
 
-A signal makes faulthandler, in C, write them to a file of ours (`run/stackfile.py` in the process
-under test). It is sent only while that file is there and the signal has a handler.
+A signal makes faulthandler, in C, write them to a file of ours (`hooks/stack_file.py` in the
+process under test). It is sent only while that file is there and the signal has a handler.
 """
 
 from __future__ import annotations

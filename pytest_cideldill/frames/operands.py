@@ -1,7 +1,7 @@
 """The operands of a failed assertion, as text of the source and as values.
 
 Knows source text and frames, not pytest: what its rewritten assertions leave behind comes in from
-`run.assertions`. Runs on the thread of the failing test; no user code runs here.
+`hooks.assertions`. Runs on the thread of the failing test; no user code runs here.
 """
 
 from __future__ import annotations

@@ -303,8 +303,8 @@ LEAVING = """
     class Late(Exception): pass
 
     def pytest_configure(config):
-        from pytest_cideldill.run import reporting
-        kept, done = reporting.category_of, []
+        from pytest_cideldill.hooks import reports
+        kept, done = reports.category_of, []
         def ring(signum, frame):
             {raises}
         def category(report, config):
@@ -313,7 +313,7 @@ LEAVING = """
                 signal.signal(signal.SIGALRM, ring)
                 signal.raise_signal(signal.SIGALRM)
             return kept(report, config)
-        reporting.category_of = category
+        reports.category_of = category
     """
 
 WAYS_OUT = {
@@ -347,7 +347,7 @@ def test_a_start_that_fails_leaves_the_tests_as_without_us(
         test_x="def test_one(): pass\ndef test_two(): assert 0",
         early=f"""\
             from pytest_cideldill.interpreter.sealed import load
-            child = load("pytest_cideldill.run.child")
+            child = load("pytest_cideldill.hooks.start")
             def fail(*_, **__): raise RuntimeError("no")
             child.{name} = fail
             """,

@@ -109,7 +109,7 @@ def test_what_watches_is_imported_only_where_something_is_watched(
     (shop / "conftest.py").write_text(textwrap.dedent(conftest))
     assert recorded(shop, *watched).exit_code == 1
     modules = (shop / "modules").read_text().split()
-    assert "pytest_cideldill.run.reporting" in modules
+    assert "pytest_cideldill.hooks.reports" in modules
     for name in ("manager", "probes.lines", "tracing.events", "pausing", "keeping"):
         assert (f"pytest_cideldill.{name}" in modules) is is_there, name
 
@@ -150,7 +150,7 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
     assert rewritten <= {"test_till", "pytest_cideldill.interpreter.sealed", *off}
     assert {"test_till", "pytest_cideldill.plugin"} <= rewritten
     loaded = set((shop / "loaded").read_text().split())
-    assert {"pytest_cideldill.reports.html", "pytest_cideldill.run.child"} <= loaded
+    assert {"pytest_cideldill.reports.html", "pytest_cideldill.hooks.start"} <= loaded
 
 
 @pytest.mark.full

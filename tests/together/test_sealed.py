@@ -66,9 +66,9 @@ WALKER = """
 
 LATE_IMPORTS = {
     # Before the first conftest.
-    "run.child.switch_on: pytest_cideldill.run.debugged",
-    "run.child._declared: pytest_cideldill.run.declared",
-    "run.recorder.begin: pytest_cideldill.run.child",
+    "hooks.start.switch_on: pytest_cideldill.hooks.debugged_process",
+    "hooks.start._declared: pytest_cideldill.hooks.declared_tracepoints",
+    "hooks.recording.begin: pytest_cideldill.hooks.start",
     "config.settings._ini_type: pytest",
     "config.settings._from_ini: pytest",
     "config.settings._toml: tomllib",
@@ -77,10 +77,10 @@ LATE_IMPORTS = {
     "tracing.events.source_class: pytest_cideldill.tracing.sysmon",
     "tracing.events.source_class: pytest_cideldill.tracing.settrace",
     # When all tests are over.
-    "run.recorder._put_together: pytest_cideldill.reports.digest",
-    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.reports.html",
-    "run.recorder._told_to_people.<locals>.report: pytest_cideldill.reports.digest",
-    "run.recorder._told_to_people.<locals>.summarized: pytest_cideldill.reports.markdown",
+    "hooks.recording._put_together: pytest_cideldill.reports.digest",
+    "hooks.recording._told_to_people.<locals>.report: pytest_cideldill.reports.html",
+    "hooks.recording._told_to_people.<locals>.report: pytest_cideldill.reports.digest",
+    "hooks.recording._told_to_people.<locals>.summarized: pytest_cideldill.reports.markdown",
     "records.merge.merge_kept: pytest_cideldill.objects.merge",
     # When a client asks for an object by its content id: dill is no module of Python.
     "objects.pickles._dill: dill",
@@ -88,13 +88,13 @@ LATE_IMPORTS = {
 
 PUBLIC_CALLS = {
     # Before the first conftest, or at the very end.
-    "run.child._hello: platform.python_version",
+    "hooks.start._hello: platform.python_version",
     "protocol.current_test_file._mapped: ctypes.addressof",
     "protocol.current_test_file._mapped: ctypes.get_errno",
-    "run.files._own_directory: tempfile.mkdtemp",
-    "run.files._own_directory: shutil.rmtree",
-    "run.guest._polite: functools.wraps",
-    "run.guest._around: functools.wraps",
+    "hooks.files._own_directory: tempfile.mkdtemp",
+    "hooks.files._own_directory: shutil.rmtree",
+    "hooks.guest._polite: functools.wraps",
+    "hooks.guest._around: functools.wraps",
     # When a client changes the arguments of a call, or names an exception by its path.
     "pauses.resume._signature: inspect.signature",
     "patching.substitute._signature: inspect.signature",
@@ -104,7 +104,7 @@ PUBLIC_CALLS = {
     "patching.function_code.show: ctypes.addressof",
     "patching.function_code._slot: ctypes.sizeof",
     # The program's own log, on purpose.
-    "run.breakpoints.UserBreakpoints._pass: logging.getLogger",
+    "hooks.set_trace.UserBreakpoints._pass: logging.getLogger",
     # 3.11: what new threads are given is kept by `threading`.
     "tracing.installer.Installer.check: threading.gettrace",
     "tracing.installer.Installer.install: threading.gettrace",

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.process import Host
 from pytest_cideldill.protocol import Finished
 from pytest_cideldill.protocol import InternalErrorRaised
 from pytest_cideldill.protocol import Interrupted
 from pytest_cideldill.protocol.current_test_file import PositionFile
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.host import Host
 
 
 class Verdict:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_cideldill.evaluation.messages import MAX_TEXT
+from pytest_cideldill.hooks.guest import Warns
+from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.run.guest import Warns
-from pytest_cideldill.run.guest import guest
 
 
 class Timeline:

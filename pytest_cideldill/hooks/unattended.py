@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_cideldill.config.options import NOT_IN_RUNS
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.host import Host
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.process import Host
 
 
 class Unattended:

@@ -28,13 +28,13 @@ from pytest_cideldill.frames.operands import assertion_of
 from pytest_cideldill.frames.operands import children_of
 from pytest_cideldill.frames.operands import explained
 from pytest_cideldill.frames.operands import statement_at
+from pytest_cideldill.hooks.guest import Warns
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.tracebacks import raw_places
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import CannotRewrite
 from pytest_cideldill.rendering.source_text import Rewrite
-from pytest_cideldill.run.guest import Warns
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.traceback import raw_places
 
 _INNER: Final = "@py_assert"
 _VISITS: Final = ("BoolOp", "UnaryOp", "BinOp", "Call", "Attribute", "Compare")

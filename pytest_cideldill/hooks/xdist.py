@@ -18,6 +18,14 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.reports import JUST_PASSED
+from pytest_cideldill.hooks.reports import category_of
+from pytest_cideldill.hooks.reports import phase_reported
+from pytest_cideldill.hooks.reports import told
+from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.hooks.selection import collection_failed
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.handshake import HASH_SEED
 from pytest_cideldill.link.handshake import Invitation
@@ -27,14 +35,6 @@ from pytest_cideldill.protocol import NodeRelayed
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.protocol import WorkerLost
 from pytest_cideldill.protocol import WorkerReady
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.host import Host
-from pytest_cideldill.run.reporting import JUST_PASSED
-from pytest_cideldill.run.reporting import category_of
-from pytest_cideldill.run.reporting import phase_reported
-from pytest_cideldill.run.reporting import told
-from pytest_cideldill.run.selection import Wanted
-from pytest_cideldill.run.selection import collection_failed
 
 _HAS_TOLD = "cideldill_has_told"
 """In `workeroutput`: all that a worker had to tell has left it."""

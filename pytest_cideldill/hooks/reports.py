@@ -16,6 +16,16 @@ import pytest
 
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import module_of
+from pytest_cideldill.hooks.failure_places import place_in_code
+from pytest_cideldill.hooks.failure_places import place_in_report
+from pytest_cideldill.hooks.failure_places import place_of_test
+from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.failure_reports import Raised
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.stack_file import StackFile
+from pytest_cideldill.hooks.tracebacks import text_of
+from pytest_cideldill.hooks.tracebacks import visible_places
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import at_fork
@@ -30,16 +40,6 @@ from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.protocol import is_made_again
 from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.run.autopsies import Autopsies
-from pytest_cideldill.run.autopsies import Raised
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.host import Host
-from pytest_cideldill.run.places import place_in_code
-from pytest_cideldill.run.places import place_in_report
-from pytest_cideldill.run.places import place_of_test
-from pytest_cideldill.run.stackfile import StackFile
-from pytest_cideldill.run.traceback import text_of
-from pytest_cideldill.run.traceback import visible_places
 
 JUST_PASSED = frozenset({"", "passed", "subtests passed"})
 """Categories of which only the number is told, where the report's outcome is `passed`."""

@@ -16,6 +16,13 @@ from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.hooks.assertion_explanations import keep_out
+from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.files import objects_path
+from pytest_cideldill.hooks.log_fixture import Timeline
+from pytest_cideldill.hooks.post_mortem import PostMortem
+from pytest_cideldill.hooks.set_trace import UserBreakpoints
+from pytest_cideldill.hooks.timeouts import Watchdogs
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.link.position import Position
@@ -36,13 +43,6 @@ from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.run.autopsies import Autopsies
-from pytest_cideldill.run.breakpoints import UserBreakpoints
-from pytest_cideldill.run.explanations import keep_out
-from pytest_cideldill.run.files import objects_path
-from pytest_cideldill.run.postmortem import PostMortem
-from pytest_cideldill.run.timeline import Timeline
-from pytest_cideldill.run.watchdogs import Watchdogs
 from pytest_cideldill.tracing.events import source_class
 
 source_class()  # imported before the tests, although it may never be opened

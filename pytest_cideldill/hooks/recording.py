@@ -21,6 +21,8 @@ from typing import TypeVar
 import pytest
 
 from pytest_cideldill.config.settings import Settings
+from pytest_cideldill.hooks.guest import clean_up
+from pytest_cideldill.hooks.guest import say
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.borders import text_of
@@ -43,8 +45,6 @@ from pytest_cideldill.records.reader import NoRecord
 from pytest_cideldill.records.reader import refuse_newer
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.run.guest import clean_up
-from pytest_cideldill.run.guest import say
 
 if TYPE_CHECKING:
     from pytest_cideldill.reports.digest import Story
@@ -81,7 +81,7 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
     record = config.invocation_params.dir / directory
     if "--cideldill-record" not in given and _is_inside_of_another(record):
         return
-    from pytest_cideldill.run.child import switch_on
+    from pytest_cideldill.hooks.start import switch_on
 
     run_id = f"c{secrets.token_hex(3)}"
     folder = run_folder(record, run_id, clock.wall())

@@ -21,13 +21,13 @@ from pytest_cideldill.frames.failure import RECORDED
 from pytest_cideldill.frames.failure import autopsy
 from pytest_cideldill.frames.failure import describe_exception
 from pytest_cideldill.frames.frames import notice_secrets_behind
+from pytest_cideldill.hooks.assertions import Assertions
+from pytest_cideldill.hooks.captured_output import output_so_far
+from pytest_cideldill.hooks.tracebacks import crash_message
+from pytest_cideldill.hooks.tracebacks import passed_users
+from pytest_cideldill.hooks.tracebacks import text_of
+from pytest_cideldill.hooks.tracebacks import visible_places
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.run.assertions import Assertions
-from pytest_cideldill.run.output import output_so_far
-from pytest_cideldill.run.traceback import crash_message
-from pytest_cideldill.run.traceback import passed_users
-from pytest_cideldill.run.traceback import text_of
-from pytest_cideldill.run.traceback import visible_places
 
 Raised = pytest.ExceptionInfo[BaseException]
 

@@ -18,6 +18,10 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.frames.frames import notice_secrets_behind
+from pytest_cideldill.hooks.empty_collection import searched
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.tracebacks import text_of
 from pytest_cideldill.interpreter.borders import because
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.clock import monotonic
@@ -26,10 +30,6 @@ from pytest_cideldill.protocol import CollectionFailed
 from pytest_cideldill.protocol import ItemsFound
 from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.host import Host
-from pytest_cideldill.run.searched import searched
-from pytest_cideldill.run.traceback import text_of
 from pytest_cideldill.sourcecode.catalog import find_sources
 
 MAX_LONGREPR = 5_000

@@ -14,15 +14,15 @@ from typing import Final
 
 import pytest
 
+from pytest_cideldill.hooks.failure_places import place_of_test
+from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.reports import subtest_of
+from pytest_cideldill.hooks.tracebacks import passed_users
+from pytest_cideldill.hooks.tracebacks import visible_places
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe
-from pytest_cideldill.run.autopsies import Autopsies
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.places import place_of_test
-from pytest_cideldill.run.reporting import subtest_of
-from pytest_cideldill.run.traceback import passed_users
-from pytest_cideldill.run.traceback import visible_places
 
 PHASES: dict[str, frozenset[str]] = {
     "never": frozenset(),

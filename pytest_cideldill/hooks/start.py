@@ -19,6 +19,27 @@ import pytest
 
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.config.settings import read as read_settings
+from pytest_cideldill.hooks.assertions import Assertions
+from pytest_cideldill.hooks.assertions import rewriting
+from pytest_cideldill.hooks.exit_status import Verdict
+from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.files import position_file
+from pytest_cideldill.hooks.guest import clean_up
+from pytest_cideldill.hooks.guest import say
+from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.process import Unwatched
+from pytest_cideldill.hooks.recording import finish
+from pytest_cideldill.hooks.recording import mark_recorded
+from pytest_cideldill.hooks.recording import part_of_record
+from pytest_cideldill.hooks.reports import Reporting
+from pytest_cideldill.hooks.secrets import Redaction
+from pytest_cideldill.hooks.secrets import make_redactor
+from pytest_cideldill.hooks.selection import Selection
+from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.hooks.stack_file import StackFile
+from pytest_cideldill.hooks.unattended import Unattended
+from pytest_cideldill.hooks.xdist import Controller
+from pytest_cideldill.hooks.xdist import Worker
 from pytest_cideldill.interpreter.borders import at_exit
 from pytest_cideldill.interpreter.borders import every
 from pytest_cideldill.interpreter.borders import passes
@@ -47,27 +68,6 @@ from pytest_cideldill.protocol.framing import encode_frame
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import Texts
-from pytest_cideldill.run.assertions import Assertions
-from pytest_cideldill.run.assertions import rewriting
-from pytest_cideldill.run.autopsies import Autopsies
-from pytest_cideldill.run.files import position_file
-from pytest_cideldill.run.guest import clean_up
-from pytest_cideldill.run.guest import say
-from pytest_cideldill.run.host import Host
-from pytest_cideldill.run.host import Unwatched
-from pytest_cideldill.run.recorder import finish
-from pytest_cideldill.run.recorder import mark_recorded
-from pytest_cideldill.run.recorder import part_of_record
-from pytest_cideldill.run.redaction import Redaction
-from pytest_cideldill.run.redaction import make_redactor
-from pytest_cideldill.run.reporting import Reporting
-from pytest_cideldill.run.selection import Selection
-from pytest_cideldill.run.selection import Wanted
-from pytest_cideldill.run.stackfile import StackFile
-from pytest_cideldill.run.unattended import Unattended
-from pytest_cideldill.run.verdict import Verdict
-from pytest_cideldill.run.workers import Controller
-from pytest_cideldill.run.workers import Worker
 from pytest_cideldill.tracing.engine import engine
 
 GOODBYE_S = 20.0
@@ -138,7 +138,7 @@ def switch_on(
     if invitation.address is None and not (commands or configure.record_calls):
         host: Host = Unwatched(lens, outlets)
     else:
-        from pytest_cideldill.run.debugged import Debugged
+        from pytest_cideldill.hooks.debugged_process import Debugged
 
         shared = (configure, settings, redactor, lens, outlets)
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
@@ -226,7 +226,7 @@ def _configure(settings: Settings, key: str) -> Configure:
 def _declared(config: pytest.Config, settings: Settings) -> list[Command]:
     if not settings.trace:
         return []
-    from pytest_cideldill.run.declared import declared
+    from pytest_cideldill.hooks.declared_tracepoints import declared
 
     return declared(config, settings)
 

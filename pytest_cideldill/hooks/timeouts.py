@@ -22,13 +22,13 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.hooks.durations import PauseClock
+from pytest_cideldill.hooks.guest import Warns
+from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.paused_timeouts import patience
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.run.guest import Warns
-from pytest_cideldill.run.guest import guest
-from pytest_cideldill.run.patience import patience
-from pytest_cideldill.run.timers import PauseClock
 
 _setitimer = getattr(signal, "setitimer", None)
 _dump_later = faulthandler.dump_traceback_later

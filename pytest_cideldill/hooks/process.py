@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Protocol
 
+from pytest_cideldill.hooks.durations import PauseClock
+from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.sinks import Outlet
@@ -19,9 +22,6 @@ from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import Watched
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.run.autopsies import Autopsies
-from pytest_cideldill.run.timeline import Timeline
-from pytest_cideldill.run.timers import PauseClock
 
 
 class Link(Protocol):

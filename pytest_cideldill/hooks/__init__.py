@@ -1,0 +1,1 @@
+"""pytest's hooks in a run that is watched or recorded."""
