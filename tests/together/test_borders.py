@@ -171,18 +171,18 @@ def test_any_hook_may_fail_alone(suite: Path) -> None:
 
 
 ENDINGS = (
-    "_put_together of run.recorder",
-    "merge_run of run.recorder",
-    "merge_kept of run.recorder",
-    "write_summaries of run.recorder",
-    "_told_to_people of run.recorder",
-    "_part of run.recorder",
-    "Story of record.story",
-    "write_report of record.report",
-    "runs_in of record.story",
-    "append of record.summary",
-    "without_hits of record.manifest",
-    "write_manifest of record.manifest",
+    "_put_together of hooks.recording",
+    "merge_run of hooks.recording",
+    "merge_kept of hooks.recording",
+    "write_summaries of hooks.recording",
+    "_told_to_people of hooks.recording",
+    "_part of hooks.recording",
+    "Story of reports.digest",
+    "write_report of reports.html",
+    "runs_in of reports.digest",
+    "append of reports.markdown",
+    "without_hits of records.manifest",
+    "write_manifest of records.manifest",
 )
 
 

@@ -128,7 +128,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str
 ) -> None:
     root = make_project(test_x=FAILING)
-    done = recorded(root, *INJECTOR, environment=environment(f"{name} of run.reporting"))
+    done = recorded(root, *INJECTOR, environment=environment(f"{name} of hooks.reports"))
     assert done.exit_code == 1
     assert "2 passed" in done.out
     assert "Traceback" not in done.err
@@ -143,7 +143,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
     with workbench(
-        tmp_path / "project", *INJECTOR, env=environment(f"{name} of run.reporting")
+        tmp_path / "project", *INJECTOR, env=environment(f"{name} of hooks.reports")
     ) as bench:
         bench.write(test_x=FAILING)
         done = bench.run(pause_on="never")
