@@ -12,9 +12,9 @@ from typing import Any
 
 from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.inspection import ask_each
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
 from cideldill_mcp.places import Stamp
+from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.errors import Refusal
 
 MAX_SHOWN = 80

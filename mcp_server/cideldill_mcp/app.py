@@ -25,9 +25,9 @@ from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
 from cideldill_mcp.inspection import find_places
 from cideldill_mcp.inspection import path_of
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.opening import open_records
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.run import Order
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.server import build_server

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from cideldill_mcp.addresses import announced
-from cideldill_mcp.launch import Recipe
+from cideldill_mcp.processes.addresses import announced
+from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.config.settings import HANDOVER
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.config.settings import split
@@ -158,7 +158,7 @@ def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
     from cideldill_mcp.http import CannotListen
-    from cideldill_mcp.scratch import NoScratch
+    from cideldill_mcp.processes.private_directory import NoScratch
 
     gc.freeze()
     gc.enable()

@@ -20,13 +20,13 @@ from typing import TypeVar
 import mcp_types as types
 
 from cideldill_mcp import sourcefiles
+from cideldill_mcp.processes.process import MAIN
+from cideldill_mcp.processes.process import Look
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
-from cideldill_mcp.targets import MAIN
-from cideldill_mcp.targets import Look
-from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project

@@ -24,8 +24,8 @@ from mcp import MCPError
 from mcp import StdioServerParameters
 from mcp_types import TextContent
 
-from cideldill_mcp.scratch import NoScratch
-from cideldill_mcp.scratch import make_folder
+from cideldill_mcp.processes.private_directory import NoScratch
+from cideldill_mcp.processes.private_directory import make_folder
 
 CALL_S = 60.0
 """Limit of one tool call."""

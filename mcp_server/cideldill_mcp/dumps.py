@@ -13,9 +13,9 @@ import signal
 import time
 from typing import Any
 
-from cideldill_mcp.cpu import handles
-from cideldill_mcp.cpu import has_open
-from cideldill_mcp.targets import Target
+from cideldill_mcp.processes.cpu import handles
+from cideldill_mcp.processes.cpu import has_open
+from cideldill_mcp.processes.process import Target
 from pytest_cideldill.project import Project
 
 DUMP_S = 1.0

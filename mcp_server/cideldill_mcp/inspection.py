@@ -14,11 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.helpers import Unanswered
-from cideldill_mcp.helpers import ask
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
 from cideldill_mcp.places import Stamp
+from cideldill_mcp.processes.helpers import Unanswered
+from cideldill_mcp.processes.helpers import ask
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.questions import HELPER
 from cideldill_mcp.questions import TIMEOUT_S
 from cideldill_mcp.questions import Answer

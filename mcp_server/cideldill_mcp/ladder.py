@@ -16,10 +16,10 @@ from collections.abc import Iterable
 
 from cideldill_mcp.ending import Cut
 from cideldill_mcp.eventlog import EventLog
-from cideldill_mcp.launch import Child
+from cideldill_mcp.processes.launch import Child
+from cideldill_mcp.processes.process import MAIN
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
-from cideldill_mcp.targets import MAIN
-from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import ReadThreads
 from pytest_cideldill.protocol import ReleaseAll

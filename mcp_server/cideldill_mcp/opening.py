@@ -20,12 +20,12 @@ from time import monotonic
 from typing import Any
 
 from cideldill_mcp.breakpoints import from_command
+from cideldill_mcp.processes.process import MAIN
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
-from cideldill_mcp.targets import MAIN
-from cideldill_mcp.targets import Target
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import AddException
 from pytest_cideldill.protocol import AddLine

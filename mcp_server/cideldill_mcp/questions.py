@@ -16,8 +16,8 @@ from typing import Any
 
 import anyio
 
-from cideldill_mcp.helpers import Helper
-from cideldill_mcp.helpers import Unanswered
+from cideldill_mcp.processes.helpers import Helper
+from cideldill_mcp.processes.helpers import Unanswered
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 

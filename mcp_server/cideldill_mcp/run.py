@@ -16,11 +16,11 @@ from cideldill_mcp.ending import Evidence
 from cideldill_mcp.ending import classify
 from cideldill_mcp.hiding import learn
 from cideldill_mcp.hiding import redactor_of
-from cideldill_mcp.launch import Child
+from cideldill_mcp.processes.launch import Child
+from cideldill_mcp.processes.process import MAIN
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.results import Logged
 from cideldill_mcp.results import Results
-from cideldill_mcp.targets import MAIN
-from cideldill_mcp.targets import Target
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.protocol import Changed
 from pytest_cideldill.protocol import Configure

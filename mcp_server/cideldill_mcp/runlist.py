@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
-from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.redaction.nodeids import meant

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 from cideldill_mcp.breakpoints import Breakpoint
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
-from cideldill_mcp.targets import Target
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import Bound

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.helpers import Unanswered
-from cideldill_mcp.helpers import ask
-from cideldill_mcp.launch import Recipe
+from cideldill_mcp.processes.helpers import Unanswered
+from cideldill_mcp.processes.helpers import ask
+from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 

@@ -19,7 +19,7 @@ import mcp_types as types
 
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.eventlog import EventLog
-from cideldill_mcp.launch import Recipe
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs

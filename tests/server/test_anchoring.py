@@ -13,10 +13,10 @@ from cideldill_mcp import inspection
 from cideldill_mcp import places
 from cideldill_mcp.anchoring import reanchor
 from cideldill_mcp.desired import Desired
-from cideldill_mcp.helpers import Helper
 from cideldill_mcp.inspection import find_places
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Stamp
+from cideldill_mcp.processes.helpers import Helper
+from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from tests.server.processes import in_loop

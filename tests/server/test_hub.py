@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from cideldill_mcp import hub as hub_module
 from cideldill_mcp import runs as runs_module
 from cideldill_mcp import setting as setting_module
-from cideldill_mcp import targets
+from cideldill_mcp.processes import listener as hub_module
+from cideldill_mcp.processes import process as process_module
 from cideldill_mcp.tools import functions
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import Configure
@@ -227,7 +227,7 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`eval_timeout` says whether it stopped; the interrupt is repeated, then given up."""
-    monkeypatch.setattr(targets, "EXTRA_S", (0.05, 0.05, 10.0))
+    monkeypatch.setattr(process_module, "EXTRA_S", (0.05, 0.05, 10.0))
     async with serving() as front:
         run = await front.start()
         (process,) = await front.live("main")
@@ -243,7 +243,7 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
         await process.send(Replied(request, done))
         told = await evaluating
         assert (told["error"], told["stopped"]) == ("eval_timeout", True)
-        monkeypatch.setattr(targets, "EXTRA_S", ())
+        monkeypatch.setattr(process_module, "EXTRA_S", ())
         stuck = await front.call("breakpoint_repl_eval", **asked)
         assert (stuck["error"], stuck["stopped"]) == ("eval_timeout", False)
 

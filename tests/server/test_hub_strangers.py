@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from cideldill_mcp import hub as hub_module
+from cideldill_mcp.processes import listener as hub_module
 from cideldill_mcp.tools import functions
 from pytest_cideldill.protocol import PROTOCOL
 from pytest_cideldill.protocol import Begin

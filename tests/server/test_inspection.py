@@ -16,7 +16,7 @@ from cideldill_mcp.inspection import find_places
 from cideldill_mcp.inspection import path_of
 from cideldill_mcp.inspection import shown_path
 from cideldill_mcp.inspection import sources_of
-from cideldill_mcp.launch import Recipe
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.tools.tests import _relative
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal

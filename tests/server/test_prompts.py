@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp import prompts
 from cideldill_mcp import prose
-from cideldill_mcp.launch import Recipe
+from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.protocol import Stopped
 from tests.server.processes import Front
 from tests.server.processes import in_loop

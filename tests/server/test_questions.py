@@ -15,8 +15,8 @@ import pytest
 from cideldill_mcp import questions
 from cideldill_mcp.inspection import find_each
 from cideldill_mcp.inspection import find_places
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.questions import Questions
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cideldill_mcp import recordstore
-from cideldill_mcp.launch import Recipe
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.records import Page
 from cideldill_mcp.records import Records
 from cideldill_mcp.records import Wanted

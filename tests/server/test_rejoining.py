@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cideldill_mcp import hub as hub_module
+from cideldill_mcp.processes import listener as hub_module
 from pytest_cideldill.protocol import Begin
 from pytest_cideldill.protocol import Departed
 from pytest_cideldill.protocol import Hello

@@ -21,8 +21,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.clients import Clients
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.notify import Notifier
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings
 from tests.contract_table import checked

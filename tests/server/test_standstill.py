@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.cpu import Usage
-from cideldill_mcp.cpu import handles
-from cideldill_mcp.cpu import usage
-from cideldill_mcp.cpu import verdict
 from cideldill_mcp.dumps import threads_in
+from cideldill_mcp.processes.cpu import Usage
+from cideldill_mcp.processes.cpu import handles
+from cideldill_mcp.processes.cpu import usage
+from cideldill_mcp.processes.cpu import verdict
 from cideldill_mcp.standstill import state_of
 from pytest_cideldill.project import Project
 

@@ -9,8 +9,8 @@ import pytest
 from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.places import Place
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
-from cideldill_mcp.targets import Target
 from cideldill_mcp.unhit import never_hit
 from cideldill_mcp.unhit import why_not_hit
 from pytest_cideldill.protocol import Collected

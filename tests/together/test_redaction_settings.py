@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
-from cideldill_mcp.targets import Target
 from pytest_cideldill.protocol import RedactionChosen
 from tests.server.processes import hello_of
 from tests.together.driver import connected

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.scratch import NoScratch
-from cideldill_mcp.scratch import make_folder
+from cideldill_mcp.processes.private_directory import NoScratch
+from cideldill_mcp.processes.private_directory import make_folder
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.handshake import connect
 from tests.server.processes import in_loop

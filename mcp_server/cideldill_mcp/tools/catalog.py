@@ -14,8 +14,8 @@ from cideldill_mcp.inspection import find_places
 from cideldill_mcp.inspection import path_of
 from cideldill_mcp.inspection import project_of
 from cideldill_mcp.inspection import sources_of
-from cideldill_mcp.launch import Recipe
 from cideldill_mcp.places import Place
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.records import Records
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 
 from cideldill_mcp.eventlog import Filter
+from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.run import Run
 from cideldill_mcp.standstill import state_of
 from cideldill_mcp.standstill import under_way
-from cideldill_mcp.targets import MAIN
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.registry import Param

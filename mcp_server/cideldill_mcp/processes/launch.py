@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from cideldill_mcp.reaper import Reaper
+from cideldill_mcp.processes.reaper import Reaper
 
 TAIL = 64 * 1024
 """Bytes kept from the end of each stream."""

@@ -23,10 +23,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from cideldill_mcp.addresses import FOLDER_PREFIX
-from cideldill_mcp.cpu import runs
-from cideldill_mcp.scratch import make_folder
-from cideldill_mcp.targets import Target
+from cideldill_mcp.processes.addresses import FOLDER_PREFIX
+from cideldill_mcp.processes.cpu import runs
+from cideldill_mcp.processes.private_directory import make_folder
+from cideldill_mcp.processes.process import Target
 from pytest_cideldill.protocol import PROTOCOL
 from pytest_cideldill.protocol import Begin
 from pytest_cideldill.protocol import Command

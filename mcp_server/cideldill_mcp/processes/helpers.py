@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from cideldill_mcp.launch import VARIABLE
+from cideldill_mcp.processes.launch import VARIABLE
 from pytest_cideldill.interpreter.one_shot import reply_in
 from pytest_cideldill.interpreter.one_shot import reply_on
 

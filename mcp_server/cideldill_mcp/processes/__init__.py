@@ -1,0 +1,1 @@
+"""Processes of tests: how they are started, connect, and are ended."""
