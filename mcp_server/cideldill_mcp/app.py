@@ -20,7 +20,7 @@ from mcp.server.lowlevel import Server
 
 from cideldill_mcp.clients import Clients
 from cideldill_mcp.desired import Desired
-from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
 from cideldill_mcp.inspection import find_places

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 
 from cideldill_mcp.ending import Cut
-from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Child
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target

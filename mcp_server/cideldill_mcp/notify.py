@@ -19,8 +19,8 @@ from typing import Any
 
 from cideldill_mcp import breakpointhit
 from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
-from cideldill_mcp.eventlog import Event
-from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.events.log import Event
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.render import readable
 
 MAX_WAITING = 10_000

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.desired import Desired
-from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.ladder import INTERRUPT_S
 from cideldill_mcp.ladder import Ladder
 from cideldill_mcp.ladder import tears_down

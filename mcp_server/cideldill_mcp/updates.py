@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from cideldill_mcp.debugresources import BREAKPOINTS
 from cideldill_mcp.debugresources import SESSION
 from cideldill_mcp.debugresources import THREADS
-from cideldill_mcp.eventlog import Event
+from cideldill_mcp.events.log import Event
 from cideldill_mcp.resources import CALLS
 from cideldill_mcp.resources import FUNCTIONS
 from cideldill_mcp.resources import NAMES

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cideldill_mcp.eventlog import EventLog
-from cideldill_mcp.eventlog import Filter
-from cideldill_mcp.eventlog import Page
+from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import Filter
+from cideldill_mcp.events.log import Page
 
 ALL = Filter()
 

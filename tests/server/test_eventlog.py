@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import eventlog
-from cideldill_mcp.eventlog import EventLog
-from cideldill_mcp.eventlog import Filter
-from cideldill_mcp.eventlog import Page
+from cideldill_mcp.events import log as log_module
+from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import Filter
+from cideldill_mcp.events.log import Page
 from tests.server.logs import ALL
 from tests.server.logs import fill
 from tests.server.logs import numbers
@@ -35,8 +35,8 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eventlog, "RING", 10)
-    monkeypatch.setattr(eventlog, "BLOCK", 10)
+    monkeypatch.setattr(log_module, "RING", 10)
+    monkeypatch.setattr(log_module, "BLOCK", 10)
 
 
 # --- numbers, filters, cursors ------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 
 from cideldill_mcp import notify
 from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
-from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.notify import CALL_COMPLETED
 from cideldill_mcp.notify import EXECUTION_PAUSED
 from cideldill_mcp.notify import EXECUTION_RESUMED

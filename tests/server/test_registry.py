@@ -11,7 +11,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from cideldill_mcp.eventlog import EventLog
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runlist import RunList
 from cideldill_mcp.tools import profile

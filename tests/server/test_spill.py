@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import eventlog
-from cideldill_mcp.eventlog import EventLog
-from cideldill_mcp.eventlog import Filter
-from cideldill_mcp.eventlog import Page
+from cideldill_mcp.events import log as log_module
+from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import Filter
+from cideldill_mcp.events.log import Page
 from pytest_cideldill.protocol import Recorded
 from tests.server.logs import fill
 from tests.server.logs import numbers
@@ -38,8 +38,8 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events leave memory after the 20th, ten at a time."""
-    monkeypatch.setattr(eventlog, "RING", 10)
-    monkeypatch.setattr(eventlog, "BLOCK", 10)
+    monkeypatch.setattr(log_module, "RING", 10)
+    monkeypatch.setattr(log_module, "BLOCK", 10)
 
 
 # --- memory and file ----------------------------------------------------------------------------
@@ -287,7 +287,7 @@ async def test_a_scan_that_is_too_long_says_so_and_can_be_continued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Contract, rule 6: `truncated`, `next_after`. The work of one call is bounded."""
-    monkeypatch.setattr(eventlog, "SCAN_BYTES", 3_000)
+    monkeypatch.setattr(log_module, "SCAN_BYTES", 3_000)
     async with serving() as front:
         run = await front.start()
         fill(front.log, 400)
@@ -314,7 +314,7 @@ async def test_masses_of_other_runs_and_types_are_in_nobody_s_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is rare is found at once behind any number of hits: a block knows what it holds."""
-    monkeypatch.setattr(eventlog, "SCAN_BYTES", 3_000)
+    monkeypatch.setattr(log_module, "SCAN_BYTES", 3_000)
     async with serving() as front:
         run = await front.start()
         before = front.log.last_seq

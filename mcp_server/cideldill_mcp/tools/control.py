@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from cideldill_mcp.eventlog import Filter
+from cideldill_mcp.events.log import Filter
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.run import Run
 from cideldill_mcp.standstill import state_of

@@ -10,7 +10,7 @@ from cideldill_mcp.autopsies import OF_A_TEST
 from cideldill_mcp.autopsies import fitted
 from cideldill_mcp.autopsies import shaped
 from cideldill_mcp.autopsies import siblings
-from cideldill_mcp.eventlog import Filter
+from cideldill_mcp.events.log import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
 from cideldill_mcp.standstill import standstill

@@ -11,8 +11,8 @@ from typing import Any
 
 from cideldill_mcp.breakpoints import LineBreakpoint
 from cideldill_mcp.desired import id_meant
-from cideldill_mcp.eventlog import Event
-from cideldill_mcp.eventlog import Filter
+from cideldill_mcp.events.log import Event
+from cideldill_mcp.events.log import Filter
 from cideldill_mcp.run import Run
 from cideldill_mcp.standstill import state_of
 from cideldill_mcp.standstill import under_way

@@ -15,7 +15,7 @@ from cideldill_mcp.deliveries import Deliveries
 from cideldill_mcp.deliveries import tells_hits
 from cideldill_mcp.deliveries import told_in
 from cideldill_mcp.desired import Desired
-from cideldill_mcp.eventlog import Event
+from cideldill_mcp.events.log import Event
 from cideldill_mcp.prose import possible
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.render import error_result

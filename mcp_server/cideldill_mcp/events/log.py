@@ -26,8 +26,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from cideldill_mcp.spill import Block
-from cideldill_mcp.spill import Spill
+from cideldill_mcp.events.spill import Block
+from cideldill_mcp.events.spill import Spill
 
 RING = 20_000
 """Events kept in memory."""

@@ -1,0 +1,1 @@
+"""The event log of all runs, and the file it spills into."""
