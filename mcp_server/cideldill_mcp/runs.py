@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cideldill_mcp.callrecords.calls import Records
 from cideldill_mcp.desired import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.ladder import INTERRUPT_S
@@ -31,7 +32,6 @@ from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.processes.reaper import Reaper
 from cideldill_mcp.publishing import due
-from cideldill_mcp.records import Records
 from cideldill_mcp.run import Order
 from cideldill_mcp.run import Run
 from cideldill_mcp.runlist import RunList

@@ -7,6 +7,7 @@ from typing import Any
 
 from cideldill_mcp.breakpoints import SOURCES
 from cideldill_mcp.breakpoints import FunctionBreakpoint
+from cideldill_mcp.callrecords.calls import Records
 from cideldill_mcp.inspection import Function
 from cideldill_mcp.inspection import Survey
 from cideldill_mcp.inspection import beside
@@ -16,7 +17,6 @@ from cideldill_mcp.inspection import project_of
 from cideldill_mcp.inspection import sources_of
 from cideldill_mcp.places import Place
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.records import Records
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
 from cideldill_mcp.tools.registry import Param

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cideldill_mcp.records import STATUSES
-from cideldill_mcp.records import Function
-from cideldill_mcp.records import IsMeant
-from cideldill_mcp.records import Wanted
+from cideldill_mcp.callrecords.calls import STATUSES
+from cideldill_mcp.callrecords.calls import Function
+from cideldill_mcp.callrecords.calls import IsMeant
+from cideldill_mcp.callrecords.calls import Wanted
 from cideldill_mcp.render import dumps
 from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.registry import Param

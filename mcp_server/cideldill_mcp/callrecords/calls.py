@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-from cideldill_mcp.recordstore import Choice
-from cideldill_mcp.recordstore import Entry
-from cideldill_mcp.recordstore import Kind
-from cideldill_mcp.recordstore import Store
-from cideldill_mcp.recordstore import open_store
+from cideldill_mcp.callrecords.store import Choice
+from cideldill_mcp.callrecords.store import Entry
+from cideldill_mcp.callrecords.store import Kind
+from cideldill_mcp.callrecords.store import Store
+from cideldill_mcp.callrecords.store import open_store
 
 RUNNING = "running"
 STATUSES = ("success", "exception", RUNNING)

@@ -1,0 +1,1 @@
+"""Recorded calls of all runs, and where they are kept."""
