@@ -22,7 +22,7 @@ from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.ladder import INTERRUPT_S
 from cideldill_mcp.ladder import Ladder
 from cideldill_mcp.ladder import tears_down
-from cideldill_mcp.objectfiles import ObjectFiles
+from cideldill_mcp.objects.files import ObjectFiles
 from cideldill_mcp.processes.launch import HASH_SEED
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.processes.launch import launch

@@ -1,0 +1,1 @@
+"""Objects of runs by content id, and how one is unpickled."""
