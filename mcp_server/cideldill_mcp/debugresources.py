@@ -19,7 +19,6 @@ from typing import TypeVar
 
 import mcp_types as types
 
-from cideldill_mcp import sourcefiles
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Look
 from cideldill_mcp.processes.process import Target
@@ -27,6 +26,7 @@ from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import fit
 from cideldill_mcp.run import Run
 from cideldill_mcp.runs import Runs
+from cideldill_mcp.sources import files
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
@@ -62,7 +62,7 @@ _TEXTS = {
 """URI → name, title and description."""
 
 _TEMPLATE = types.ResourceTemplate(
-    uri_template=sourcefiles.TEMPLATE,
+    uri_template=files.TEMPLATE,
     name="debugger-source",
     title="Source file",
     description="A source file of the project, or of other code that the tests have loaded. Paths "
@@ -93,7 +93,7 @@ Read = Callable[[str, dict[str, Any]], Awaitable[str]]
 
 def is_of_run(uri: str) -> bool:
     """Whether it is one of these, listed or not."""
-    return uri in _TEXTS or uri.startswith(sourcefiles.PREFIX)
+    return uri in _TEXTS or uri.startswith(files.PREFIX)
 
 
 class DebugResources:
@@ -150,14 +150,14 @@ class DebugResources:
         return {"breakpoints": told, **reply, "stale": run.is_over}
 
     async def _source(self, uri: str) -> types.TextResourceContents:
-        run, name = self._runs.get(None), sourcefiles.name_in(uri)
+        run, name = self._runs.get(None), files.name_in(uri)
         recipe = self._runs.recipe
         root = _rootdir(run, recipe.rootdir) or os.getcwd()
         project = Project(root, recipe.user_paths)
-        path = sourcefiles.real_path(project, name)
-        if not sourcefiles.is_of_project(project, path):
+        path = files.real_path(project, name)
+        if not files.is_of_project(project, path):
             await _check_loaded(run, project, path, name)
-        text = await sourcefiles.text_of(path, name, run.redactor.redact_source)
+        text = await files.text_of(path, name, run.redactor.redact_source)
         meta = {"stale": True} if run.is_over else None
         return types.TextResourceContents(uri=uri, mime_type="text/plain", text=text, _meta=meta)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp import sourcefiles
-from cideldill_mcp.sourcefiles import MAX_BYTES
-from cideldill_mcp.sourcefiles import PREFIX
+from cideldill_mcp.sources import files
+from cideldill_mcp.sources.files import MAX_BYTES
+from cideldill_mcp.sources.files import PREFIX
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
@@ -34,17 +34,17 @@ def root(tmp_path: Path) -> Path:
 def read(root: Path, file: str, *, redactor: Redactor | None = None) -> str:
     """The text behind `debugger://source/FILE`, if it is one of the project."""
     project = Project(str(root))
-    name = sourcefiles.name_in(PREFIX + file)
-    path = sourcefiles.real_path(project, name)
-    assert sourcefiles.is_of_project(project, path), path
+    name = files.name_in(PREFIX + file)
+    path = files.real_path(project, name)
+    assert files.is_of_project(project, path), path
     redact = (redactor or Redactor(environ={})).redact_source
-    return asyncio.run(sourcefiles.text_of(path, name, redact))
+    return asyncio.run(files.text_of(path, name, redact))
 
 
 def is_told(root: Path, file: str) -> bool:
     project = Project(str(root))
-    path = sourcefiles.real_path(project, sourcefiles.name_in(PREFIX + file))
-    return sourcefiles.is_of_project(project, path)
+    path = files.real_path(project, files.name_in(PREFIX + file))
+    return files.is_of_project(project, path)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_code_beside_the_rootdir_may_be_the_users_too(root: Path) -> None:
         (root.parent / name).write_text("there", encoding="utf-8")
     project = Project(str(root), ("../.libs", "../outside.py"))
     told = {
-        name: sourcefiles.is_of_project(project, str(root.parent / name))
+        name: files.is_of_project(project, str(root.parent / name))
         for name in (".libs/x.py", ".libs/.git/config", "outside.py", "project/shop/cart.py")
     }
     assert list(told.values()) == [True, False, True, True]
-    assert not sourcefiles.is_of_project(project, str(root / ".env"))
+    assert not files.is_of_project(project, str(root / ".env"))
 
 
 def test_a_project_behind_a_link_is_told(root: Path) -> None:

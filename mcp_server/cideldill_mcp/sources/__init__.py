@@ -1,0 +1,1 @@
+"""Source files of the project, and questions about them to a helper process."""
