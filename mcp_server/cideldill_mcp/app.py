@@ -18,13 +18,13 @@ from typing import Any
 import anyio
 from mcp.server.lowlevel import Server
 
+from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.inspection import path_of
 from cideldill_mcp.clients import Clients
-from cideldill_mcp.desired import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
-from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import path_of
 from cideldill_mcp.notify import Notifier
 from cideldill_mcp.opening import open_records
 from cideldill_mcp.processes.launch import Recipe

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from cideldill_mcp.breakpoints import from_command
+from cideldill_mcp.breakpoints.kinds import from_command
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.results import FAILED

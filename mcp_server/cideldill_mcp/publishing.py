@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from cideldill_mcp.breakpoints import LineBreakpoint
-from cideldill_mcp.desired import Desired
+from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.run import Run
 
 Row = dict[str, Any]

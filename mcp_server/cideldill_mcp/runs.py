@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.callrecords.calls import Records
-from cideldill_mcp.desired import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.ladder import INTERRUPT_S
 from cideldill_mcp.ladder import Ladder

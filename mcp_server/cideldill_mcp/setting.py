@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cideldill_mcp.breakpoints import Breakpoint
+from cideldill_mcp.breakpoints.kinds import Breakpoint
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
 from pytest_cideldill.errors import ErrorCode

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import mcp_types as types
 
-from cideldill_mcp.desired import Desired
+from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.run import Order

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import inspection
-from cideldill_mcp import places
-from cideldill_mcp.anchoring import reanchor
-from cideldill_mcp.desired import Desired
-from cideldill_mcp.inspection import find_places
-from cideldill_mcp.places import Stamp
+from cideldill_mcp.breakpoints import inspection
+from cideldill_mcp.breakpoints import places
+from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.places import Stamp
+from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.processes.helpers import Helper
 from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.errors import ErrorCode

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cideldill_mcp.breakpoints import PENDING
-from cideldill_mcp.desired import Desired
+from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.kinds import PENDING
 from pytest_cideldill.protocol import Bound
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import inspection
-from cideldill_mcp.inspection import Sources
-from cideldill_mcp.inspection import Survey
-from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import path_of
-from cideldill_mcp.inspection import shown_path
-from cideldill_mcp.inspection import sources_of
+from cideldill_mcp.breakpoints import inspection
+from cideldill_mcp.breakpoints.inspection import Sources
+from cideldill_mcp.breakpoints.inspection import Survey
+from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.inspection import path_of
+from cideldill_mcp.breakpoints.inspection import shown_path
+from cideldill_mcp.breakpoints.inspection import sources_of
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.tools.tests import _relative
 from pytest_cideldill.errors import ErrorCode

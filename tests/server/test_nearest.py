@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.nearest import nearest
+from cideldill_mcp.breakpoints.nearest import nearest
 
 BESIDE = [
     "test_cart.py::test_total",

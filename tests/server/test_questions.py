@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.inspection import find_each
-from cideldill_mcp.inspection import find_places
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.inspection import find_each
+from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.sources import helper
 from cideldill_mcp.sources.helper import Questions

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.breakpoints import LineBreakpoint
-from cideldill_mcp.desired import Desired
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
+from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.run import Run
 from cideldill_mcp.unhit import never_hit

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.tools import stops
 from pytest_cideldill.protocol import Departed
 from pytest_cideldill.protocol import Finished

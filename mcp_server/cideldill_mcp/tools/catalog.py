@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cideldill_mcp.breakpoints import SOURCES
-from cideldill_mcp.breakpoints import FunctionBreakpoint
+from cideldill_mcp.breakpoints.inspection import Function
+from cideldill_mcp.breakpoints.inspection import Survey
+from cideldill_mcp.breakpoints.inspection import beside
+from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.inspection import path_of
+from cideldill_mcp.breakpoints.inspection import project_of
+from cideldill_mcp.breakpoints.inspection import sources_of
+from cideldill_mcp.breakpoints.kinds import SOURCES
+from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
+from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.callrecords.calls import Records
-from cideldill_mcp.inspection import Function
-from cideldill_mcp.inspection import Survey
-from cideldill_mcp.inspection import beside
-from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import path_of
-from cideldill_mcp.inspection import project_of
-from cideldill_mcp.inspection import sources_of
-from cideldill_mcp.places import Place
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.breakpoints import Breakpoint
-from cideldill_mcp.breakpoints import ExceptionBreakpoint
-from cideldill_mcp.breakpoints import FunctionBreakpoint
-from cideldill_mcp.breakpoints import LineBreakpoint
-from cideldill_mcp.inspection import find_places
-from cideldill_mcp.inspection import path_of
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.inspection import path_of
+from cideldill_mcp.breakpoints.kinds import Breakpoint
+from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
+from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
+from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.paging import AFTER

@@ -16,7 +16,7 @@ from typing import Any
 
 import mcp_types as types
 
-from cideldill_mcp.desired import Desired
+from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import fit
 from cideldill_mcp.runs import Runs

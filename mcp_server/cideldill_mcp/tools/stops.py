@@ -9,8 +9,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from cideldill_mcp.breakpoints import LineBreakpoint
-from cideldill_mcp.desired import id_meant
+from cideldill_mcp.breakpoints.collection import id_meant
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.events.log import Filter
 from cideldill_mcp.run import Run

@@ -7,10 +7,10 @@ import os
 from fnmatch import fnmatchcase
 from typing import Any
 
-from cideldill_mcp.anchoring import reanchor
+from cideldill_mcp.breakpoints.nearest import nearest
+from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.cases import failed_nodeids
 from cideldill_mcp.ladder import Tell
-from cideldill_mcp.nearest import nearest
 from cideldill_mcp.results import FAILED
 from cideldill_mcp.results import Results
 from cideldill_mcp.run import Order

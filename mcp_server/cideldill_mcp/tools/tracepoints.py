@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cideldill_mcp.breakpoints import LineBreakpoint
-from cideldill_mcp.desired import Desired
-from cideldill_mcp.inspection import find_each
-from cideldill_mcp.inspection import path_of
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.inspection import find_each
+from cideldill_mcp.breakpoints.inspection import path_of
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
+from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.setting import set_everywhere
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply

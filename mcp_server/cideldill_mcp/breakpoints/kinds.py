@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
 
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.places import Place
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import AddException
 from pytest_cideldill.protocol import AddLine

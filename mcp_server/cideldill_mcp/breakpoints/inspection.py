@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.places import Place
-from cideldill_mcp.places import Stamp
+from cideldill_mcp.breakpoints.places import Place
+from cideldill_mcp.breakpoints.places import Stamp
 from cideldill_mcp.processes.helpers import Unanswered
 from cideldill_mcp.processes.helpers import ask
 from cideldill_mcp.processes.launch import Recipe

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
-from cideldill_mcp.breakpoints import Breakpoint
-from cideldill_mcp.breakpoints import ExceptionBreakpoint
-from cideldill_mcp.breakpoints import FunctionBreakpoint
-from cideldill_mcp.breakpoints import LineBreakpoint
-from cideldill_mcp.breakpoints import Passes
-from cideldill_mcp.places import Place
+from cideldill_mcp.breakpoints.kinds import Breakpoint
+from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
+from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
+from cideldill_mcp.breakpoints.kinds import Passes
+from cideldill_mcp.breakpoints.places import Place
 from pytest_cideldill.protocol import Bound
 from pytest_cideldill.protocol import LinesPassed
 

@@ -1,0 +1,1 @@
+"""Breakpoints that clients want: their kinds, the collection, places in edited files."""
