@@ -26,10 +26,10 @@ from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
 from cideldill_mcp.notify import Notifier
-from cideldill_mcp.opening import open_records
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.run import Order
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.replay import open_records
+from cideldill_mcp.runs.run import Order
 from cideldill_mcp.server import build_server
 from cideldill_mcp.stdio import claim_stdio
 from cideldill_mcp.stdio import stdio_streams

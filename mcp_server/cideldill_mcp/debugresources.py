@@ -24,8 +24,8 @@ from cideldill_mcp.processes.process import Look
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import fit
-from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.run import Run
 from cideldill_mcp.sources import files
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal

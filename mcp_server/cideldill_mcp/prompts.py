@@ -25,7 +25,7 @@ from cideldill_mcp.prose import shown_frame
 from cideldill_mcp.prose import shown_place
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.triage import failing_test
 from pytest_cideldill.errors import Refusal
 

@@ -17,7 +17,7 @@ from cideldill_mcp.debugresources import Read
 from cideldill_mcp.debugresources import is_of_run
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
 
 JSON = "application/json"
 

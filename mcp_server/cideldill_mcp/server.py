@@ -24,7 +24,7 @@ from cideldill_mcp.guide import instructions
 from cideldill_mcp.prompts import Prompts
 from cideldill_mcp.render import readable
 from cideldill_mcp.resources import Resources
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.config.settings import Settings

@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from cideldill_mcp.autopsies import siblings
-from cideldill_mcp.cases import MAX_NAMES
-from cideldill_mcp.cases import Case
-from cideldill_mcp.cases import changes
-from cideldill_mcp.cases import find
 from cideldill_mcp.prose import joined
 from cideldill_mcp.prose import section
 from cideldill_mcp.prose import shown_exception
 from cideldill_mcp.prose import shown_frame
 from cideldill_mcp.render import dumps
-from cideldill_mcp.results import FAILED
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.history import MAX_NAMES
+from cideldill_mcp.runs.history import Case
+from cideldill_mcp.runs.history import changes
+from cideldill_mcp.runs.history import find
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.results import FAILED
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.sourcecode.quiet import parse_expression
 

@@ -21,7 +21,7 @@ from cideldill_mcp.resources import FUNCTIONS
 from cideldill_mcp.resources import NAMES
 from cideldill_mcp.resources import PAUSED
 from cideldill_mcp.resources import STATUS
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
 
 QUIET_S = 0.3
 """Without a change for so long the last one is told; it also lies between any two that are told."""

@@ -20,9 +20,9 @@ import mcp_types as types
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.run import Order
-from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.run import Order
+from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import Progress
 from cideldill_mcp.tools.toolbox import Toolbox

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.autopsies import FEW_CHILDREN
-from cideldill_mcp.autopsies import FEW_FRAMES
-from cideldill_mcp.autopsies import FEW_LOCALS
-from cideldill_mcp.autopsies import fitted
-from cideldill_mcp.autopsies import shaped
-from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.render import dumps
-from cideldill_mcp.results import Results
+from cideldill_mcp.runs.failures import FEW_CHILDREN
+from cideldill_mcp.runs.failures import FEW_FRAMES
+from cideldill_mcp.runs.failures import FEW_LOCALS
+from cideldill_mcp.runs.failures import fitted
+from cideldill_mcp.runs.failures import shaped
+from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.results import Results
 from pytest_cideldill.protocol import NodeFinished
 from pytest_cideldill.protocol import NodeStarted
 from pytest_cideldill.protocol import PhaseReported

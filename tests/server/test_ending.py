@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.ending import MAX_MESSAGE
-from cideldill_mcp.ending import MAX_STACKS
-from cideldill_mcp.ending import Cut
-from cideldill_mcp.ending import Evidence
-from cideldill_mcp.ending import classify
+from cideldill_mcp.runs.end import MAX_MESSAGE
+from cideldill_mcp.runs.end import MAX_STACKS
+from cideldill_mcp.runs.end import Cut
+from cideldill_mcp.runs.end import Evidence
+from cideldill_mcp.runs.end import classify
 from pytest_cideldill.protocol.current_test_file import Position
 
 LAST = Position("call", "test_a.py::test_b", 0.0)

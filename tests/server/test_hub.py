@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from cideldill_mcp import runs as runs_module
-from cideldill_mcp import setting as setting_module
 from cideldill_mcp.processes import listener as hub_module
 from cideldill_mcp.processes import process as process_module
+from cideldill_mcp.runs import breakpoint_sync as setting_module
+from cideldill_mcp.runs import registry as runs_module
 from cideldill_mcp.tools import functions
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import Configure

@@ -13,7 +13,7 @@ import pytest
 
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.runlist import RunList
+from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import MAX_CHARS
 from cideldill_mcp.tools.registry import Param

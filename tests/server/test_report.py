@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
-from cideldill_mcp.runlist import RunList
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools import report
 from pytest_cideldill.protocol import Collected

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.results import Results
+from cideldill_mcp.runs.results import Results
 from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import CollectionFailed
 from pytest_cideldill.protocol import NodeFinished

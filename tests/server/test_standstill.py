@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.dumps import threads_in
 from cideldill_mcp.processes.cpu import Usage
 from cideldill_mcp.processes.cpu import handles
 from cideldill_mcp.processes.cpu import usage
 from cideldill_mcp.processes.cpu import verdict
-from cideldill_mcp.standstill import state_of
+from cideldill_mcp.runs.stacks import threads_in
+from cideldill_mcp.runs.stall import state_of
 from pytest_cideldill.project import Project
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")

@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import profile
 from pytest_cideldill.config.options import PROFILES
 from pytest_cideldill.protocol import NodeFinished

@@ -10,9 +10,9 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
-from cideldill_mcp.unhit import never_hit
-from cideldill_mcp.unhit import why_not_hit
+from cideldill_mcp.runs.not_hit import never_hit
+from cideldill_mcp.runs.not_hit import why_not_hit
+from cideldill_mcp.runs.run import Run
 from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import Departed
 from pytest_cideldill.protocol import Finished

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.run import Run
 from pytest_cideldill.protocol import RedactionChosen
 from tests.server.processes import hello_of
 from tests.together.driver import connected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
-from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import find_one
 from cideldill_mcp.tools.catalog import stored
 from cideldill_mcp.tools.registry import Param

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.autopsies import fitted
-from cideldill_mcp.autopsies import shaped
-from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.results import FAILED
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.failures import fitted
+from cideldill_mcp.runs.failures import shaped
+from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.results import FAILED
+from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools.looking import LOOK_S
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply

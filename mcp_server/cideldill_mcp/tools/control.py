@@ -7,9 +7,9 @@ from functools import partial
 
 from cideldill_mcp.events.log import Filter
 from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.run import Run
-from cideldill_mcp.standstill import state_of
-from cideldill_mcp.standstill import under_way
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.stall import state_of
+from cideldill_mcp.runs.stall import under_way
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.registry import Param

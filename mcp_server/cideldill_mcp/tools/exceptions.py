@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.lines import choices
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.run import Run
-from cideldill_mcp.setting import remove_everywhere
-from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.runs.breakpoint_sync import remove_everywhere
+from cideldill_mcp.runs.breakpoint_sync import set_everywhere
+from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.catalog import foreseen
 from cideldill_mcp.tools.catalog import parsed

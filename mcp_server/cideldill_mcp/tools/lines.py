@@ -11,7 +11,7 @@ from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
 from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
-from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind

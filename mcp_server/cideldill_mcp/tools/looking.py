@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request

@@ -6,14 +6,14 @@ import re
 import time
 from typing import Any
 
-from cideldill_mcp.autopsies import OF_A_TEST
-from cideldill_mcp.autopsies import fitted
-from cideldill_mcp.autopsies import shaped
-from cideldill_mcp.autopsies import siblings
 from cideldill_mcp.events.log import Filter
-from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Runs
-from cideldill_mcp.standstill import standstill
+from cideldill_mcp.runs.failures import OF_A_TEST
+from cideldill_mcp.runs.failures import fitted
+from cideldill_mcp.runs.failures import shaped
+from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.stall import standstill
 from cideldill_mcp.tools.registry import Request
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.reports.words import said

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cideldill_mcp.dumps import dumped_threads
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
-from cideldill_mcp.standstill import under_way
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.stacks import dumped_threads
+from cideldill_mcp.runs.stall import under_way
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.functions import WAIT_S

@@ -13,9 +13,9 @@ from cideldill_mcp.breakpoints.collection import id_meant
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.events.log import Filter
-from cideldill_mcp.run import Run
-from cideldill_mcp.standstill import state_of
-from cideldill_mcp.standstill import under_way
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.stall import state_of
+from cideldill_mcp.runs.stall import under_way
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply

@@ -9,14 +9,14 @@ from typing import Any
 
 from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.breakpoints.reanchor import reanchor
-from cideldill_mcp.cases import failed_nodeids
-from cideldill_mcp.ladder import Tell
-from cideldill_mcp.results import FAILED
-from cideldill_mcp.results import Results
-from cideldill_mcp.run import Order
-from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Runs
-from cideldill_mcp.runs import run_active
+from cideldill_mcp.runs.history import failed_nodeids
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.registry import run_active
+from cideldill_mcp.runs.results import FAILED
+from cideldill_mcp.runs.results import Results
+from cideldill_mcp.runs.run import Order
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.stopping import Tell
 from cideldill_mcp.tools import report
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind

@@ -20,7 +20,7 @@ from cideldill_mcp.prose import possible
 from cideldill_mcp.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.render import error_result
 from cideldill_mcp.render import ok_result
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.registry import Progress
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request

@@ -11,7 +11,7 @@ from cideldill_mcp.breakpoints.inspection import find_each
 from cideldill_mcp.breakpoints.inspection import path_of
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
-from cideldill_mcp.setting import set_everywhere
+from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply
 from cideldill_mcp.tools.registry import Request

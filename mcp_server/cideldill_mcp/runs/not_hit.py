@@ -12,7 +12,7 @@ from typing import Any
 from cideldill_mcp.breakpoints.kinds import Breakpoint
 from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.run import Run
 
 Fact = dict[str, Any]
 """As `pytest_cideldill.probes.unhit` makes it."""

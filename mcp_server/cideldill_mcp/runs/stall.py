@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
-from cideldill_mcp.dumps import dumped_threads
 from cideldill_mcp.processes.cpu import Usage
 from cideldill_mcp.processes.cpu import usage
 from cideldill_mcp.processes.cpu import verdict
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.results import TestResult
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.results import TestResult
+from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.stacks import dumped_threads
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import ReadThreads

@@ -12,7 +12,7 @@ from typing import Any
 
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.run import Run
 
 Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator
 
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.redaction.nodeids import meant

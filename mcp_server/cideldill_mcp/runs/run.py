@@ -11,16 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.ending import Cut
-from cideldill_mcp.ending import Evidence
-from cideldill_mcp.ending import classify
-from cideldill_mcp.hiding import learn
-from cideldill_mcp.hiding import redactor_of
 from cideldill_mcp.processes.launch import Child
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.results import Logged
-from cideldill_mcp.results import Results
+from cideldill_mcp.runs.end import Cut
+from cideldill_mcp.runs.end import Evidence
+from cideldill_mcp.runs.end import classify
+from cideldill_mcp.runs.redaction import learn
+from cideldill_mcp.runs.redaction import redactor_of
+from cideldill_mcp.runs.results import Logged
+from cideldill_mcp.runs.results import Results
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.protocol import Changed
 from pytest_cideldill.protocol import Configure

@@ -14,12 +14,12 @@ from collections.abc import Awaitable
 from collections.abc import Callable
 from collections.abc import Iterable
 
-from cideldill_mcp.ending import Cut
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Child
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.run import Run
+from cideldill_mcp.runs.end import Cut
+from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import ReadThreads
 from pytest_cideldill.protocol import ReleaseAll

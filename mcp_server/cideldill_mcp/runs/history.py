@@ -18,10 +18,10 @@ from typing import Any
 import anyio.to_thread
 
 from cideldill_mcp.prose import short
-from cideldill_mcp.results import FAILED
-from cideldill_mcp.results import TestResult
-from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.results import FAILED
+from cideldill_mcp.runs.results import TestResult
+from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import PhaseReported

@@ -14,7 +14,7 @@ from typing import Any
 
 from cideldill_mcp.render import dumps
 from cideldill_mcp.render import fit
-from cideldill_mcp.results import Results
+from cideldill_mcp.runs.results import Results
 
 FEW_FRAMES = 5
 FEW_LOCALS = 8

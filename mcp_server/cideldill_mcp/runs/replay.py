@@ -22,10 +22,10 @@ from typing import Any
 from cideldill_mcp.breakpoints.kinds import from_command
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.results import FAILED
-from cideldill_mcp.run import Order
-from cideldill_mcp.run import Run
-from cideldill_mcp.runs import Runs
+from cideldill_mcp.runs.registry import Runs
+from cideldill_mcp.runs.results import FAILED
+from cideldill_mcp.runs.run import Order
+from cideldill_mcp.runs.run import Run
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import AddException
 from pytest_cideldill.protocol import AddLine

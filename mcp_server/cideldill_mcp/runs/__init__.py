@@ -1,0 +1,1 @@
+"""Runs of tests: started, watched, ended; what became of them, also of recorded ones."""
