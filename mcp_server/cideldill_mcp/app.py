@@ -21,11 +21,11 @@ from mcp.server.lowlevel import Server
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.inspection import find_places
 from cideldill_mcp.breakpoints.inspection import path_of
-from cideldill_mcp.clients import Clients
+from cideldill_mcp.clients.outbox import Notifier
+from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.http import listen
 from cideldill_mcp.http import serve_http
-from cideldill_mcp.notify import Notifier
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records

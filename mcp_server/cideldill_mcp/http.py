@@ -36,7 +36,7 @@ from starlette.types import Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from cideldill_mcp.clients import Clients
+from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.door import ADMIT
 from cideldill_mcp.door import MAX_STRANGERS
 from cideldill_mcp.door import Door

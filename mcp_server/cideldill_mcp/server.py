@@ -19,7 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp.clients import Clients
+from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.guide import instructions
 from cideldill_mcp.prompts import Prompts
 from cideldill_mcp.render import readable

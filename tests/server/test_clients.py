@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cideldill_mcp.clients import Clients
+from cideldill_mcp.clients.sessions import Clients
 from tests.server.processes import in_loop
 
 

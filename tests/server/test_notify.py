@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import notify
-from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
+from cideldill_mcp.clients import outbox
+from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
+from cideldill_mcp.clients.outbox import CALL_COMPLETED
+from cideldill_mcp.clients.outbox import EXECUTION_PAUSED
+from cideldill_mcp.clients.outbox import EXECUTION_RESUMED
+from cideldill_mcp.clients.outbox import Notifier
 from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.notify import CALL_COMPLETED
-from cideldill_mcp.notify import EXECUTION_PAUSED
-from cideldill_mcp.notify import EXECUTION_RESUMED
-from cideldill_mcp.notify import Notifier
 from tests.server.processes import DEADLINE_S
 from tests.server.processes import in_loop
 from tests.server.processes import pause_of
@@ -312,7 +312,7 @@ async def test_a_stop_at_an_exception_is_told_with_it() -> None:
 
 def test_hits_and_calls_in_turn_are_coalesced_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """However they are mixed, no more wait than is allowed, and none is left out uncounted."""
-    monkeypatch.setattr(notify, "MAX_WAITING", 4)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 4)
 
     @in_loop
     async def run() -> None:
@@ -417,7 +417,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
 
 def test_calls_are_coalesced_only_when_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: `"coalesced": n` on the next one; every call is told or counted."""
-    monkeypatch.setattr(notify, "MAX_WAITING", 4)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 4)
 
     @in_loop
     async def run() -> None:
@@ -437,7 +437,7 @@ def test_calls_are_coalesced_only_when_too_many_wait(monkeypatch: pytest.MonkeyP
 
 def test_stops_are_never_dropped_however_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: stops are never dropped; order = `seq` all the same."""
-    monkeypatch.setattr(notify, "MAX_WAITING", 3)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 3)
 
     @in_loop
     async def run() -> None:
@@ -464,7 +464,7 @@ def test_what_is_coalesced_for_one_is_told_in_full_to_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each client has a queue of its own."""
-    monkeypatch.setattr(notify, "MAX_WAITING", 4)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 4)
 
     @in_loop
     async def run() -> None:

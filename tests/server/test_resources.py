@@ -20,8 +20,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp.clients import Clients
-from cideldill_mcp.notify import Notifier
+from cideldill_mcp.clients.outbox import Notifier
+from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings

@@ -22,10 +22,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged
 from mcp.shared.subscriptions import ResourceUpdated
 
-from cideldill_mcp.clients import Clients
-from cideldill_mcp.notify import LIST_CHANGED
-from cideldill_mcp.notify import UPDATED
-from cideldill_mcp.notify import Notifier
+from cideldill_mcp.clients.outbox import LIST_CHANGED
+from cideldill_mcp.clients.outbox import UPDATED
+from cideldill_mcp.clients.outbox import Notifier
+from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.server import build_server
 from cideldill_mcp.updates import Updates
 from pytest_cideldill.config.settings import Settings

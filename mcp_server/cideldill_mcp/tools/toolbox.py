@@ -12,9 +12,9 @@ from typing import Any
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.deliveries import Deliveries
-from cideldill_mcp.deliveries import tells_hits
-from cideldill_mcp.deliveries import told_in
+from cideldill_mcp.clients.seen_stops import Deliveries
+from cideldill_mcp.clients.seen_stops import tells_hits
+from cideldill_mcp.clients.seen_stops import told_in
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.prose import possible
 from cideldill_mcp.render import DEFAULT_MAX_CHARS

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cideldill_mcp import breakpointhit
-from cideldill_mcp.breakpointhit import BREAKPOINT_HIT
+from cideldill_mcp.clients import hit_payload
+from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.render import readable
@@ -198,7 +198,7 @@ class Notifier:
             "worker": event.get("worker"),
             "seq": event["seq"],
         }
-        hit = breakpointhit.of_stop(event, pause)
+        hit = hit_payload.of_stop(event, pause)
         return [Message(BREAKPOINT_HIT, lambda: hit), Message(EXECUTION_PAUSED, lambda: params)]
 
     def _resumed(self, event: Event) -> list[Message]:
@@ -214,7 +214,7 @@ class Notifier:
 
 
 def _hit(event: Event) -> list[Message]:
-    return [Message(BREAKPOINT_HIT, partial(breakpointhit.of_hit, event), may_merge=True)]
+    return [Message(BREAKPOINT_HIT, partial(hit_payload.of_hit, event), may_merge=True)]
 
 
 def _completed(event: Event) -> list[Message]:

@@ -26,7 +26,7 @@ from mcp.server.subscriptions import ResourceUpdated
 from mcp.server.subscriptions import ServerEvent
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from cideldill_mcp.notify import Notifier
+from cideldill_mcp.clients.outbox import Notifier
 
 _KEY = "cideldill"
 

@@ -1,0 +1,1 @@
+"""Clients: who is connected, what each was told, pushes."""
