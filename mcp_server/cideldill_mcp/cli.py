@@ -157,8 +157,8 @@ def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]
         refuse(reason)
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
     from cideldill_mcp.app import run_server
-    from cideldill_mcp.http import CannotListen
     from cideldill_mcp.processes.private_directory import NoScratch
+    from cideldill_mcp.transports.http import CannotListen
 
     gc.freeze()
     gc.enable()

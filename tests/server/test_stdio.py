@@ -27,7 +27,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 
-from cideldill_mcp import stdio
+from cideldill_mcp.transports import stdio
 
 GUARD_SECONDS = 10.0
 
@@ -444,7 +444,7 @@ def test_output_accepted_before_the_end_is_written() -> None:
 
 CLAIMING = """
 import os, subprocess, sys
-from cideldill_mcp.stdio import claim_stdio
+from cideldill_mcp.transports.stdio import claim_stdio
 read_fd, write_fd = claim_stdio()
 assert read_fd > 2 and write_fd > 2
 assert not os.get_inheritable(read_fd) and not os.get_inheritable(write_fd)

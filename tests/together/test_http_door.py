@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.http import MAX_BODY_BYTES
+from cideldill_mcp.transports.http import MAX_BODY_BYTES
 from tests.together.frontend import DEADLINE_S
 from tests.together.frontend import FrontEnd
 from tests.together.test_intruders import write_failing

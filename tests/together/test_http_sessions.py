@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.http import MAX_SESSIONS
+from cideldill_mcp.transports.http import MAX_SESSIONS
 from tests.together.conftest import MakeProject
 from tests.together.frontend import DEADLINE_S
 from tests.together.frontend import module_command

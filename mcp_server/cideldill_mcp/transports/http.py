@@ -37,13 +37,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from cideldill_mcp.clients.sessions import Clients
-from cideldill_mcp.door import ADMIT
-from cideldill_mcp.door import MAX_STRANGERS
-from cideldill_mcp.door import Door
-from cideldill_mcp.door import Strangers
-from cideldill_mcp.door import new_token
 from cideldill_mcp.processes.addresses import PATH
 from cideldill_mcp.processes.addresses import announce
+from cideldill_mcp.transports.auth import ADMIT
+from cideldill_mcp.transports.auth import MAX_STRANGERS
+from cideldill_mcp.transports.auth import Door
+from cideldill_mcp.transports.auth import Strangers
+from cideldill_mcp.transports.auth import new_token
 
 SSE_PATH = "/mcp/sse"
 _POST_PATH = "/mcp/sse/messages"

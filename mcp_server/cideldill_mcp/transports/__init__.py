@@ -1,0 +1,1 @@
+"""How clients reach the server: stdio, HTTP, and the door of HTTP."""
