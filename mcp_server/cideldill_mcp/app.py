@@ -25,6 +25,7 @@ from cideldill_mcp.clients.outbox import Notifier
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records
 from cideldill_mcp.runs.run import Order
@@ -33,7 +34,6 @@ from cideldill_mcp.transports.http import listen
 from cideldill_mcp.transports.http import serve_http
 from cideldill_mcp.transports.stdio import claim_stdio
 from cideldill_mcp.transports.stdio import stdio_streams
-from cideldill_mcp.updates import Updates
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.sourcecode.tracespec import parse_spec

@@ -23,7 +23,7 @@ from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.guide import instructions
 from cideldill_mcp.prompts import Prompts
 from cideldill_mcp.render import readable
-from cideldill_mcp.resources import Resources
+from cideldill_mcp.resources.resources import Resources
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.toolbox import Toolbox

@@ -26,8 +26,8 @@ from cideldill_mcp.clients.outbox import LIST_CHANGED
 from cideldill_mcp.clients.outbox import UPDATED
 from cideldill_mcp.clients.outbox import Notifier
 from cideldill_mcp.clients.sessions import Clients
+from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.server import build_server
-from cideldill_mcp.updates import Updates
 from pytest_cideldill.config.settings import Settings
 from tests.server.processes import DEADLINE_S
 from tests.server.processes import Front

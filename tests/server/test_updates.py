@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import updates
-from cideldill_mcp.updates import Throttle
-from cideldill_mcp.updates import Updates
+from cideldill_mcp.resources import changes
+from cideldill_mcp.resources.changes import Throttle
+from cideldill_mcp.resources.changes import Updates
 from pytest_cideldill.protocol import Bound
 from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import Departed
@@ -200,7 +200,7 @@ class Watched:
 @asynccontextmanager
 async def watched(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     """Quiet comes soon."""
-    monkeypatch.setattr(updates, "QUIET_S", 0.02)
+    monkeypatch.setattr(changes, "QUIET_S", 0.02)
     async with serving() as front:
         yield Watched(front)
 

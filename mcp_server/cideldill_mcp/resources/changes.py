@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterable
 
-from cideldill_mcp.debugresources import BREAKPOINTS
-from cideldill_mcp.debugresources import SESSION
-from cideldill_mcp.debugresources import THREADS
 from cideldill_mcp.events.log import Event
-from cideldill_mcp.resources import CALLS
-from cideldill_mcp.resources import FUNCTIONS
-from cideldill_mcp.resources import NAMES
-from cideldill_mcp.resources import PAUSED
-from cideldill_mcp.resources import STATUS
+from cideldill_mcp.resources.debug import BREAKPOINTS
+from cideldill_mcp.resources.debug import SESSION
+from cideldill_mcp.resources.debug import THREADS
+from cideldill_mcp.resources.resources import CALLS
+from cideldill_mcp.resources.resources import FUNCTIONS
+from cideldill_mcp.resources.resources import NAMES
+from cideldill_mcp.resources.resources import PAUSED
+from cideldill_mcp.resources.resources import STATUS
 from cideldill_mcp.runs.registry import Runs
 
 QUIET_S = 0.3

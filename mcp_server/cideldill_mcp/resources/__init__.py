@@ -1,0 +1,1 @@
+"""Resources of the protocol: debugger:// and sources, and their changes."""
