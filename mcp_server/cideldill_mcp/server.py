@@ -20,8 +20,8 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.clients.sessions import Clients
-from cideldill_mcp.guide import instructions
-from cideldill_mcp.prompts import Prompts
+from cideldill_mcp.prompts.defined import Prompts
+from cideldill_mcp.prompts.guide import instructions
 from cideldill_mcp.render import readable
 from cideldill_mcp.resources.resources import Resources
 from cideldill_mcp.runs.registry import Runs

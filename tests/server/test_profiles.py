@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cideldill_mcp.guide import instructions
+from cideldill_mcp.prompts.guide import instructions
 from cideldill_mcp.tools import profile
 from pytest_cideldill.config.options import PROFILES
 from pytest_cideldill.protocol import Stopped

@@ -14,9 +14,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp import prompts
 from cideldill_mcp import prose
 from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.prompts import defined
 from pytest_cideldill.protocol import Stopped
 from tests.server.processes import Front
 from tests.server.processes import in_loop
@@ -121,7 +121,7 @@ async def test_a_session_stays_compact() -> None:
         for number in range(300):
             front.desired.add_function(f"shop.f{number}", None, "x" * 1_000 + "\n== 1")
         text = await text_of(client, "debug-session-start")
-        assert f"({prompts.MAX_BREAKPOINTS} of 300)" in text
+        assert f"({defined.MAX_BREAKPOINTS} of 300)" in text
         assert len(text) < 8_000
         assert max(map(len, text.splitlines())) <= prose.MAX_LINE + 1
 

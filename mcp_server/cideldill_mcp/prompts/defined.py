@@ -16,6 +16,7 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from cideldill_mcp.prompts.triage import failing_test
 from cideldill_mcp.prose import joined
 from cideldill_mcp.prose import possible
 from cideldill_mcp.prose import section
@@ -26,7 +27,6 @@ from cideldill_mcp.prose import shown_place
 from cideldill_mcp.render import MAX_MAX_CHARS
 from cideldill_mcp.render import dumps
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.triage import failing_test
 from pytest_cideldill.errors import Refusal
 
 SESSION = "debug-session-start"

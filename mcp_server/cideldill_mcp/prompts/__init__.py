@@ -1,0 +1,1 @@
+"""Prompts of the protocol, and the texts they are made of."""
