@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.render import dumps
+from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.runs.failures import FEW_CHILDREN
 from cideldill_mcp.runs.failures import FEW_FRAMES
 from cideldill_mcp.runs.failures import FEW_LOCALS

@@ -14,9 +14,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp import prose
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.prompts import defined
+from cideldill_mcp.replies import prose
 from pytest_cideldill.protocol import Stopped
 from tests.server.processes import Front
 from tests.server.processes import in_loop

@@ -22,7 +22,7 @@ from cideldill_mcp.callrecords.calls import Records
 from cideldill_mcp.callrecords.calls import Wanted
 from cideldill_mcp.callrecords.store import Table
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.render import fit
+from cideldill_mcp.replies.render import fit
 from cideldill_mcp.tools.records import is_meant_by
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.sourcecode.names import parse_function_name

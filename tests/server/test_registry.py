@@ -12,7 +12,7 @@ import mcp_types as types
 import pytest
 
 from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.render import DEFAULT_MAX_CHARS
+from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.registry import MAX_CHARS

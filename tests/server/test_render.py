@@ -1,4 +1,4 @@
-"""What `cideldill_mcp.render` promises: any value is readable JSON, any reply fits its size."""
+"""What the renderer of replies promises: any value is readable JSON, any reply fits its size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp import render
+from cideldill_mcp.replies import render
 
 INF = float("inf")
 ALPHABET = 'abcdefghij "\\\n\t\x00é…😀\ud800'

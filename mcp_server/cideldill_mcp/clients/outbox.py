@@ -21,7 +21,7 @@ from cideldill_mcp.clients import hit_payload
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.render import readable
+from cideldill_mcp.replies.render import readable
 
 MAX_WAITING = 10_000
 """Messages that wait for one client before calls and hits are told as one."""

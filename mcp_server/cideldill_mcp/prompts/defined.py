@@ -17,15 +17,15 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.prompts.triage import failing_test
-from cideldill_mcp.prose import joined
-from cideldill_mcp.prose import possible
-from cideldill_mcp.prose import section
-from cideldill_mcp.prose import shown_arguments
-from cideldill_mcp.prose import shown_exception
-from cideldill_mcp.prose import shown_frame
-from cideldill_mcp.prose import shown_place
-from cideldill_mcp.render import MAX_MAX_CHARS
-from cideldill_mcp.render import dumps
+from cideldill_mcp.replies.prose import joined
+from cideldill_mcp.replies.prose import possible
+from cideldill_mcp.replies.prose import section
+from cideldill_mcp.replies.prose import shown_arguments
+from cideldill_mcp.replies.prose import shown_exception
+from cideldill_mcp.replies.prose import shown_frame
+from cideldill_mcp.replies.prose import shown_place
+from cideldill_mcp.replies.render import MAX_MAX_CHARS
+from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.runs.registry import Runs
 from pytest_cideldill.errors import Refusal
 

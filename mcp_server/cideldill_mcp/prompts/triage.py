@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from cideldill_mcp.prose import joined
-from cideldill_mcp.prose import section
-from cideldill_mcp.prose import shown_exception
-from cideldill_mcp.prose import shown_frame
-from cideldill_mcp.render import dumps
+from cideldill_mcp.replies.prose import joined
+from cideldill_mcp.replies.prose import section
+from cideldill_mcp.replies.prose import shown_exception
+from cideldill_mcp.replies.prose import shown_frame
+from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.runs.failures import siblings
 from cideldill_mcp.runs.history import MAX_NAMES
 from cideldill_mcp.runs.history import Case

@@ -22,8 +22,8 @@ import mcp_types as types
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Look
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.render import MAX_MAX_CHARS
-from cideldill_mcp.render import fit
+from cideldill_mcp.replies.render import MAX_MAX_CHARS
+from cideldill_mcp.replies.render import fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.sources import files

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from cideldill_mcp.render import dumps
-from cideldill_mcp.render import fit
+from cideldill_mcp.replies.render import dumps
+from cideldill_mcp.replies.render import fit
 from cideldill_mcp.runs.results import Results
 
 FEW_FRAMES = 5

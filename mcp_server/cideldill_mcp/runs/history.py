@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from cideldill_mcp.prose import short
+from cideldill_mcp.replies.prose import short
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.results import FAILED
 from cideldill_mcp.runs.results import TestResult

@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes
 
 from anyio.to_thread import run_sync
 
-from cideldill_mcp.render import MAX_MAX_CHARS
+from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.interpreter.regular_files import NO_LINK

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.render import DEFAULT_MAX_CHARS
+from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runs.failures import fitted
 from cideldill_mcp.runs.failures import shaped
 from cideldill_mcp.runs.failures import siblings

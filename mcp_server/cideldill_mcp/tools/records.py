@@ -10,7 +10,7 @@ from cideldill_mcp.callrecords.calls import STATUSES
 from cideldill_mcp.callrecords.calls import Function
 from cideldill_mcp.callrecords.calls import IsMeant
 from cideldill_mcp.callrecords.calls import Wanted
-from cideldill_mcp.render import dumps
+from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.registry import Param
 from cideldill_mcp.tools.registry import Reply

@@ -17,8 +17,8 @@ from typing import Any
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.render import MAX_MAX_CHARS
-from cideldill_mcp.render import fit
+from cideldill_mcp.replies.render import MAX_MAX_CHARS
+from cideldill_mcp.replies.render import fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.reading import Unreadable
 from cideldill_mcp.tools.reading import read

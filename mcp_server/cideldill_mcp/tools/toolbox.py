@@ -16,10 +16,10 @@ from cideldill_mcp.clients.seen_stops import Deliveries
 from cideldill_mcp.clients.seen_stops import tells_hits
 from cideldill_mcp.clients.seen_stops import told_in
 from cideldill_mcp.events.log import Event
-from cideldill_mcp.prose import possible
-from cideldill_mcp.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.render import error_result
-from cideldill_mcp.render import ok_result
+from cideldill_mcp.replies.prose import possible
+from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
+from cideldill_mcp.replies.render import error_result
+from cideldill_mcp.replies.render import ok_result
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.registry import Progress
 from cideldill_mcp.tools.registry import Reply

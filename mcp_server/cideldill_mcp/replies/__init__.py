@@ -1,0 +1,1 @@
+"""Plain data to one text of a bounded size."""
