@@ -34,11 +34,11 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.tracing.events import Handlers
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import Takes
-from pytest_cideldill.tracing.events import Watch
-from pytest_cideldill.tracing.events import open_source
+from pytest_cideldill.tracing.interface import Handlers
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import Takes
+from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import open_source
 
 ROUNDS = 9
 CALLS = 20_000

@@ -28,12 +28,12 @@ from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import EngineChosen
 from pytest_cideldill.protocol import Event
-from pytest_cideldill.tracing.events import Handlers
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import SourceUnavailable
-from pytest_cideldill.tracing.events import Watch
-from pytest_cideldill.tracing.events import existing_functions
-from pytest_cideldill.tracing.events import open_source
+from pytest_cideldill.tracing.interface import Handlers
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import existing_functions
+from pytest_cideldill.tracing.interface import open_source
 
 IS_FREE = sys.version_info >= (3, 12)
 """Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""

@@ -21,9 +21,9 @@ import pytest
 from mcp import StdioServerParameters
 
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.registry import MAX_CHARS
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import MAX_CHARS
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Tool
 from pytest_cideldill.config.options import OPTIONS
 from pytest_cideldill.config.options import PROFILES
 from tests.together.driver import connected

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_cideldill.callrecords.active_call import Intercepted
 from pytest_cideldill.callrecords.active_call import Start
 from pytest_cideldill.callrecords.active_call import start_of
-from pytest_cideldill.frames.calls import DottedPath
+from pytest_cideldill.frames.arguments import DottedPath
 from pytest_cideldill.interpreter.clock import wall_at
 from pytest_cideldill.objects.content_ids import Frozen
 from pytest_cideldill.objects.content_ids import Objects

@@ -32,10 +32,10 @@ from pytest_cideldill.callrecords.active_call import expected_in
 from pytest_cideldill.callrecords.active_call import leave
 from pytest_cideldill.callrecords.active_call import start_of
 from pytest_cideldill.callrecords.event import CallTelling
-from pytest_cideldill.frames.calls import DottedPath
-from pytest_cideldill.frames.calls import Parameters
-from pytest_cideldill.frames.calls import module_name
-from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.arguments import DottedPath
+from pytest_cideldill.frames.arguments import Parameters
+from pytest_cideldill.frames.arguments import module_name
+from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.clock import ticking
 from pytest_cideldill.interpreter.code_files import file_now
@@ -50,11 +50,11 @@ from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import of_glob
 from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.tracing.events import OnEnd
-from pytest_cideldill.tracing.events import OnStart
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import SourceUnavailable
-from pytest_cideldill.tracing.events import existing_functions
+from pytest_cideldill.tracing.interface import OnEnd
+from pytest_cideldill.tracing.interface import OnStart
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import existing_functions
 
 Row = tuple[Any, ...]
 """As `rows.Row`."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.frames.frames import location
 from pytest_cideldill.frames.frames import visible_traceback
 from pytest_cideldill.rendering.display import MESSAGE

@@ -18,9 +18,9 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.hooks.assertion_explanations import keep_out
 from pytest_cideldill.hooks.failure_reports import Autopsies
-from pytest_cideldill.hooks.files import objects_path
 from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.hooks.post_mortem import PostMortem
+from pytest_cideldill.hooks.private_files import objects_path
 from pytest_cideldill.hooks.set_trace import UserBreakpoints
 from pytest_cideldill.hooks.timeouts import Watchdogs
 from pytest_cideldill.link.handshake import Invitation
@@ -43,7 +43,7 @@ from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.tracing.events import source_class
+from pytest_cideldill.tracing.interface import source_class
 
 source_class()  # imported before the tests, although it may never be opened
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_cideldill.hooks.guest import guest
-from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.protocol import Finished
 from pytest_cideldill.protocol import InternalErrorRaised
 from pytest_cideldill.protocol import Interrupted

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.frames.failure import MAX_MESSAGE
 from pytest_cideldill.frames.failure import MAX_OUTPUT
 from pytest_cideldill.frames.failure import RECORDED

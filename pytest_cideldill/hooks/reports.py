@@ -22,7 +22,7 @@ from pytest_cideldill.hooks.failure_places import place_of_test
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.failure_reports import Raised
 from pytest_cideldill.hooks.guest import guest
-from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.stack_file import StackFile
 from pytest_cideldill.hooks.tracebacks import text_of
 from pytest_cideldill.hooks.tracebacks import visible_places

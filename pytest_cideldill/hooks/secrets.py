@@ -17,7 +17,7 @@ import pytest
 from pytest_cideldill.config import parsers
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.hooks.guest import guest
-from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.protocol import Configure
 from pytest_cideldill.protocol import RedactionChosen
 from pytest_cideldill.redaction.redactor import Redactor

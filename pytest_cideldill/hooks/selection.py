@@ -20,7 +20,7 @@ import pytest
 from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.hooks.empty_collection import searched
 from pytest_cideldill.hooks.guest import guest
-from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.tracebacks import text_of
 from pytest_cideldill.interpreter.borders import because
 from pytest_cideldill.interpreter.borders import passes

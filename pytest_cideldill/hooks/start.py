@@ -23,11 +23,11 @@ from pytest_cideldill.hooks.assertions import Assertions
 from pytest_cideldill.hooks.assertions import rewriting
 from pytest_cideldill.hooks.exit_status import Verdict
 from pytest_cideldill.hooks.failure_reports import Autopsies
-from pytest_cideldill.hooks.files import position_file
 from pytest_cideldill.hooks.guest import clean_up
 from pytest_cideldill.hooks.guest import say
-from pytest_cideldill.hooks.process import Host
-from pytest_cideldill.hooks.process import Unwatched
+from pytest_cideldill.hooks.host import Host
+from pytest_cideldill.hooks.host import Unwatched
+from pytest_cideldill.hooks.private_files import position_file
 from pytest_cideldill.hooks.recording import finish
 from pytest_cideldill.hooks.recording import mark_recorded
 from pytest_cideldill.hooks.recording import part_of_record

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_cideldill.config.options import NOT_IN_RUNS
 from pytest_cideldill.hooks.guest import guest
-from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.host import Host
 
 
 class Unattended:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.hooks.guest import guest
-from pytest_cideldill.hooks.process import Host
+from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.reports import JUST_PASSED
 from pytest_cideldill.hooks.reports import category_of
 from pytest_cideldill.hooks.reports import phase_reported

@@ -19,9 +19,9 @@ from pytest_cideldill.callrecords.active_call import Intercepted
 from pytest_cideldill.callrecords.active_call import Start
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.frames.calls import describe_call
-from pytest_cideldill.frames.calls import raised
-from pytest_cideldill.frames.calls import signature_text
+from pytest_cideldill.frames.arguments import describe_call
+from pytest_cideldill.frames.arguments import raised
+from pytest_cideldill.frames.arguments import signature_text
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import visible_stack
 from pytest_cideldill.frames.frames import visible_traceback

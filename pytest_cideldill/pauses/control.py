@@ -38,9 +38,9 @@ from pytest_cideldill.protocol import PauseNow
 from pytest_cideldill.protocol import Step
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import SourceUnavailable
 
 _STANDS = frozenset({"breakpoint", "condition_error", "step"})
 """Why a thread is stopped exactly at a line of its innermost frame, the user's or not."""

@@ -13,7 +13,7 @@ from types import FrameType
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.project import Project
-from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.interface import Source
 from pytest_cideldill.tracing.trail import REST
 from pytest_cideldill.tracing.trail import Left
 from pytest_cideldill.tracing.trail import Trail

@@ -12,7 +12,7 @@ from types import FrameType
 from types import TracebackType
 from typing import Any
 
-from pytest_cideldill.frames.calls import raised
+from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.frames.failure import RECORDED
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.failure import autopsy
@@ -31,7 +31,7 @@ from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.protocol import Resume
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.tracing.events import Deliberate
+from pytest_cideldill.tracing.interface import Deliberate
 
 
 class Stops:

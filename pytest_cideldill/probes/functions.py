@@ -14,7 +14,7 @@ from weakref import ref
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.frames.calls import DottedPath
+from pytest_cideldill.frames.arguments import DottedPath
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_layout import function_of
@@ -28,7 +28,7 @@ from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.behaviors import Tally
-from pytest_cideldill.probes.compiled import Compiled
+from pytest_cideldill.probes.compiler_functions import Compiled
 from pytest_cideldill.probes.hits import Handling
 from pytest_cideldill.probes.hits import Hits
 from pytest_cideldill.probes.meanings import Meanings

@@ -33,8 +33,8 @@ from pytest_cideldill.protocol.rows import HitTelling
 from pytest_cideldill.protocol.rows import Rows
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
-from pytest_cideldill.tracing.events import OnEnd
-from pytest_cideldill.tracing.events import OnStart
+from pytest_cideldill.tracing.interface import OnEnd
+from pytest_cideldill.tracing.interface import OnStart
 
 NAMES = {"return": "result", "raise": "exception"}
 """How what ends a call is called in messages and conditions."""

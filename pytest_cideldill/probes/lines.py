@@ -32,10 +32,10 @@ from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import SourceUnavailable
-from pytest_cideldill.tracing.events import Takes
-from pytest_cideldill.tracing.events import existing_code
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import Takes
+from pytest_cideldill.tracing.interface import existing_code
 from pytest_cideldill.tracing.passes import repeats
 
 TELL_S = 0.3

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import CodeType
 from types import FunctionType
 
-from pytest_cideldill.frames.calls import DottedPath
-from pytest_cideldill.frames.calls import module_name
+from pytest_cideldill.frames.arguments import DottedPath
+from pytest_cideldill.frames.arguments import module_name
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.patching.code_swap import is_stand_in
 from pytest_cideldill.patching.code_swap import original_code
@@ -30,7 +30,7 @@ from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.tracing.events import existing_functions
+from pytest_cideldill.tracing.interface import existing_functions
 
 Governing = dict[int, FunctionBreakpoint]
 """id(function) → the breakpoint that governs it."""

@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any
 from typing import Final
 
-from pytest_cideldill.frames.calls import DottedPath
-from pytest_cideldill.frames.calls import module_name
+from pytest_cideldill.frames.arguments import DottedPath
+from pytest_cideldill.frames.arguments import module_name
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.patching.builtin_proxy import is_kind
 from pytest_cideldill.patching.function_code import code_of

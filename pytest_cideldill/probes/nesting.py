@@ -13,7 +13,7 @@ from types import CodeType
 from types import FrameType
 from types import FunctionType
 
-from pytest_cideldill.frames.calls import module_name
+from pytest_cideldill.frames.arguments import module_name
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_layout import IS_KNOWN
@@ -25,7 +25,7 @@ from pytest_cideldill.patching.planting import ShownCode
 from pytest_cideldill.patching.planting import places_in
 from pytest_cideldill.patching.planting import restore
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.tracing.events import existing_functions
+from pytest_cideldill.tracing.interface import existing_functions
 
 CAN_PLANT = IS_KNOWN
 """Where not, a function is found when its code starts: its first call is missed."""

@@ -30,7 +30,7 @@ from pytest_cideldill.protocol import Bound
 from pytest_cideldill.protocol import Event
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.protocol import Warned
-from pytest_cideldill.tracing.events import Raises
+from pytest_cideldill.tracing.interface import Raises
 
 _RAISE: Final = opmap["RAISE_VARARGS"]
 

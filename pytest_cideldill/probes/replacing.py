@@ -26,7 +26,7 @@ from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import Precision
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.tracing.events import existing_functions
+from pytest_cideldill.tracing.interface import existing_functions
 
 NOT_LOADED = "not_loaded"
 

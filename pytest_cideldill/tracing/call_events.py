@@ -17,9 +17,9 @@ from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.tracing.border import Border
 from pytest_cideldill.tracing.border import Verdict
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import OnEnd
-from pytest_cideldill.tracing.events import OnStart
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import OnEnd
+from pytest_cideldill.tracing.interface import OnStart
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.tracing.coverage import Chain
 from pytest_cideldill.tracing.coverage import FrameChain
 from pytest_cideldill.tracing.coverage import Trace
-from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.interface import SourceUnavailable
 from pytest_cideldill.tracing.thread_states import LayoutUnknown
 from pytest_cideldill.tracing.thread_states import ThreadStates
 from pytest_cideldill.tracing.thread_states import Tracing

@@ -13,8 +13,8 @@ from types import CodeType
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import Takes
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Takes
 
 LineCallback = Callable[[CodeType, int], Any]
 

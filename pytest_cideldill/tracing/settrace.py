@@ -22,9 +22,9 @@ from pytest_cideldill.tracing.code_shapes import RETURN
 from pytest_cideldill.tracing.code_shapes import YIELD
 from pytest_cideldill.tracing.code_shapes import Raised
 from pytest_cideldill.tracing.code_shapes import Shape
-from pytest_cideldill.tracing.events import Handlers
-from pytest_cideldill.tracing.events import Raises
 from pytest_cideldill.tracing.installer import Installer
+from pytest_cideldill.tracing.interface import Handlers
+from pytest_cideldill.tracing.interface import Raises
 from pytest_cideldill.tracing.source import BESIDE
 from pytest_cideldill.tracing.source import BaseSource
 from pytest_cideldill.tracing.trail import Left

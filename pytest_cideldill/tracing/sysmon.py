@@ -24,8 +24,8 @@ from typing import Final
 
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.events import Handlers
-from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.interface import Handlers
+from pytest_cideldill.tracing.interface import SourceUnavailable
 from pytest_cideldill.tracing.linecall import line_callback
 from pytest_cideldill.tracing.source import BaseSource
 from pytest_cideldill.tracing.tool_ids import NONE

@@ -16,7 +16,7 @@ from typing import Final
 from typing import Protocol
 
 from pytest_cideldill.patching.builtin_proxy import Disguise
-from pytest_cideldill.tracing.events import SourceUnavailable
+from pytest_cideldill.tracing.interface import SourceUnavailable
 
 IDS: Final = (4, 5, 2)
 """Tool ids in the order they are tried.

@@ -15,7 +15,7 @@ from typing import Any
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.tracing.border import Border
 from pytest_cideldill.tracing.border import Verdict
-from pytest_cideldill.tracing.events import Deliberate
+from pytest_cideldill.tracing.interface import Deliberate
 from pytest_cideldill.tracing.passes import continuations
 from pytest_cideldill.tracing.passes import repeats
 from pytest_cideldill.tracing.trail import Left

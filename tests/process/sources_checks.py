@@ -27,10 +27,10 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.tracing.events import Handlers
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import Watch
-from pytest_cideldill.tracing.events import open_source
+from pytest_cideldill.tracing.interface import Handlers
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import open_source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MONITORING = sys.version_info >= (3, 12)

@@ -35,10 +35,10 @@ from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import Handlers
-from pytest_cideldill.tracing.events import Watch
-from pytest_cideldill.tracing.events import open_source
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Handlers
+from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import open_source
 from tests.process.kept_rows import KeptRows
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Skipped

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Source
 from tests.process.sources_checks import Consumer
 from tests.process.sources_checks import checks
 from tests.process.sources_checks import code_of

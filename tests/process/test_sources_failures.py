@@ -21,10 +21,10 @@ import pytest
 from _pytest.outcomes import Failed
 
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import SourceUnavailable
-from pytest_cideldill.tracing.events import Watch
-from pytest_cideldill.tracing.events import open_source
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import open_source
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import OUR_IDS
 from tests.process.sources_checks import Consumer

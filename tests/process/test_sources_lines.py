@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.tracing.events import Watch
-from pytest_cideldill.tracing.events import existing_code
-from pytest_cideldill.tracing.events import existing_functions
+from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import existing_code
+from pytest_cideldill.tracing.interface import existing_functions
 from pytest_cideldill.tracing.trail import Trail
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Consumer

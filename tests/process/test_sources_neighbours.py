@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import Source
-from pytest_cideldill.tracing.events import SourceUnavailable
-from pytest_cideldill.tracing.events import Watch
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Source
+from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import Watch
 from tests.process.sources_checks import MONITORING
 from tests.process.sources_checks import Consumer
 from tests.process.sources_checks import Skipped

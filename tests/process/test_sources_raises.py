@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.tracing.events import Deliberate
-from pytest_cideldill.tracing.events import Raises
-from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Raises
+from pytest_cideldill.tracing.interface import Source
 from tests.process.sources_checks import OUR_IDS
 from tests.process.sources_checks import Consumer
 from tests.process.sources_checks import checks

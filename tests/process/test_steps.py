@@ -21,7 +21,7 @@ from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.pauses.stepping import Order
 from pytest_cideldill.pauses.stepping import Steps
 from pytest_cideldill.project import Project
-from pytest_cideldill.tracing.events import Source
+from pytest_cideldill.tracing.interface import Source
 from pytest_cideldill.tracing.trail import REST
 from pytest_cideldill.tracing.trail import Trail
 from tests.process.sources_checks import MONITORING

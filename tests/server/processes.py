@@ -24,7 +24,7 @@ from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Order
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.registry import Progress
+from cideldill_mcp.tools.definitions import Progress
 from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.protocol import PROTOCOL
 from pytest_cideldill.protocol import Begin

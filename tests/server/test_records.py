@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.callrecords import store
-from cideldill_mcp.callrecords.calls import Page
-from cideldill_mcp.callrecords.calls import Records
-from cideldill_mcp.callrecords.calls import Wanted
+from cideldill_mcp.callrecords.records import Page
+from cideldill_mcp.callrecords.records import Records
+from cideldill_mcp.callrecords.records import Wanted
 from cideldill_mcp.callrecords.store import Table
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.replies.render import fit

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Tool
 
 PAUSE = "r1.main.1"
 """The pause that is there."""

@@ -110,7 +110,13 @@ def test_what_watches_is_imported_only_where_something_is_watched(
     assert recorded(shop, *watched).exit_code == 1
     modules = (shop / "modules").read_text().split()
     assert "pytest_cideldill.hooks.reports" in modules
-    for name in ("manager", "probes.lines", "tracing.events", "pauses.pauses", "objects.keeping"):
+    for name in (
+        "manager",
+        "probes.lines",
+        "tracing.interface",
+        "pauses.pauses",
+        "objects.keeping",
+    ):
         assert (f"pytest_cideldill.{name}" in modules) is is_there, name
 
 

@@ -74,8 +74,8 @@ LATE_IMPORTS = {
     "config.settings._toml: tomllib",
     "config.settings._overridden: argparse",
     "config.settings._overridden: shlex",
-    "tracing.events.source_class: pytest_cideldill.tracing.sysmon",
-    "tracing.events.source_class: pytest_cideldill.tracing.settrace",
+    "tracing.interface.source_class: pytest_cideldill.tracing.sysmon",
+    "tracing.interface.source_class: pytest_cideldill.tracing.settrace",
     # When all tests are over.
     "hooks.recording._put_together: pytest_cideldill.reports.digest",
     "hooks.recording._told_to_people.<locals>.report: pytest_cideldill.reports.html",
@@ -91,8 +91,8 @@ PUBLIC_CALLS = {
     "hooks.start._hello: platform.python_version",
     "protocol.current_test_file._mapped: ctypes.addressof",
     "protocol.current_test_file._mapped: ctypes.get_errno",
-    "hooks.files._own_directory: tempfile.mkdtemp",
-    "hooks.files._own_directory: shutil.rmtree",
+    "hooks.private_files._own_directory: tempfile.mkdtemp",
+    "hooks.private_files._own_directory: shutil.rmtree",
     "hooks.guest._polite: functools.wraps",
     "hooks.guest._around: functools.wraps",
     # When a client changes the arguments of a call, or names an exception by its path.

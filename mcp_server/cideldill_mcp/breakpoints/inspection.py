@@ -19,11 +19,11 @@ from cideldill_mcp.breakpoints.places import Stamp
 from cideldill_mcp.processes.helpers import Unanswered
 from cideldill_mcp.processes.helpers import ask
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.sources.helper import HELPER
-from cideldill_mcp.sources.helper import TIMEOUT_S
-from cideldill_mcp.sources.helper import Answer
-from cideldill_mcp.sources.helper import Questions
-from cideldill_mcp.sources.helper import unanswered
+from cideldill_mcp.sources.questions import HELPER
+from cideldill_mcp.sources.questions import TIMEOUT_S
+from cideldill_mcp.sources.questions import Answer
+from cideldill_mcp.sources.questions import Questions
+from cideldill_mcp.sources.questions import unanswered
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.callrecords.calls import Records
+from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.objects.files import ObjectFiles
 from cideldill_mcp.processes.launch import HASH_SEED

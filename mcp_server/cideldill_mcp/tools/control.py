@@ -10,12 +10,12 @@ from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import state_of
 from cideldill_mcp.runs.stall import under_way
-from cideldill_mcp.tools import report
+from cideldill_mcp.tools import run_replies
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from cideldill_mcp.tools.functions import RESUME_S
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
 from cideldill_mcp.tools.tests import PAUSE_ON
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
@@ -43,10 +43,10 @@ async def state(request: Request) -> Reply:
         },
         "next": ['test_run {"nodeids": […]}: run tests, pausing at the first failure']
         if run is None
-        else report.next_steps(run, request.runs),
+        else run_replies.next_steps(run, request.runs),
     }
     if run is not None:
-        body |= {"run_id": run.id, **report.ended(run)}
+        body |= {"run_id": run.id, **run_replies.ended(run)}
     if run is not None and (told := request.runs.ladder.told(run)) is not None:
         body |= {"message": told}
     if run is not None and run.warnings:

@@ -7,16 +7,16 @@ from typing import Any
 from cideldill_mcp.runs.breakpoint_sync import remove_everywhere
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.tools import report
+from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.catalog import foreseen
 from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.catalog import stored
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import Evaluate
@@ -109,7 +109,7 @@ async def remove(request: Request) -> Reply:
 
 async def list_paused(request: Request) -> Reply:
     """Every parked thread of every run."""
-    paused = [report.told(pause) for run in request.runs for pause in run.pauses.values()]
+    paused = [run_replies.told(pause) for run in request.runs for pause in run.pauses.values()]
     shown = behind(paused, _id_of, request["after"])
     return Reply({"paused": shown, "total_count": len(paused)}, lists=["paused"], cursor=_id_of)
 
@@ -135,11 +135,11 @@ async def resume(request: Request) -> Reply:
     body: dict[str, Any] = {"status": "ok", "pause_id": pause_id, "action": done["action"]}
     if not request["wait"]:
         return Reply(body)
-    await report.settled(request, run, WAIT_S, before)
-    body |= await report.stuck(run, WAIT_S)
-    body |= report.verdict(run)
-    body["stops"] = report.pauses(run, request.max_chars, before)
-    body["next"] = report.next_steps(run, request.runs)
+    await run_replies.settled(request, run, WAIT_S, before)
+    body |= await run_replies.stuck(run, WAIT_S)
+    body |= run_replies.verdict(run)
+    body["stops"] = run_replies.pauses(run, request.max_chars, before)
+    body["next"] = run_replies.next_steps(run, request.runs)
     return Reply(body, lists=["stops", "neverHit", "no_progress"])
 
 

@@ -13,12 +13,12 @@ from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
 from cideldill_mcp.tools.tracepoints import COLUMN
 from cideldill_mcp.tools.tracepoints import CONDITION
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET

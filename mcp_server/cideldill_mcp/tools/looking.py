@@ -8,10 +8,10 @@ from typing import Any
 
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import ReadStack

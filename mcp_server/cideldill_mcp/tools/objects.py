@@ -7,10 +7,10 @@ from typing import Any
 import anyio.to_thread
 
 from cideldill_mcp.objects.unpickling import look_into
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import Inspect

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import TypeVar
 
-from cideldill_mcp.tools.registry import Param
+from cideldill_mcp.tools.definitions import Param
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 

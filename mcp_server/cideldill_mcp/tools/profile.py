@@ -15,7 +15,7 @@ from cideldill_mcp.tools import records
 from cideldill_mcp.tools import stepping
 from cideldill_mcp.tools import stops
 from cideldill_mcp.tools import tests
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import Tool
 
 ALL = (
     *tests.TOOLS,

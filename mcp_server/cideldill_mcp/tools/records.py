@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cideldill_mcp.callrecords.calls import STATUSES
-from cideldill_mcp.callrecords.calls import Function
-from cideldill_mcp.callrecords.calls import IsMeant
-from cideldill_mcp.callrecords.calls import Wanted
+from cideldill_mcp.callrecords.records import STATUSES
+from cideldill_mcp.callrecords.records import Function
+from cideldill_mcp.callrecords.records import IsMeant
+from cideldill_mcp.callrecords.records import Wanted
 from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.tools.catalog import parsed
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.sourcecode.names import FunctionName

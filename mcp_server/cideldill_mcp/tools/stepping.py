@@ -10,15 +10,15 @@ from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stacks import dumped_threads
 from cideldill_mcp.runs.stall import under_way
-from cideldill_mcp.tools import report
+from cideldill_mcp.tools import run_replies
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.functions import WAIT_S
 from cideldill_mcp.tools.looking import LOOK_S
 from cideldill_mcp.tools.looking import targets_of
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import CancelPause
@@ -68,7 +68,7 @@ async def step(request: Request) -> Reply:
             body["message"] = "the process ended before the step did"
     else:
         body = _stopped(run, pause, request)
-    body |= {"next": report.next_steps(run, request.runs), **report.ended(run)}
+    body |= {"next": run_replies.next_steps(run, request.runs), **run_replies.ended(run)}
     return Reply(body)
 
 
@@ -79,7 +79,7 @@ def _without_stop(run: Run, pause_id: str, reason: str) -> dict[str, Any]:
         "location": None,
         "changed": {},
         "message": _ENDS[reason],
-        **report.verdict(run),
+        **run_replies.verdict(run),
     }
 
 
@@ -99,7 +99,7 @@ def _stopped(run: Run, pause: dict[str, Any], request: Request) -> dict[str, Any
         kept = ("call_data", "exception", "hit_count")
         body |= {key: pause[key] for key in kept if pause.get(key) is not None}
     if "autopsy" in pause:
-        body["autopsy"] = report.autopsy(run, pause, request.max_chars)
+        body["autopsy"] = run_replies.autopsy(run, pause, request.max_chars)
     return body
 
 
@@ -123,11 +123,11 @@ async def pause(request: Request) -> Reply:
         "running": _running(run, threads),
         "threads": threads,
         "stops": [
-            report.told(each) | {"seq": each["seq"], "reason": each["pause_reason"]}
+            run_replies.told(each) | {"seq": each["seq"], "reason": each["pause_reason"]}
             for each in stops
         ],
-        "next": report.next_steps(run, request.runs),
-        **report.ended(run),
+        "next": run_replies.next_steps(run, request.runs),
+        **run_replies.ended(run),
     }
     messages = [each["message"] for each in told if each.get("message")]
     if messages:

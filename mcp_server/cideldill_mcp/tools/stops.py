@@ -16,11 +16,11 @@ from cideldill_mcp.events.log import Filter
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import state_of
 from cideldill_mcp.runs.stall import under_way
-from cideldill_mcp.tools import report
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools import run_replies
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 
@@ -58,7 +58,7 @@ async def wait(request: Request) -> Reply:
             await request.progress(now - started, request["timeout_ms"] / 1000, "no stop yet")
             tell_at += PROGRESS_S
         await log.until(has_news, min(deadline, tell_at) - now)
-    hits = report.hits(request, None, _after(request))
+    hits = run_replies.hits(request, None, _after(request))
     found = _find(request)
     if found is not None:
         return Reply(_told(request, *found) | {"hits": hits}, lists=["hits"])
@@ -73,13 +73,13 @@ async def wait(request: Request) -> Reply:
         "message": _MESSAGES[reason],
         "state": state_of(run, under_way(run)) if run is not None else "idle",
         "hits": hits,
-        "next": report.next_steps(run, request.runs)
+        "next": run_replies.next_steps(run, request.runs)
         if run is not None
         else ['test_run {"nodeids": […]}: start a run'],
     }
-    body |= report.ended(run) if run is not None else {}
+    body |= run_replies.ended(run) if run is not None else {}
     if reason == "timeout" and run is not None:
-        body |= await report.stuck(run, request["timeout_ms"] / 1000)
+        body |= await run_replies.stuck(run, request["timeout_ms"] / 1000)
     return Reply(body, lists=["hits", "no_progress"])
 
 
@@ -155,8 +155,8 @@ def _told_hit(request: Request, event: Event) -> dict[str, Any]:
         "nodeid": event["nodeid"],
         "worker": event["worker"],
         "locals": None,
-        "next": report.next_steps(run, request.runs) if run is not None else [],
-        **(report.ended(run) if run is not None else {}),
+        "next": run_replies.next_steps(run, request.runs) if run is not None else [],
+        **(run_replies.ended(run) if run is not None else {}),
     }
 
 
@@ -167,7 +167,7 @@ def _why_none(request: Request) -> str | None:
         return "not_running"
     if run.is_over:
         return "exited" if run.state == "crashed" else "finished"
-    return "paused" if report.waits_for_client(run) else None
+    return "paused" if run_replies.waits_for_client(run) else None
 
 
 def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
@@ -184,10 +184,10 @@ def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
         "nodeid": pause["nodeid"],
         "worker": pause["worker"],
         "locals": pause["locals"],
-        "next": report.next_steps(run, request.runs),
+        "next": run_replies.next_steps(run, request.runs),
     }
     if request["include_autopsy"] and "autopsy" in pause:
-        body["autopsy"] = report.autopsy(run, pause, request.max_chars)
+        body["autopsy"] = run_replies.autopsy(run, pause, request.max_chars)
     return body
 
 

@@ -17,13 +17,13 @@ from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Order
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stopping import Tell
-from cideldill_mcp.tools import report
+from cideldill_mcp.tools import run_replies
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from cideldill_mcp.tools.paging import AFTER
 from cideldill_mcp.tools.paging import behind
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
 from cideldill_mcp.tools.tracepoints import location
 from cideldill_mcp.tools.tracepoints import wishes
 from pytest_cideldill.errors import ErrorCode
@@ -57,18 +57,18 @@ async def run(request: Request) -> Reply:
     for each in tracepoints:
         each.add(request.desired, started.id)
     if request["wait"]:
-        await report.settled(request, started, request["timeout_s"])
-    hangs = await report.stuck(started, request["timeout_s"]) if request["wait"] else {}
+        await run_replies.settled(request, started, request["timeout_s"])
+    hangs = await run_replies.stuck(started, request["timeout_s"]) if request["wait"] else {}
     results = started.results
     body: dict[str, Any] = {
         "run_id": started.id,
         "neverHit": None,
-        **report.verdict(started),
+        **run_replies.verdict(started),
         **hangs,
-        "stops": report.pauses(started, request.max_chars),
-        "failures": report.failures(started),
-        "hits": report.hits(request, started, 0),
-        "next": report.next_steps(started, runs),
+        "stops": run_replies.pauses(started, request.max_chars),
+        "failures": run_replies.failures(started),
+        "hits": run_replies.hits(request, started, 0),
+        "next": run_replies.next_steps(started, runs),
     }
     if results.missing:
         body["missing"] = results.missing
@@ -184,7 +184,7 @@ async def list_tests(request: Request) -> Reply:
     if listing is None or listing.over_for_s > FRESH_S:
         listing = await runs.start(Order(listing=True, pause_on="never"))
     try:
-        await report.settled(request, listing, LIST_S)
+        await run_replies.settled(request, listing, LIST_S)
     finally:
         runs.listing = None if listing.is_over else listing
     results = listing.results
@@ -250,7 +250,7 @@ async def results(request: Request) -> Reply:
     key = asked.results.key
     left = behind(tests, lambda test: key(test.worker, test.nodeid), request["after"])
     page = left[: request["limit"]]
-    shown = [test.to_plain() | report.changed(asked, test.nodeid) for test in page]
+    shown = [test.to_plain() | run_replies.changed(asked, test.nodeid) for test in page]
     body: dict[str, Any] = {"run_id": asked.id, "tests": shown, "total_count": len(tests)}
     if len(shown) < len(left):
         last = shown[-1]

@@ -21,10 +21,10 @@ from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.replies.render import error_result
 from cideldill_mcp.replies.render import ok_result
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.tools.registry import Progress
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import Progress
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.redaction.tags import HOW_TO_SHOW

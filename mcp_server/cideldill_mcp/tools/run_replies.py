@@ -14,7 +14,7 @@ from cideldill_mcp.runs.failures import siblings
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import standstill
-from cideldill_mcp.tools.registry import Request
+from cideldill_mcp.tools.definitions import Request
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.reports.words import said
 

@@ -20,9 +20,9 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from cideldill_mcp.replies.render import fit
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.tools.reading import Unreadable
-from cideldill_mcp.tools.reading import read
-from cideldill_mcp.tools.reading import read_values
+from cideldill_mcp.tools.arguments import Unreadable
+from cideldill_mcp.tools.arguments import read
+from cideldill_mcp.tools.arguments import read_values
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 

@@ -11,7 +11,7 @@ from types import CodeType
 from types import FunctionType
 from typing import Final
 
-from pytest_cideldill.frames.calls import module_name
+from pytest_cideldill.frames.arguments import module_name
 from pytest_cideldill.patching.builtin_proxy import is_kind
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of

@@ -15,11 +15,11 @@ from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.registry import MAX_CHARS
-from cideldill_mcp.tools.registry import Param
-from cideldill_mcp.tools.registry import Reply
-from cideldill_mcp.tools.registry import Request
-from cideldill_mcp.tools.registry import Tool
+from cideldill_mcp.tools.definitions import MAX_CHARS
+from cideldill_mcp.tools.definitions import Param
+from cideldill_mcp.tools.definitions import Reply
+from cideldill_mcp.tools.definitions import Request
+from cideldill_mcp.tools.definitions import Tool
 from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal

@@ -13,7 +13,7 @@ from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools import report
+from cideldill_mcp.tools import run_replies
 from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import CollectionFailed
 from pytest_cideldill.protocol import Departed
@@ -79,27 +79,27 @@ def runs_of(*told: Told) -> Any:
 def test_the_state_is_one_of_the_contract_s_four() -> None:
     """Section 5: `running | paused | finished | crashed`, whatever happens inside."""
     told = Told()
-    states = [report.verdict(told.run)["state"]]
+    states = [run_replies.verdict(told.run)["state"]]
     told(Collected(1, []), NodeStarted(TEST, 1.0))
-    states.append(report.verdict(told.run)["state"])
+    states.append(run_replies.verdict(told.run)["state"])
     told.stop(1)
-    states.append(report.verdict(told.run)["state"])
+    states.append(run_replies.verdict(told.run)["state"])
     told(Resumed("r1.main.1", "continue", "client"))
-    states.append(report.verdict(told.run)["state"])
+    states.append(run_replies.verdict(told.run)["state"])
     told.over()
-    states.append(report.verdict(told.run)["state"])
+    states.append(run_replies.verdict(told.run)["state"])
     assert states == ["running", "running", "paused", "running", "finished"]
     crashed = Told()
     crashed.run.settle()
-    assert report.verdict(crashed.run)["state"] == "crashed"
+    assert run_replies.verdict(crashed.run)["state"] == "crashed"
 
 
 def test_exit_code_and_end_are_there_once_it_is_over() -> None:
     """Section 5: `exit_code`?, `end`?; `passed` and `failed` are always counted."""
     told = Told()
-    assert not {"exit_code", "end"} & set(report.verdict(told.run))
-    assert report.verdict(told.run)["outcomes"] == {"passed": 0, "failed": 0}
-    verdict = report.verdict(told.test().test("skipped", "b").over(0).run)
+    assert not {"exit_code", "end"} & set(run_replies.verdict(told.run))
+    assert run_replies.verdict(told.run)["outcomes"] == {"passed": 0, "failed": 0}
+    verdict = run_replies.verdict(told.test().test("skipped", "b").over(0).run)
     assert (verdict["exit_code"], verdict["end"]) == (0, {"kind": "finished"})
     assert verdict["outcomes"] == {"passed": 1, "failed": 0, "skipped": 1}
     assert verdict["duration_s"] >= 0
@@ -109,7 +109,7 @@ def test_pauses_end_with_the_run() -> None:
     """A process that is gone holds nothing."""
     told = Told().stop(1).over(1)
     assert told.run.pauses == {}
-    assert report.pauses(told.run, 8_000) == []
+    assert run_replies.pauses(told.run, 8_000) == []
 
 
 # --- failures -----------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_a_failure_says_what_was_raised(
 ) -> None:
     """An item of `failures`; without an exception what pytest's text says."""
     event = PhaseReported(TEST, "setup", "error", "failed", 0.1, exception, {"line": 3}, longrepr)
-    assert report.failure(event) == {
+    assert run_replies.failure(event) == {
         "nodeid": TEST,
         "phase": "setup",
         "exception": told,
@@ -149,7 +149,7 @@ def autopsy(size: int = 20) -> dict[str, Any]:
 def test_only_the_newest_stop_carries_its_autopsy() -> None:
     """Rule 6; oldest first, each with `seq`, `reason` and both names of its id."""
     told = Told().stop(1, autopsy=autopsy()).stop(2, autopsy=autopsy()).stop(3, autopsy=autopsy())
-    stops = report.pauses(told.run, 8_000)
+    stops = run_replies.pauses(told.run, 8_000)
     assert [each["id"] for each in stops] == ["r1.main.1", "r1.main.2", "r1.main.3"]
     assert [each["pause_id"] for each in stops] == [each["id"] for each in stops]
     assert [each["seq"] for each in stops] == [1, 2, 3]
@@ -160,8 +160,8 @@ def test_only_the_newest_stop_carries_its_autopsy() -> None:
 def test_stops_that_are_known_are_left_out() -> None:
     """`breakpoint_continue` with `wait` tells what came after it."""
     told = Told().stop(1).stop(2)
-    assert [each["id"] for each in report.pauses(told.run, 8_000, after=1)] == ["r1.main.2"]
-    assert report.pauses(told.run, 8_000, after=2) == []
+    assert [each["id"] for each in run_replies.pauses(told.run, 8_000, after=1)] == ["r1.main.2"]
+    assert run_replies.pauses(told.run, 8_000, after=2) == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_stops_that_are_known_are_left_out() -> None:
 def test_an_autopsy_keeps_to_its_budget(max_chars: int, most: int) -> None:
     """Rule 6: at most min(6,000, max_chars − 2,000) characters."""
     told = Told().stop(1, autopsy=autopsy(1_000))
-    (stop,) = report.pauses(told.run, max_chars)
+    (stop,) = run_replies.pauses(told.run, max_chars)
     assert len(json.dumps(stop["autopsy"], ensure_ascii=False, separators=(",", ":"))) <= most
     assert stop["autopsy"]["exception"]["type"] == "AssertionError"
     assert len(told.run.pauses["r1.main.1"]["autopsy"]["frames"]) == 1_000  # kept whole
@@ -186,39 +186,39 @@ def failed_before() -> Told:
 
 def test_at_a_pause_the_steps_are_those_of_its_phase() -> None:
     """With the id filled in, ready to be sent."""
-    at_call = report.next_steps(Told().stop(1).run, runs_of())
+    at_call = run_replies.next_steps(Told().stop(1).run, runs_of())
     assert all("r1.main.1" in step for step in at_call)
     assert any("fake_result" in step for step in at_call)
-    after = report.next_steps(Told().stop(1, phase="post_mortem").run, runs_of())
+    after = run_replies.next_steps(Told().stop(1, phase="post_mortem").run, runs_of())
     assert any("fixtures are alive" in step for step in after)
     assert not any("fake_result" in step for step in after)
 
 
 def test_the_newest_pause_is_the_one_to_go_on_with() -> None:
     """Its autopsy is the one that the reply carries."""
-    steps = report.next_steps(Told().stop(1).stop(2).run, runs_of())
+    steps = run_replies.next_steps(Told().stop(1).stop(2).run, runs_of())
     assert "r1.main.2" in steps[0]
 
 
 def test_a_run_that_goes_on_can_be_watched_or_ended() -> None:
     """`test_run` returned because its time was up."""
-    steps = report.next_steps(Told().run, runs_of())
+    steps = run_replies.next_steps(Told().run, runs_of())
     assert any("debug_state" in step for step in steps)
     assert any('test_stop {"run_id": "r1"}' in step for step in steps)
 
 
 def test_after_failures_the_reports_and_a_rerun_come_next(failed_before: Told) -> None:
     """And after nothing but passes there is nothing to do."""
-    steps = report.next_steps(failed_before.run, runs_of(failed_before))
+    steps = run_replies.next_steps(failed_before.run, runs_of(failed_before))
     assert [step.partition(" ")[0] for step in steps] == ["test_results", "test_run"]
-    assert report.next_steps(Told().test().over().run, runs_of()) == []
+    assert run_replies.next_steps(Told().test().over().run, runs_of()) == []
 
 
 def test_a_run_that_did_not_finish_points_at_its_end() -> None:
     """A crash or a startup error: `end` says what is known."""
     told = Told()
     told.run.settle()
-    (step,) = report.next_steps(told.run, runs_of(told))
+    (step,) = run_replies.next_steps(told.run, runs_of(told))
     assert "end.message" in step
 
 
@@ -265,9 +265,9 @@ def test_every_name_in_next_exists_however_a_run_ended(stopped: bool) -> None:
         told.run.is_stopping = stopped
         told(*before, *last)
         told.run.settle()
-        body = report.verdict(told.run)
+        body = run_replies.verdict(told.run)
         seen.add(body["end"]["kind"])
-        calls, fields = next_names(report.next_steps(told.run, runs_of(told)))
+        calls, fields = next_names(run_replies.next_steps(told.run, runs_of(told)))
         assert all(arguments.keys() <= tools[name] for name, arguments in calls), calls
         for field in fields:
             value: Any = body
@@ -284,7 +284,7 @@ def test_a_change_that_turned_a_failure_into_a_pass_is_named_as_the_cause(
     now = Told("r2").test()
     now.run.results.change(TEST, "the result of shop.total(1) (shop.py:3)")
     now.over()
-    first, *_ = report.next_steps(now.run, runs_of(failed_before, now))
+    first, *_ = run_replies.next_steps(now.run, runs_of(failed_before, now))
     assert TEST in first
     assert "the result of shop.total(1) (shop.py:3)" in first
     assert "cause" in first
@@ -297,5 +297,5 @@ def test_without_a_flip_no_cause_is_named(failed_before: Told, case: str) -> Non
     now = Told("r2").test("failed" if case == "still fails" else "passed")
     if case != "no change":
         now.run.results.change(TEST, "the result of shop.total(1)")
-    steps = report.next_steps(now.over().run, runs_of(before, now))
+    steps = run_replies.next_steps(now.over().run, runs_of(before, now))
     assert not any("cause" in step for step in steps)
