@@ -18,7 +18,7 @@ from benchmarks.spine import RawClient
 from benchmarks.spine import show
 from benchmarks.spine import versions
 from pytest_cideldill.frames.failure import RECORDED
-from pytest_cideldill.frames.failure import Extent
+from pytest_cideldill.frames.failure import FailureExtent
 from pytest_cideldill.frames.failure import autopsy
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
@@ -56,7 +56,7 @@ def deep(depth: int) -> str:
     return "\n".join(lines)
 
 
-def autopsies(folder: Path, count: int, extent: Extent) -> list[float]:
+def autopsies(folder: Path, count: int, extent: FailureExtent) -> list[float]:
     """Milliseconds of processor time of each autopsy of one failure of `FRAMES` frames."""
     path = folder / "deep.py"
     path.write_text(deep(FRAMES), encoding="utf-8")
@@ -113,7 +113,7 @@ def main() -> None:
     print(versions(), end="\n\n")
     sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory(prefix="cideldill-failures-") as temp:
-        for extent in (RECORDED, Extent(variables=FRAMES)):
+        for extent in (RECORDED, FailureExtent(variables=FRAMES)):
             samples = autopsies(Path(temp), chosen.autopsies, extent)
             name = f"{FRAMES} frames, {LOCALS} locals each, told of {extent.variables}"
             show(f"autopsy: {name}", samples, "ms", "aim 50 ms")

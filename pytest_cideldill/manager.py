@@ -62,7 +62,7 @@ from pytest_cideldill.protocol import SetDefaultBehavior
 from pytest_cideldill.protocol import Step
 from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import kind_of
-from pytest_cideldill.protocol.rows import Rows
+from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.rendering.display import Lens
 
 
@@ -90,7 +90,7 @@ class BreakpointManager:
         overtime: Overtime,
         keeping: Keeping,
         observers: Observers,
-        rows: Rows,
+        rows: RowSink,
         *,
         passive: bool = False,
     ) -> None:

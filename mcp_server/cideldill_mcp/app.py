@@ -28,7 +28,7 @@ from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records
-from cideldill_mcp.runs.run import Order
+from cideldill_mcp.runs.run import RunOrder
 from cideldill_mcp.server import build_server
 from cideldill_mcp.transports.http import listen
 from cideldill_mcp.transports.http import serve_http
@@ -136,7 +136,7 @@ async def _begin(runs: Runs, settings: Settings) -> None:
     runs.ready.set()
     if settings.start == "run":
         try:
-            await runs.start(Order())
+            await runs.start(RunOrder())
         except Refusal as refusal:  # no reason to end: test_run will say the same
             sys.stderr.write(f"pytest-cideldill: {refusal.message}\n")
 

@@ -42,7 +42,7 @@ class Surprise(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DemoFailure:
     """The failed test, paused: its `coupon`, what `rate` gives for it, what would be `right`."""
 
     nodeid: str
@@ -185,7 +185,7 @@ async def _triage(agent: Agent, shop: Path) -> None:
     )
 
 
-async def _fail(agent: Agent) -> Failure:
+async def _fail(agent: Agent) -> DemoFailure:
     agent.plans("Run all tests. The run pauses where one fails, fixtures alive.")
     reply = await agent.asks("test_run")
     check(reply["state"] == "paused", f"the run is {reply['state']}, no test paused as it failed")
@@ -204,7 +204,7 @@ async def _fail(agent: Agent) -> Failure:
     agent.plans("Which rate would satisfy the test?")
     right = literal_eval(await _evaluate(agent, stop["pause_id"], RIGHT_RATE))
     check(rates[coupon] != right, f"the rate of {coupon} is {right} as it should be")
-    return Failure(stop["nodeid"], coupon, rates[coupon], right)
+    return DemoFailure(stop["nodeid"], coupon, rates[coupon], right)
 
 
 async def _evaluate(agent: Agent, pause_id: str, expression: str) -> str:
@@ -215,7 +215,7 @@ async def _evaluate(agent: Agent, pause_id: str, expression: str) -> str:
     return output
 
 
-async def _prove(agent: Agent, failure: Failure) -> Proof:
+async def _prove(agent: Agent, failure: DemoFailure) -> Proof:
     agent.plans(f"Suspicion: {failure.rate} for {failure.coupon}. Stop at the call that gives it.")
     added = await agent.asks(
         "breakpoint_add", function_name=SUSPECT, condition=f"code == {failure.coupon!r}"
@@ -250,7 +250,7 @@ async def _prove(agent: Agent, failure: Failure) -> Proof:
     return Proof(call, place["file"], place["line"])
 
 
-async def _fix(agent: Agent, shop: Path, failure: Failure, proof: Proof) -> None:
+async def _fix(agent: Agent, shop: Path, failure: DemoFailure, proof: Proof) -> None:
     agent.plans(f"Proven. Fix {proof.file}.")
     path = shop / proof.file
     lines = path.read_text(encoding="utf-8").split("\n")

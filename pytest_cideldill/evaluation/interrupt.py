@@ -28,7 +28,7 @@ _A = TypeVar("_A")
 _T = TypeVar("_T")
 
 
-class Interrupted(Exception):
+class EvaluationInterrupted(Exception):
     """The work was interrupted before it came to an end.
 
     Its cause is what was being handled when that happened.
@@ -161,7 +161,7 @@ class Interruptor:
                     stray = error
             if stray is not None:
                 raise stray
-        raise Interrupted from handled
+        raise EvaluationInterrupted from handled
 
     def interrupt(self, is_meant: Callable[[], bool] = lambda: True) -> bool:
         """Interrupt the work.

@@ -76,7 +76,7 @@ _IS_STRING: Final = 1 << 28
 """Bit of `type.__flags__`: true for subclasses as well."""
 
 
-class Message:
+class RenderedMessage:
     """A template bound to the code object that it is rendered in.
 
     Attributes:

@@ -21,7 +21,7 @@ from typing import Any
 from typing import Final
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.evaluation.namespace import FrameNamespace
@@ -123,7 +123,7 @@ def evaluate(
                 )
             )
             timed_out = outcome.is_error and interruptor.sent
-        except Interrupted:
+        except EvaluationInterrupted:
             outcome, timed_out = _Outcome("interrupted", is_error=True), True
     output = _cut(outcome.output, max_text)
     return Evaluation(

@@ -23,7 +23,7 @@ from typing import Final
 from typing import TypeVar
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.evaluation.interrupt import is_main_thread
@@ -101,7 +101,7 @@ class Overtime:
             quiet[ident] = 1
             try:
                 return thread.call(work, argument)
-            except Interrupted as error:
+            except EvaluationInterrupted as error:
                 theirs = _of_the_program(error.__cause__)
                 if theirs is not None:
                     raise theirs  # noqa: B904 - as if nothing had been in between

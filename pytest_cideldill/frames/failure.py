@@ -38,7 +38,7 @@ Place = tuple[FrameType, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class FailureExtent:
     """How much of an autopsy is wanted.
 
     Attributes:
@@ -52,7 +52,7 @@ class Extent:
     inner: int = 5
 
 
-RECORDED: Final = Extent(variables=3)
+RECORDED: Final = FailureExtent(variables=3)
 """What is kept of each failure, for questions that come when the test is over."""
 
 
@@ -76,7 +76,7 @@ def autopsy(
     exception: Mapping[str, Any],
     places: Sequence[Place],
     lens: Lens,
-    extent: Extent,
+    extent: FailureExtent,
     *,
     is_first_chance: bool = False,
     assertion: dict[str, Any] | None = None,

@@ -21,8 +21,8 @@ from pytest_cideldill.sourcecode.helper import source_map
 from pytest_cideldill.sourcecode.locations import FunctionNotFound
 from pytest_cideldill.sourcecode.locations import InvalidLine
 from pytest_cideldill.sourcecode.locations import InvalidSource
-from pytest_cideldill.sourcecode.locations import Place
 from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.locations import SourcePlace
 from pytest_cideldill.sourcecode.tracespec import TraceSpec
 from pytest_cideldill.sourcecode.tracespec import parse_spec
 
@@ -56,7 +56,7 @@ def declared(config: pytest.Config, settings: Settings) -> list[Command]:
     return commands
 
 
-def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, Place]:
+def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, SourcePlace]:
     """The file that a tracepoint means, and where in it.
 
     Raises:

@@ -14,7 +14,7 @@ from pytest_cideldill.protocol import Interrupted
 from pytest_cideldill.protocol.current_test_file import PositionFile
 
 
-class Verdict:
+class ExitStatus:
     """Hooks at the end of a run; in every process of it.
 
     Args:

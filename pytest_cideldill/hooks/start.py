@@ -21,7 +21,7 @@ from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.config.settings import read as read_settings
 from pytest_cideldill.hooks.assertions import Assertions
 from pytest_cideldill.hooks.assertions import rewriting
-from pytest_cideldill.hooks.exit_status import Verdict
+from pytest_cideldill.hooks.exit_status import ExitStatus
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import clean_up
 from pytest_cideldill.hooks.guest import say
@@ -142,7 +142,10 @@ def switch_on(
 
         shared = (configure, settings, redactor, lens, outlets)
         host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
-    plugins: list[object] = [Redaction(config, host, redactor, settings), Verdict(host, position)]
+    plugins: list[object] = [
+        Redaction(config, host, redactor, settings),
+        ExitStatus(host, position),
+    ]
     plugins += [Unattended(host)] if invitation.address is not None else []
     if controls:
         plugins.append(Controller(config, host, variable, invitation, configure.wanted))

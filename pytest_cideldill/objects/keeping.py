@@ -15,7 +15,7 @@ from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter.borders import at_fork
@@ -164,7 +164,7 @@ class Keeping:
             return self._describe(mine.value, command)
         finally:
             if mine.content.kind == "snapshot":
-                with suppress(Interrupted):
+                with suppress(EvaluationInterrupted):
                     interruptor.run(lambda: self._copy(command.cid, mine))
 
     def _inspect_copy(
@@ -178,7 +178,7 @@ class Keeping:
                 raise
             value = held[command.cid].value
             return self._describe(value, command) | {"message": _CHANGED}
-        except Interrupted as error:
+        except EvaluationInterrupted as error:
             raise Refusal(
                 ErrorCode.EVAL_TIMEOUT,
                 f"making object {command.cid[:16]}… anew took too long and was interrupted",

@@ -27,7 +27,7 @@ from pytest_cideldill.patching.code_layout import function_of
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import SENTINEL
 from pytest_cideldill.patching.trampolines import CannotIntercept
-from pytest_cideldill.patching.trampolines import Parameters
+from pytest_cideldill.patching.trampolines import TrampolineParameters
 from pytest_cideldill.patching.trampolines import make
 
 OnCall = Callable[[FrameType, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -95,7 +95,7 @@ def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
     Raises:
         TypeError: `*args` or `**kwargs` was assigned something that can't be unpacked.
     """
-    parameters = Parameters.of(frame.f_code)
+    parameters = TrampolineParameters.of(frame.f_code)
     values = read_locals(frame)
     args = tuple(values[name] for name in parameters.positional)
     if parameters.var_positional is not None:

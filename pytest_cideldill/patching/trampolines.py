@@ -49,7 +49,7 @@ def is_function(code: CodeType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class TrampolineParameters:
     """The parameters of a code object, by kind."""
 
     positional: tuple[str, ...]
@@ -59,7 +59,7 @@ class Parameters:
     var_keyword: str | None
 
     @classmethod
-    def of(cls, code: CodeType) -> Parameters:
+    def of(cls, code: CodeType) -> TrampolineParameters:
         names = iter(code.co_varnames)
         positional = _take(names, code.co_argcount)
         keyword_only = _take(names, code.co_kwonlyargcount)
@@ -111,7 +111,7 @@ def make(code: CodeType, receiver: object) -> CodeType:
     name = code.co_qualname
     if not is_function(code):
         raise CannotIntercept(name, "it is a class body or a comprehension, not a function")
-    if "__tracebackhide__" in Parameters.of(code).names():
+    if "__tracebackhide__" in TrampolineParameters.of(code).names():
         raise CannotIntercept(name, "it has a parameter named __tracebackhide__")
     try:
         # optimize=0 keeps the docstring under -OO too: the flags copied below may promise one.
@@ -131,7 +131,7 @@ def make(code: CodeType, receiver: object) -> CodeType:
 
 
 def _source(code: CodeType) -> str:
-    parameters = Parameters.of(code)
+    parameters = TrampolineParameters.of(code)
     free = "".join(f"{name}, " for name in code.co_freevars)
     # A lambda over the same names is the one expression that yields the running cells; it works
     # for whatever function object the code ends up in.
@@ -160,7 +160,7 @@ def _shape(code: CodeType) -> tuple[object, ...]:
 
     Cells are positional, so the order of the free variables counts.
     """
-    return (Parameters.of(code), code.co_freevars)
+    return (TrampolineParameters.of(code), code.co_freevars)
 
 
 def _relocated(code: CodeType, line: int, receiver: object) -> CodeType:

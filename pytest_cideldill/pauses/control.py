@@ -31,7 +31,7 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.pauses.parking import Pause
 from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.stepping import Order
+from pytest_cideldill.pauses.stepping import StepOrder
 from pytest_cideldill.pauses.stepping import Steps
 from pytest_cideldill.protocol import CancelPause
 from pytest_cideldill.protocol import PauseNow
@@ -124,7 +124,7 @@ class Control:
         if command.until_line is not None:
             enters = self._check_until(command.until_line, pause, frame)
         try:
-            order = Order(command.mode, command.count, command.until_line)
+            order = StepOrder(command.mode, command.count, command.until_line)
             steps.begin(frame, order, enters=enters)
         except SourceUnavailable as reason:
             raise Refusal(ErrorCode.INVALID_ACTION, f"can't step here: {reason}") from reason

@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.frames.failure import Extent
+from pytest_cideldill.frames.failure import FailureExtent
 from pytest_cideldill.frames.failure import autopsy
 from pytest_cideldill.frames.frames import describe_frame
 from pytest_cideldill.frames.loaded_modules import is_loaded
@@ -157,7 +157,7 @@ class Looking:
             recorded.get("exception") or (report["call_data"] or report)["exception"],
             list(zip(pause.frames, lines, strict=True)),
             self._lens,
-            Extent(command.max_frames, command.variables_for, command.max_inner),
+            FailureExtent(command.max_frames, command.variables_for, command.max_inner),
             is_first_chance=pause.phase == "raise",
             assertion=recorded.get("assertion"),
         )

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Interruptor
 from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.frames.frames import notice_secrets
@@ -55,7 +55,7 @@ class Console:
         with self._guard.evaluating():
             try:
                 return interruptor.run(work)
-            except (Interrupted, Refusal):
+            except (EvaluationInterrupted, Refusal):
                 if not interruptor.sent:
                     raise
         raise Refusal(

@@ -25,7 +25,7 @@ _INLINE = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StepOrder:
     """What a client wants.
 
     Attributes:
@@ -63,7 +63,7 @@ class Steps:
         # Thread → its trail. Each is written by its thread; `seize` is for others.
         self._trails: dict[int, Trail] = {}
 
-    def begin(self, frame: FrameType | None, order: Order, *, enters: bool = False) -> None:
+    def begin(self, frame: FrameType | None, order: StepOrder, *, enters: bool = False) -> None:
         """Let the calling thread step.
 
         Args:
@@ -141,7 +141,7 @@ class _Walk:
 
     __slots__ = ("_left", "_mode", "_order", "_steps", "_until")
 
-    def __init__(self, steps: Steps, order: Order) -> None:
+    def __init__(self, steps: Steps, order: StepOrder) -> None:
         self._steps = steps
         self._order = order
         self._left = 1 if order.until is not None else order.count

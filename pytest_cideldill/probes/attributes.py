@@ -65,7 +65,7 @@ class _Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttributePlace:
     """An attribute: where it is, under which dotted path, and what it holds."""
 
     owner: ModuleType | type
@@ -131,13 +131,15 @@ class Attributes:
 
     # --- where ------------------------------------------------------------------------------
 
-    def _places(self, name: FunctionName) -> Iterator[Place]:
+    def _places(self, name: FunctionName) -> Iterator[AttributePlace]:
         parts = name.target.split(".")
         if name.precision is Precision.BARE:
             for module in self._naming.user_modules():
                 value = _names_of(module).get(name.target)
                 if self._is_own(module, value):
-                    yield Place(module, name.target, f"{module.__name__}.{name.target}", value)
+                    yield AttributePlace(
+                        module, name.target, f"{module.__name__}.{name.target}", value
+                    )
         elif name.precision is Precision.EXACT and "<" not in name.target:
             for module, rest in self._starts(name, parts):
                 place = walk(module, rest)
@@ -177,7 +179,7 @@ class Attributes:
 
     # --- what is there ----------------------------------------------------------------------
 
-    def _from(self, place: Place, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _from(self, place: AttributePlace, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
         standing = wrapping_function(place.value)
         if standing is not None:
             yield Lead(standing)
@@ -198,7 +200,7 @@ class Attributes:
         if breakpoint.name.precision is Precision.EXACT:
             yield self._wrap(place, breakpoint)
 
-    def _init_of(self, place: Place) -> Lead | None:
+    def _init_of(self, place: AttributePlace) -> Lead | None:
         """The `__init__` of a class; None: the class is a function of C's by another name."""
         cls = place.value
         owner, init = _found_in(cls, "__init__")
@@ -219,7 +221,7 @@ class Attributes:
             f"{other} method of it, or a function that makes its instances"
         )
 
-    def _wrap(self, place: Place, breakpoint: FunctionBreakpoint) -> Lead:
+    def _wrap(self, place: AttributePlace, breakpoint: FunctionBreakpoint) -> Lead:
         owner: Any = place.owner
         if is_kind(owner, type):
             flags = _flags_of(owner)
@@ -262,7 +264,7 @@ def _is_made_in_c(cls: type) -> bool:
     return file is not None and not file.endswith(".py")
 
 
-def walk(module: ModuleType, parts: list[str]) -> Place | None:
+def walk(module: ModuleType, parts: list[str]) -> AttributePlace | None:
     """The attribute at the end of a dotted path; no code of the program runs for it."""
     owner: Any = module
     path = [str(_names_of(module).get("__name__"))]
@@ -280,7 +282,7 @@ def walk(module: ModuleType, parts: list[str]) -> Place | None:
             return None
         path.append(part)
         if number == len(parts):
-            return Place(owner, part, ".".join(path), value)
+            return AttributePlace(owner, part, ".".join(path), value)
         owner = value
         if is_kind(owner, ModuleType):  # `shop.math.sqrt` is `math.sqrt`
             path = [str(_names_of(owner).get("__name__"))]

@@ -15,7 +15,7 @@ from pytest_cideldill.frames.arguments import module_name
 from pytest_cideldill.patching.builtin_proxy import is_kind
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.probes.attributes import Place
+from pytest_cideldill.probes.attributes import AttributePlace
 from pytest_cideldill.probes.attributes import walk
 from pytest_cideldill.probes.naming import own_names
 from pytest_cideldill.probes.naming import unwrapped
@@ -83,7 +83,7 @@ class Compiled:
         return _NUMBA if id(function) in self._hidden else None
 
 
-def _place(function: FunctionType, code: CodeType) -> Place | None:
+def _place(function: FunctionType, code: CodeType) -> AttributePlace | None:
     """Where the name of a function leads; None: nowhere, or it has no place of its own."""
     module = sys.modules.get(module_name(function))
     if module is None or "<" in code.co_qualname:

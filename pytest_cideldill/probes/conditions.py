@@ -20,7 +20,7 @@ from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 _args_of = BaseException.__dict__["args"].__get__
 
 
-class Failure:
+class ConditionFailure:
     """A condition that raised. Its exception, if any, is being handled when this is made.
 
     Attributes:
@@ -36,7 +36,7 @@ class Failure:
         self.text = f"{kind}: {args[0]}" if args and type(args[0]) is str else kind
 
 
-Judge = Callable[[FrameType], bool | Failure]
+Judge = Callable[[FrameType], bool | ConditionFailure]
 """Whether a condition holds in a frame; on the hot path."""
 
 
@@ -52,8 +52,8 @@ def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
         code,
         overtime,
         ending=our_statements("return v0"),
-        failed=lambda: Failure(failed()),
-        late=Failure(TIMEOUT),
+        failed=lambda: ConditionFailure(failed()),
+        late=ConditionFailure(TIMEOUT),
     ).value
 
 
@@ -96,7 +96,7 @@ class Conditions:
         self._judges.setdefault(governing.id, {})[id(code)] = code, judge
         return judge
 
-    def _error(self, governing: FunctionBreakpoint, failure: Failure) -> str | None:
+    def _error(self, governing: FunctionBreakpoint, failure: ConditionFailure) -> str | None:
         if governing.id in self._failed:
             return None
         self._failed.add(governing.id)

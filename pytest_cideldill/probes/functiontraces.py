@@ -19,18 +19,18 @@ from types import FunctionType
 from typing import Any
 
 from pytest_cideldill.evaluation.messages import MAX_TEXT
-from pytest_cideldill.evaluation.messages import Message
+from pytest_cideldill.evaluation.messages import RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.conditions import Failure
+from pytest_cideldill.probes.conditions import ConditionFailure
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.protocol import AddTrace
 from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Rows
+from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.tracing.interface import OnEnd
@@ -89,7 +89,7 @@ class FunctionTraces:
         rows: Take one per message.
     """
 
-    def __init__(self, lens: Lens, overtime: Overtime, position: Position, rows: Rows) -> None:
+    def __init__(self, lens: Lens, overtime: Overtime, position: Position, rows: RowSink) -> None:
         self._lens = lens
         self._overtime = overtime
         self._position = position
@@ -153,7 +153,7 @@ class FunctionTraces:
     def _telling(self, trace: FunctionTrace, code: CodeType) -> Callable[[FrameType], None]:
         """Leaves a message for a frame of some code, if the condition holds there."""
         overtime, lens, position, rows = self._overtime, self._lens, self._position, self._rows
-        render = Message(parse_template(trace.message), code, lens, overtime).text
+        render = RenderedMessage(parse_template(trace.message), code, lens, overtime).text
         judge = None
         if trace.condition is not None:
             judge = judging(trace.condition, code, overtime)
@@ -171,7 +171,7 @@ class FunctionTraces:
             number, verdict, telling = next_pass(), True if judge is None else judge(frame), told
             if verdict is True:
                 text = render(frame)
-            elif type(verdict) is Failure and next_error() == 1:
+            elif type(verdict) is ConditionFailure and next_error() == 1:
                 telling, text = failed, f"<condition error: {verdict.text}>"
             else:
                 return

@@ -14,12 +14,12 @@ from types import FrameType
 from typing import Final
 
 from pytest_cideldill.evaluation.messages import MAX_TEXT
-from pytest_cideldill.evaluation.messages import Message
+from pytest_cideldill.evaluation.messages import RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.conditions import Failure
+from pytest_cideldill.probes.conditions import ConditionFailure
 from pytest_cideldill.probes.conditions import Judge
 from pytest_cideldill.probes.conditions import judging
 from pytest_cideldill.probes.counting import MANY
@@ -29,7 +29,7 @@ from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Rows
+from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.condition import compile_condition
@@ -99,7 +99,7 @@ class Surroundings:
     lens: Lens
     overtime: Overtime
     position: Position
-    rows: Rows
+    rows: RowSink
     stop: Callable[[Probe, FrameType, int, str], None]
 
     def telling(self, asked: LineBreakpoint, *, condition_error: bool = False) -> int:
@@ -224,7 +224,9 @@ class Watcher:
         if probe.template is None:
             self.passed = _stopping(probe, judge, surroundings)
         else:
-            message = Message(probe.template, code, surroundings.lens, surroundings.overtime)
+            message = RenderedMessage(
+                probe.template, code, surroundings.lens, surroundings.overtime
+            )
             self.passed = _telling(probe, judge, message, surroundings)
 
 
@@ -256,7 +258,7 @@ def _stopping(
             if verdict is False:
                 return
             if verdict is not True:
-                if type(verdict) is Failure and _is_first(probe, verdict):
+                if type(verdict) is ConditionFailure and _is_first(probe, verdict):
                     stop(probe, frame, number, "condition_error")
                 return
         if number >= hit_count:
@@ -269,7 +271,7 @@ def _stopping(
 
 
 def _telling(
-    probe: Probe, judge: Judge | None, message: Message, surroundings: Surroundings
+    probe: Probe, judge: Judge | None, message: RenderedMessage, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
     told, position = surroundings.telling(probe.asked), surroundings.position
@@ -286,7 +288,7 @@ def _telling(
         if judge is not None:
             verdict = judge(frame)
             if verdict is not True:
-                if type(verdict) is Failure and _is_first(probe, verdict):
+                if type(verdict) is ConditionFailure and _is_first(probe, verdict):
                     text = cut(f"<condition error: {verdict.text}>", MAX_TEXT)
                     # It counts for no limit.
                     add((failed, now(), position.nodeid, get_ident(), number, text))
@@ -310,7 +312,7 @@ def _telling(
     return passed_until_done if probe.asked.max_notifications else passed
 
 
-def _is_first(probe: Probe, failure: Failure) -> bool:
+def _is_first(probe: Probe, failure: ConditionFailure) -> bool:
     """Whether the condition of `probe` never raised before; later it just does not hold."""
     probe.last_condition_error = failure.text
     return probe.condition_errors.next() == 1

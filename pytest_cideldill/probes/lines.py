@@ -22,7 +22,7 @@ from pytest_cideldill.probes.linehits import Probe
 from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.linehits import Watcher
 from pytest_cideldill.probes.linehits import taking
-from pytest_cideldill.probes.reached import Stretch
+from pytest_cideldill.probes.reached import LineStretch
 from pytest_cideldill.probes.unhit import Fact
 from pytest_cideldill.probes.unhit import is_imported
 from pytest_cideldill.probes.unhit import of_line
@@ -77,7 +77,7 @@ class LineProbes:
         # Code → the lines that the source watches.
         self._armed: dict[int, frozenset[int]] = {}
         # Code → what runs in it since then.
-        self._stretches: dict[int, Stretch] = {}
+        self._stretches: dict[int, LineStretch] = {}
         # Files of which some code was seen.
         self._loaded: set[str] = set()
         # Probe → the functions that it is bound in.
@@ -292,7 +292,7 @@ class LineProbes:
         source = self._source()
         if source is None:
             return
-        stretch = self._stretches[id(code)] = Stretch(source.ran(code), _counted(watchers))
+        stretch = self._stretches[id(code)] = LineStretch(source.ran(code), _counted(watchers))
         for watcher in _each(watchers):
             reach = watcher.probe.reach
             if watcher.probe.asked.line in held:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pytest_cideldill.probes.counting import Counter
 
 
-class Stretch:
+class LineStretch:
     """A code object from one arming of its lines to the next.
 
     Args:
@@ -56,7 +56,7 @@ class Reach:
     __slots__ = ("is_absent", "stretches")
 
     def __init__(self) -> None:
-        self.stretches: list[Stretch] = []
+        self.stretches: list[LineStretch] = []
         self.is_absent = False
 
     def nearest(self, line: int) -> int | None:

@@ -31,7 +31,7 @@ ENDING = b"ending"
 _END = _SIZE - len(ENDING)
 
 
-class Position(NamedTuple):
+class FilePosition(NamedTuple):
     """What is under way; `since` is on the monotonic clock, which all processes share."""
 
     phase: str
@@ -95,7 +95,7 @@ def _mapped(descriptor: int) -> mmap.mmap:
     return made
 
 
-def read_position(path: str) -> Position | None:
+def read_position(path: str) -> FilePosition | None:
     """As last written, or None when there was none or no file."""
     data = _read(path)
     if len(data) < TEXT:
@@ -103,7 +103,7 @@ def read_position(path: str) -> Position | None:
     (length,), (since,) = _LENGTH.unpack_from(data), _SINCE.unpack_from(data, _LENGTH.size)
     text = data[TEXT : TEXT + length].decode("utf-8", "replace")
     phase, _, nodeid = text.partition("\n")
-    return Position(phase, nodeid, since) if nodeid else None
+    return FilePosition(phase, nodeid, since) if nodeid else None
 
 
 def is_ending(path: str) -> bool:

@@ -42,7 +42,7 @@ class Unreachable(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One step of a path.
 
     Attributes:
@@ -101,7 +101,7 @@ def position_key(number: int) -> str:
     return f"[#{number}]"
 
 
-def parse_path(path: str) -> tuple[Step, ...]:
+def parse_path(path: str) -> tuple[PathStep, ...]:
     """The steps of a path; an empty one has none. The first dot may be missing.
 
     Raises:
@@ -109,7 +109,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
     """
     if len(path) > MAX_PATH:
         raise ValueError(f"the path has {len(path)} characters, more than {MAX_PATH}")
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     at = 0
     while at < len(path):
         if path[at] == "[":
@@ -149,7 +149,7 @@ def navigate_description(description: Mapping[str, Any], path: str) -> dict[str,
     return found
 
 
-def _known_key(step: Step, found: Mapping[str, Any], inner: Mapping[str, Any]) -> str | None:
+def _known_key(step: PathStep, found: Mapping[str, Any], inner: Mapping[str, Any]) -> str | None:
     if step.key in inner:
         return step.key
     length = found.get("length")
@@ -177,20 +177,20 @@ def missing(place: str, step: str, keys: list[str]) -> Unreachable:
     return Unreachable(f"{place} has no {step!r}; {has}")
 
 
-def _attribute(path: str, at: int) -> Step:
+def _attribute(path: str, at: int) -> PathStep:
     name = _NAME.match(path, at)
     if name is not None:
-        return Step("attribute", name[0], name.end())
+        return PathStep("attribute", name[0], name.end())
     quoted = _QUOTED.match(path, at)
     if quoted is None:
         raise _malformed(path, at, "expected the name of an attribute")
-    return Step("attribute", _literal(path, at, quoted.end()), quoted.end())
+    return PathStep("attribute", _literal(path, at, quoted.end()), quoted.end())
 
 
-def _bracket(path: str, at: int) -> Step:
+def _bracket(path: str, at: int) -> PathStep:
     position = _POSITION.match(path, at)
     if position is not None:
-        return Step("position", int(position[1]), position.end())
+        return PathStep("position", int(position[1]), position.end())
     end = path.find("]", at)
     while end >= 0:
         try:
@@ -200,7 +200,7 @@ def _bracket(path: str, at: int) -> Step:
             continue
         if item_key(value, MAX_PATH) is None:
             break
-        return Step("item", value, end + 1)
+        return PathStep("item", value, end + 1)
     raise _malformed(path, at, "expected an index, a quoted key or #number, and ']'")
 
 

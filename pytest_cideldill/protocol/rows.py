@@ -97,7 +97,7 @@ class HitTelling:
         return values
 
 
-class Rows(Protocol):
+class RowSink(Protocol):
     """Where the hot path leaves rows; see `log.RowLog`."""
 
     def add(self, row: Row) -> None:

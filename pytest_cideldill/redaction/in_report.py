@@ -38,7 +38,7 @@ _TRY: Final = re.compile(r"([ \t]*)try:[ \t]*(?:#.*)?\Z")
 _HANDLER: Final = re.compile(r"([ \t]*)(?:except|finally)\b")
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """A part of a report.
 
     Attributes:
@@ -52,7 +52,7 @@ class Part(NamedTuple):
     found: list[Secret] | None
 
 
-def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[Part]:
+def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[ReportPart]:
     """A report in parts: the source in it, lines of exceptions without their margin, other text.
 
     Args:
@@ -76,13 +76,13 @@ def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[
         if found is None:
             continue
         if block.start() > behind:
-            yield Part(behind, block.start(), None)
+            yield ReportPart(behind, block.start(), None)
         places = _Places(lines, bare)
         inside = [(places.in_text(at), places.in_text(end), label) for at, end, label in found]
-        yield Part(*block.span(), inside)
+        yield ReportPart(*block.span(), inside)
         behind = block.end()
     if behind < len(text):
-        yield Part(behind, len(text), None)
+        yield ReportPart(behind, len(text), None)
 
 
 def _is_source(text: str, block: re.Match[str]) -> bool:

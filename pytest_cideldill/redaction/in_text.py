@@ -50,21 +50,32 @@ _NAME: Final = re.compile(r"[\w.-]*")
 _COLOR: Final = r"(?:(?:\x1b|\\{1,3}x1b|\\{1,3}u001b|\\{1,3}033)\[[\d;]{0,12}m)"
 """What colors a text; as it is, or as an escape."""
 
+_BACKSLASHES: Final = r"\\{0,7}"  # of quotes in texts within texts
+_ENTITY: Final = r"(?:&quot;|&\#(?:34|39|x27);|%2[27])"
+_LITERAL: Final = rf"(?=[bBrRuUfF]{{0,2}}{_BACKSLASHES}[\"'])"
 _NAMED: Final = later(
-    r"(?P<option>--(?=\w))?(?P<name>[\w.-]++)" + _COLOR + r"?(?:\[[\w\"']{1,24}\](?=[ ]?=))?"
-    r"(?:(?P<told>(?:\\{0,7}[\"'])?(?:[ ]\w{1,20}=\\{0,7}[\"'][^\"'<>\n]{0,40}[\"']){0,3}"
-    r"(?:[\s,]|\\{1,3}[nrt]){1,40}(?:\\{0,7}[\"'])?(?:[vV]alue|content)(?:\\{0,7}[\"'])?"
-    r"[ \t]{0,4}[=:][ \t]{0,4}"
-    r"|\\{0,7}[\"'](?:[ ][^<>\n]{0,80})?>(?=[^<\s])"
-    r"|[\"'](?:(?:\r?\n){2}|(?:\\{1,3}r)?\\{1,3}n(?:\\{1,3}r)?\\{1,3}n))"
-    r"|(?P<quote>\\{0,7}[\"'`]|&quot;|&#(?:34|39|x27);|%2[27])?\]?[ \t]{0,8}"
-    r"(?:(?:[ ](?:is|was))?(?P<sign>[=-]>|→|[=!:+?]?=(?!=|~)|:(?!:|//)|：|%3[aAdD])[ \t]{0,8}"
-    rf"(?:{_COLOR}|\*\*[ \t]|(?:%20)?(?:&quot;|&#(?:34|39|x27);|%2[27])|%20"
-    r"|\n[ \t]{0,40}(?=[bBrRuUfF]{0,2}[\"']))?"
-    r"|(?P<opened>\()(?:[a-z_]{1,30}=)?(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])"
-    r"|(?P<comma>,)[ \t\n]{0,8}(?=[bBrRuUfF]{0,2}\\{0,7}[\"'])(?(quote)|(?!)))"
-    r"|(?P<tag>(?:[ ][\w:.-]{1,40}=[^<>\n]{0,200})?>(?:<!\[CDATA\[)?)(?=[^<\s])"
-    r"|(?P<blank>(?:(?:[ ]WITH[ ]\w{1,40})?[ ]BY|[ ](?:is|was))?[ \t]{1,4}(?=\\{0,7}[\w\"'])))"
+    rf"""(?x)
+    (?P<option> --(?=\w))? (?P<name> [\w.-]++) {_COLOR}? (?:\[[\w"']{{1,24}}\](?=[ ]?=))?
+    (?:
+      (?P<told>                 # name="token" … value="…", <meta name="token" content="…">
+        (?:{_BACKSLASHES}["'])? (?:[ ]\w{{1,20}}={_BACKSLASHES}["'][^"'<>\n]{{0,40}}["']){{0,3}}
+        (?:[\s,]|\\{{1,3}}[nrt]){{1,40}}
+        (?:{_BACKSLASHES}["'])? (?:[vV]alue|content) (?:{_BACKSLASHES}["'])?
+        [ \t]{{0,4}} [=:] [ \t]{{0,4}}
+      | {_BACKSLASHES}["'] (?:[ ][^<>\n]{{0,80}})? > (?=[^<\s])      # <x name="token">…
+      | ["'] (?:(?:\r?\n){{2}} | (?:\\{{1,3}}r)?\\{{1,3}}n(?:\\{{1,3}}r)?\\{{1,3}}n) )  # multipart
+    | (?P<quote> {_BACKSLASHES}["'`] | {_ENTITY})? \]? [ \t]{{0,8}}
+      (?:
+        (?:[ ](?:is|was))?      # token=…, "token": …, token => …, token is: …
+        (?P<sign> [=-]> | → | [=!:+?]?=(?!=|~) | :(?!:|//) | ： | %3[aAdD]) [ \t]{{0,8}}
+        (?: {_COLOR} | \*\*[ \t] | (?:%20)?{_ENTITY} | %20 | \n[ \t]{{0,40}}(?=[bBrRuUfF]{{0,2}}["']) )?
+      | (?P<opened> \() (?:[a-z_]{{1,30}}=)? {_LITERAL}               # set_token("…")
+      | (?P<comma> ,) [ \t\n]{{0,8}} {_LITERAL} (?(quote)|(?!))      # ("token", "…")
+      )
+    | (?P<tag> (?:[ ][\w:.-]{{1,40}}=[^<>\n]{{0,200}})? > (?:<!\[CDATA\[)?) (?=[^<\s])  # <token>…
+    | (?P<blank>                # --token …, PASSWORD '…', IDENTIFIED BY '…'
+        (?:(?:[ ]WITH[ ]\w{{1,40}})?[ ]BY | [ ](?:is|was))? [ \t]{{1,4}} (?={_BACKSLASHES}[\w"']))
+    )"""
 )
 """A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
 `name="token" value=`, `--token `."""

@@ -29,7 +29,7 @@ from pytest_cideldill.redaction.harmless import is_number
 from pytest_cideldill.redaction.harmless import is_option_value
 from pytest_cideldill.redaction.harmless import is_placeholder
 from pytest_cideldill.redaction.harmless import is_random
-from pytest_cideldill.redaction.in_report import Part
+from pytest_cideldill.redaction.in_report import ReportPart
 from pytest_cideldill.redaction.in_report import parts_of_report
 from pytest_cideldill.redaction.in_source import find_in_comments
 from pytest_cideldill.redaction.in_source import find_in_source
@@ -242,7 +242,7 @@ class Redactor:
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
-    def _part_of_report(self, text: str, part: Part) -> str:
+    def _part_of_report(self, text: str, part: ReportPart) -> str:
         if part.found is None:
             return self.redact_text(text)
         found = list(self._secrets(text, part.found))

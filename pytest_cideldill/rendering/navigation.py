@@ -11,7 +11,7 @@ from typing import Final
 from typing import NamedTuple
 
 from pytest_cideldill.protocol.object_paths import MAX_PATH
-from pytest_cideldill.protocol.object_paths import Step
+from pytest_cideldill.protocol.object_paths import PathStep
 from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.protocol.object_paths import attribute_key
 from pytest_cideldill.protocol.object_paths import item_key
@@ -33,7 +33,7 @@ _NAMED_KEYS: Final = 9
 """Keys that a message is made from; it names fewer."""
 
 
-class Found(NamedTuple):
+class Reached(NamedTuple):
     """A part of a live object.
 
     Attributes:
@@ -45,7 +45,7 @@ class Found(NamedTuple):
     name: str
 
 
-def navigate(value: object, path: str, redactor: Redactor | None = None) -> Found:
+def navigate(value: object, path: str, redactor: Redactor | None = None) -> Reached:
     """The part of a live object that a path leads to; runs no user code.
 
     Args:
@@ -68,10 +68,10 @@ def navigate(value: object, path: str, redactor: Redactor | None = None) -> Foun
         if redactor is not None and not secret and redactor.name_is_sensitive(name):
             secret = name
         before = step.end
-    return Found(found, secret or name)
+    return Reached(found, secret or name)
 
 
-def _attribute(x: Any, step: Step, place: str) -> tuple[Any, Any]:
+def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
     """The value of an attribute, and its name."""
     wanted, cls = step.value, type(x)
     names = []
@@ -92,7 +92,7 @@ def _attribute(x: Any, step: Step, place: str) -> tuple[Any, Any]:
     raise _needs_code(f".{step.key}", place)
 
 
-def _item(x: Any, step: Step, place: str) -> tuple[Any, Any]:
+def _item(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
     """An item, and its key if it has one."""
     kind = kind_of(x)
     if kind is None:
@@ -110,7 +110,7 @@ def _item(x: Any, step: Step, place: str) -> tuple[Any, Any]:
     raise missing(place, step.key, [f"[{n}]" if has_index else position_key(n) for n in known])
 
 
-def _value(pairs: tuple[tuple[Any, Any], ...], step: Step, place: str) -> tuple[Any, Any]:
+def _value(pairs: tuple[tuple[Any, Any], ...], step: PathStep, place: str) -> tuple[Any, Any]:
     if step.kind == "position" and step.value < len(pairs):
         key, value = pairs[step.value]
         return value, key

@@ -26,7 +26,6 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.layout import Layout
-from pytest_cideldill.rendering.navigation import Found
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import Detail
 from pytest_cideldill.rendering.one_line import is_key_of_value
@@ -45,7 +44,6 @@ from pytest_cideldill.rendering.parts import length_of
 from pytest_cideldill.rendering.plain import NUMBERS
 
 __all__ = [
-    "Found",
     "Part",
     "Unreachable",
     "describe",

@@ -41,7 +41,7 @@ _OF_ONE_LINE: Final = (
 )
 
 
-class Extent:
+class Bounds:
     """What of one run is held.
 
     Attributes:

@@ -28,7 +28,7 @@ from pytest_cideldill.records.manifest import Summary
 from pytest_cideldill.records.manifest import summarize
 from pytest_cideldill.records.reader import run_folders
 from pytest_cideldill.reports.bounds import ROW_BYTES
-from pytest_cideldill.reports.bounds import Extent
+from pytest_cideldill.reports.bounds import Bounds
 from pytest_cideldill.reports.outcomes import Failure
 from pytest_cideldill.reports.outcomes import Test
 
@@ -56,7 +56,7 @@ _TOLD: Final = {
 
 
 @dataclass(slots=True)
-class Rows:
+class KeptRows:
     """The first and the last rows of a series, as they were written.
 
     Attributes:
@@ -94,7 +94,7 @@ class Tracepoint:
     place: str
     message: str | None = None
     condition: str | None = None
-    hits: Rows = field(default_factory=Rows)
+    hits: KeptRows = field(default_factory=KeptRows)
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -133,10 +133,10 @@ class Story:
     tests: list[Test] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     tracepoints: dict[str, Tracepoint] = field(default_factory=dict)
-    calls: Rows = field(default_factory=Rows)
+    calls: KeptRows = field(default_factory=KeptRows)
     notes: list[Note] = field(default_factory=list)
     damaged: int = 0
-    extent: Extent = field(default_factory=Extent)
+    extent: Bounds = field(default_factory=Bounds)
     is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)

@@ -30,7 +30,7 @@ MOST_RUNS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class PageExtent:
     """How much a page holds; the older runs have as much together as the newest one.
 
     Attributes:
@@ -44,8 +44,8 @@ class Extent:
     older_bytes: float = math.inf
 
 
-FULL: Final = Extent()
-QUICK: Final = Extent(2_000, 1_000_000, 4_000_000)
+FULL: Final = PageExtent()
+QUICK: Final = PageExtent(2_000, 1_000_000, 4_000_000)
 """For the page that a run makes at its end, which costs it next to nothing."""
 
 _SCRIPTS: Final = ("base.js", "rows.js", "timeline.js", "tables.js", "calls.js", "main.js")
@@ -87,7 +87,7 @@ def _stories(folders: Sequence[Path], known: Story | None, room: float) -> list[
     return stories
 
 
-def page(stories: list[Story], older: int = 0, extent: Extent = FULL) -> str:
+def page(stories: list[Story], older: int = 0, extent: PageExtent = FULL) -> str:
     """The page; the runs newest first."""
     sections, runs = [], []
     for number, story in enumerate(stories):

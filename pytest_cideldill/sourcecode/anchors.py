@@ -7,8 +7,8 @@ qualified name, if there are any: `return total` stands in many.
 from __future__ import annotations
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.locations import Place
 from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.locations import SourcePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Anchor:
     offset: int | None = None
 
 
-def find_again(now: SourceMap, anchor: Anchor) -> tuple[Place, tuple[int, ...]]:
+def find_again(now: SourceMap, anchor: Anchor) -> tuple[SourcePlace, tuple[int, ...]]:
     """Where the line is now, and all lines with code that have its text.
 
     Without exactly one that can be meant it is the line of the old number, whatever stands there.
@@ -45,12 +45,12 @@ def find_again(now: SourceMap, anchor: Anchor) -> tuple[Place, tuple[int, ...]]:
     return _place(now, line, anchor), alike
 
 
-def _own(now: SourceMap, line: int, anchor: Anchor) -> list[Place]:
+def _own(now: SourceMap, line: int, anchor: Anchor) -> list[SourcePlace]:
     """The code objects of a line that have the name of the one that was meant."""
     return [each for each in now.places_at(line) if each.key.qualname == anchor.function]
 
 
-def _place(now: SourceMap, line: int, anchor: Anchor) -> Place:
+def _place(now: SourceMap, line: int, anchor: Anchor) -> SourcePlace:
     own = _own(now, line, anchor)
     if len(own) == 1:
         return own[0]

@@ -29,8 +29,8 @@ from pytest_cideldill.sourcecode.locations import FunctionNotFound
 from pytest_cideldill.sourcecode.locations import InvalidColumn
 from pytest_cideldill.sourcecode.locations import InvalidLine
 from pytest_cideldill.sourcecode.locations import InvalidSource
-from pytest_cideldill.sourcecode.locations import Place
 from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.locations import SourcePlace
 from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.sourcecode.reading import Unreadable
 from pytest_cideldill.sourcecode.reading import source_bytes
@@ -275,7 +275,7 @@ def _function(function: FunctionInfo) -> Reply:
     }
 
 
-def _place(place: Place, column: int | None = None, offset: int | None = None) -> Reply:
+def _place(place: SourcePlace, column: int | None = None, offset: int | None = None) -> Reply:
     return {
         "line": place.line,
         "function": place.key.qualname,

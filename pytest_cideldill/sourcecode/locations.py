@@ -41,8 +41,8 @@ __all__ = [
     "InvalidColumn",
     "InvalidLine",
     "InvalidSource",
-    "Place",
     "SourceMap",
+    "SourcePlace",
     "key_of",
 ]
 
@@ -100,7 +100,7 @@ class FunctionNotFound(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """A line (1-based) in a code object, with the stripped text of the line."""
 
     line: int
@@ -172,7 +172,7 @@ class SourceMap:
         near = [each for each in self.lines if start <= each <= end]
         return min(near or self.lines, key=_distance(first, last), default=None)
 
-    def code_for_line(self, line: int, column: int | None = None) -> Place:
+    def code_for_line(self, line: int, column: int | None = None) -> SourcePlace:
         """The code object that a breakpoint on a line means.
 
         Where several have code on the line it is the outermost, as in other debuggers: the
@@ -189,7 +189,7 @@ class SourceMap:
             raise InvalidLine(self.filename, line, self.nearest(line))
         return self._place(line, here[0] if column is None else self._at(here, line, column))
 
-    def places_at(self, line: int) -> list[Place]:
+    def places_at(self, line: int) -> list[SourcePlace]:
         """The code objects that have code on a line, the outermost first."""
         return [self._place(line, scope) for scope in self._scopes_at(line)]
 
@@ -201,7 +201,7 @@ class SourceMap:
             found |= {(start, scope.key.qualname) for start, _ in self._spans(scope, line)}
         return tuple(Candidate(column, function) for column, function in sorted(found))
 
-    def function_places(self, name: str) -> tuple[Place, ...]:
+    def function_places(self, name: str) -> tuple[SourcePlace, ...]:
         """The first body lines of the functions that `name` means, in source order.
 
         Args:
@@ -288,8 +288,8 @@ class SourceMap:
         before = self._texts[line - 1].encode("utf-8", "surrogatepass")[:offset]
         return len(before.decode("utf-8", "replace")) + 1
 
-    def _place(self, line: int, scope: _Scope) -> Place:
-        return Place(line, scope.key, self.text_of(line))
+    def _place(self, line: int, scope: _Scope) -> SourcePlace:
+        return SourcePlace(line, scope.key, self.text_of(line))
 
 
 @lru_cache(maxsize=1)

@@ -37,7 +37,7 @@ class Recorder:
     is_fresh: bool
 
 
-class Calls:
+class CallEvents:
     """The recorded code objects, by id (the source keeps them alive), and calls under way."""
 
     __slots__ = ("_border", "_open", "_quiet", "recorders")

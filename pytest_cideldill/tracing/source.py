@@ -21,7 +21,7 @@ from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.border import Border
 from pytest_cideldill.tracing.border import Verdict
-from pytest_cideldill.tracing.call_events import Calls
+from pytest_cideldill.tracing.call_events import CallEvents
 from pytest_cideldill.tracing.call_events import Recorder
 from pytest_cideldill.tracing.engine import engine
 from pytest_cideldill.tracing.interface import Deliberate
@@ -59,7 +59,7 @@ class BaseSource(ABC):
         self._takes = handlers.takes
         self._quiet = handlers.quiet
         self._border = Border(handlers.is_ours, handlers.on_failure)
-        self._calls = Calls(self._border, handlers.quiet)
+        self._calls = CallEvents(self._border, handlers.quiet)
         self._recorders = self._calls.recorders
         self._trails = Trails(self._border, handlers.quiet)
         self._discovering = False

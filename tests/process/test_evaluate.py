@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Evaluation
 from pytest_cideldill.evaluation.repl_eval import Interruptor
 from pytest_cideldill.evaluation.repl_eval import evaluate
@@ -588,7 +588,7 @@ def _ended_well(current: list[Interruptor], work: Callable[[], None]) -> bool:
     current[0] = Interruptor()
     try:
         current[0].run(work)
-    except Interrupted:
+    except EvaluationInterrupted:
         return False
     return True
 

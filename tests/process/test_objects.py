@@ -31,7 +31,7 @@ import pytest
 
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Interrupted
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.objects import content_ids
@@ -518,7 +518,7 @@ def test_user_code_that_does_not_end_is_interrupted(bench: Bench) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(Interrupted):
+    with pytest.raises(EvaluationInterrupted):
         interruptor.run(lambda: bench.copied(Endless()))
     thread.join()
 

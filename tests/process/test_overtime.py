@@ -22,7 +22,7 @@ import pytest
 from pytest_cideldill.evaluation import time_limit as module
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Interruptor
-from pytest_cideldill.evaluation.messages import Message
+from pytest_cideldill.evaluation.messages import RenderedMessage
 from pytest_cideldill.evaluation.time_limit import CHECK_S
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.project import Project
@@ -68,7 +68,7 @@ class Limits(Overtime):
 
 def message(limits: Overtime, frame: FrameType, template: str) -> Callable[[], str]:
     lens = Lens(Project("."), Redactor(environ={}))
-    text = Message(parse_template(template), frame.f_code, lens, limits).text
+    text = RenderedMessage(parse_template(template), frame.f_code, lens, limits).text
     return lambda: text(frame)
 
 

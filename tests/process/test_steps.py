@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.pauses.stepping import Order
+from pytest_cideldill.pauses.stepping import StepOrder
 from pytest_cideldill.pauses.stepping import Steps
 from pytest_cideldill.project import Project
 from pytest_cideldill.tracing.interface import Source
@@ -45,7 +45,7 @@ DRIVES = {"walk", "run_as_script", "<module>", "__call__"}
 class Walk(Steps):
     """Steps as told, one order per stop; the places are the comments of their lines."""
 
-    def __init__(self, source: Source, orders: Iterator[Order]) -> None:
+    def __init__(self, source: Source, orders: Iterator[StepOrder]) -> None:
         super().__init__(Project(str(ROOT)), lambda: source, self._stopped, self._left)
         self._orders = orders
         self.places: list[str] = []
@@ -70,14 +70,17 @@ class Walk(Steps):
 
 
 def walk(
-    program: Callable[[], object], first: str, *orders: str | Order, code: CodeType | None = None
+    program: Callable[[], object],
+    first: str,
+    *orders: str | StepOrder,
+    code: CodeType | None = None,
 ) -> str:
     """Where the steps end that begin at the line `first`; the last order goes on for ever."""
     code = code or code_of(program)
-    made = [each if isinstance(each, Order) else Order(each) for each in orders]
+    made = [each if isinstance(each, StepOrder) else StepOrder(each) for each in orders]
     consumer = Consumer()
 
-    def endless() -> Iterator[Order]:
+    def endless() -> Iterator[StepOrder]:
         yield from made
         while True:
             yield made[-1]
@@ -233,16 +236,16 @@ def check_out_comes_to_the_caller() -> None:
 
 
 def check_a_step_counts() -> None:
-    places = walk(program, "p1", Order("in", 4), Order("over", 3), Order("out"))
+    places = walk(program, "p1", StepOrder("in", 4), StepOrder("over", 3), StepOrder("out"))
     assert places == "p1 p3 p4 END", places
 
 
 def check_until_a_line_or_the_end_of_the_frame() -> None:
     last = max(lines(code_of(program), "p12"))
-    places = walk(program, "p1", Order(until=last), Order(until=last), Order("over"))
+    places = walk(program, "p1", StepOrder(until=last), StepOrder(until=last), StepOrder("over"))
     assert places == "p1 p12 END", places
     within = max(lines(code_of(recursive), "r1"))
-    places = walk(lambda: recursive(2), "r3", Order(until=within), code=code_of(recursive))
+    places = walk(lambda: recursive(2), "r3", StepOrder(until=within), code=code_of(recursive))
     assert places == "r3 r3 r3 END", places
 
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import EventPage
 from cideldill_mcp.events.log import Filter
-from cideldill_mcp.events.log import Page
 
 ALL = Filter()
 
@@ -23,6 +23,6 @@ def numbers(events: list[dict[str, Any]]) -> list[int]:
     return [event["seq"] for event in events]
 
 
-def page(log: EventLog, after: int = 0, limit: int = 1_000, wanted: Filter = ALL) -> Page:
+def page(log: EventLog, after: int = 0, limit: int = 1_000, wanted: Filter = ALL) -> EventPage:
     """What `read` answers, on an event loop of its own."""
     return asyncio.run(log.read(after, limit, wanted))

@@ -21,8 +21,8 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.run import Order
 from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.run import RunOrder
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.definitions import Progress
 from cideldill_mcp.tools.toolbox import Toolbox
@@ -241,7 +241,7 @@ class Front:
 
     async def start(self, **order: Any) -> Run:
         """Start a run; its child never dials in."""
-        return await self.runs.start(Order(**order))
+        return await self.runs.start(RunOrder(**order))
 
     async def connect(self, run_id: str = "r1", worker: str = "main") -> Process:
         """A connection that has shown the token and nothing else."""

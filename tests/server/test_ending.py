@@ -16,9 +16,9 @@ from cideldill_mcp.runs.end import MAX_STACKS
 from cideldill_mcp.runs.end import Cut
 from cideldill_mcp.runs.end import Evidence
 from cideldill_mcp.runs.end import classify
-from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import FilePosition
 
-LAST = Position("call", "test_a.py::test_b", 0.0)
+LAST = FilePosition("call", "test_a.py::test_b", 0.0)
 FATAL = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
 
 
@@ -152,7 +152,7 @@ def test_an_interrupted_run_says_what_struck() -> None:
 def test_whatever_was_cut_has_an_end_that_says_so(
     code: int | None,
     seconds: float | None,
-    last: Position | None,
+    last: FilePosition | None,
     tore_down: bool,
     exit_code: int | None,
 ) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from cideldill_mcp.events import log as log_module
 from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import EventPage
 from cideldill_mcp.events.log import Filter
-from cideldill_mcp.events.log import Page
 from tests.server.logs import ALL
 from tests.server.logs import fill
 from tests.server.logs import numbers
@@ -118,14 +118,14 @@ def test_pages_put_together_are_all_events_once(log: EventLog, limit: int) -> No
         seen += numbers(read.events)
         cursor, is_last = read.cursor, read.is_last
     assert seen == [seq for seq in range(1, 48) if (seq - 1) % 3]
-    assert page(log, cursor, limit, wanted) == Page([], 47)
+    assert page(log, cursor, limit, wanted) == EventPage([], 47)
 
 
 def test_a_cursor_at_or_behind_the_end_stays_where_it_is(log: EventLog) -> None:
     """Nothing new: the same cursor comes back."""
     fill(log, 3)
-    assert page(log, 3) == Page([], 3)
-    assert page(log, 99) == Page([], 99)
+    assert page(log, 3) == EventPage([], 3)
+    assert page(log, 99) == EventPage([], 99)
 
 
 def test_a_full_page_says_whether_more_is_behind(log: EventLog) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.callrecords import store
-from cideldill_mcp.callrecords.records import Page
+from cideldill_mcp.callrecords.records import CallFilter
+from cideldill_mcp.callrecords.records import CallPage
 from cideldill_mcp.callrecords.records import Records
-from cideldill_mcp.callrecords.records import Wanted
 from cideldill_mcp.callrecords.store import Table
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.replies.render import fit
@@ -36,7 +36,7 @@ KEYS = {
     "pretty_result", "exception", "started_at", "completed_at", "parent_id", "nodeid", "run_id",
     "worker", "thread", "call_site", "cids",
 }  # fmt: skip
-EVERYTHING = Wanted()
+EVERYTHING = CallFilter()
 
 
 def row(number: int, qualified_name: str = "shop.total", **changes: Any) -> dict[str, Any]:
@@ -69,18 +69,18 @@ def running(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def page(
-    records: Records, wanted: Wanted = EVERYTHING, limit: int = 1_000, before: str | None = None
-) -> Page:
+    records: Records, wanted: CallFilter = EVERYTHING, limit: int = 1_000, before: str | None = None
+) -> CallPage:
     return asyncio.run(records.page(wanted, limit, before))
 
 
-def numbers(found: Page) -> list[int]:
+def numbers(found: CallPage) -> list[int]:
     """Their call numbers."""
     return [int(call["call_id"].rpartition("c")[2]) for call in found.calls]
 
 
-def meant(name: str) -> Wanted:
-    return Wanted(function=is_meant_by(parse_function_name(name)))
+def meant(name: str) -> CallFilter:
+    return CallFilter(function=is_meant_by(parse_function_name(name)))
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -102,13 +102,13 @@ def filed(tmp_path: Path) -> Iterator[Records]:
 
 
 def test_without_calls_there_is_nothing(records: Records) -> None:
-    assert page(records) == Page([], 0, is_first=True)
+    assert page(records) == CallPage([], 0, is_first=True)
     assert (records.total, records.dropped) == (0, 0)
     records.add("r1", "main", [])
     records.add("r1", "main", [{"type": "hit", "ts": 1.0, "dropped": 3}])
-    assert page(records) == Page([], 0, is_first=True)
+    assert page(records) == CallPage([], 0, is_first=True)
     records.add("r1", "main", [{"type": "hit", "ts": 1.0, "dropped": 3, "lost": 2}])
-    assert page(records) == Page([], 2, is_first=True)
+    assert page(records) == CallPage([], 2, is_first=True)
 
 
 def test_a_record_has_every_key_and_its_run_and_worker(records: Records) -> None:
@@ -133,7 +133,7 @@ def test_texts_of_all_kinds_survive(records: Records) -> None:
     """As JSON brings them, lone surrogates included."""
     odd = "\ud800 \x00 é"
     records.add("r1", "main", [row(1, pretty_args=[odd], nodeid=odd, qualified_name=f"shop.{odd}")])
-    (call,) = page(records, Wanted(nodeid=odd)).calls
+    (call,) = page(records, CallFilter(nodeid=odd)).calls
     assert (call["pretty_args"], call["nodeid"]) == ([odd], odd)
 
 
@@ -240,14 +240,14 @@ def test_filters_hold_together(records: Records) -> None:
                     and status in (None, each["status"])
                 ]
                 is_meant = meant(function).function if function else None
-                found = page(records, Wanted(is_meant, nodeid, status))
+                found = page(records, CallFilter(is_meant, nodeid, status))
                 assert (numbers(found), found.total) == (expected, len(expected))
 
 
 def test_calls_of_no_test_are_told_and_have_no_node_id(records: Records) -> None:
     records.add("r1", "main", [row(1, nodeid=None), row(2)])
     assert numbers(page(records)) == [1, 2]
-    assert numbers(page(records, Wanted(nodeid="test_shop.py::test_total"))) == [2]
+    assert numbers(page(records, CallFilter(nodeid="test_shop.py::test_total"))) == [2]
 
 
 # --- order and pages ----------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_before_the_first_record_there_is_no_call_to_go_back_from(records: Recor
 def test_a_call_that_ends_is_updated_in_place(records: Records) -> None:
     """One record; it stands where it started."""
     records.add("r1", "main", [running(1), running(2)])
-    found = page(records, Wanted(status="running"))
+    found = page(records, CallFilter(status="running"))
     assert (numbers(found), found.total) == ([1, 2], 2)
     assert {call["pretty_result"] for call in found.calls} == {None}
     records.add("r1", "main", [row(3), row(2, status="exception")])
@@ -326,9 +326,9 @@ def test_a_call_that_ends_is_updated_in_place(records: Records) -> None:
     found = page(records)
     assert (numbers(found), found.total, records.total) == ([1, 2, 3], 3, 3)
     assert [call["status"] for call in found.calls] == ["success", "exception", "success"]
-    assert page(records, Wanted(status="running")) == Page([], 0, is_first=True)
-    assert numbers(page(records, Wanted(nodeid="late"))) == [1]
-    assert page(records, Wanted(nodeid="test_shop.py::test_total")).total == 2
+    assert page(records, CallFilter(status="running")) == CallPage([], 0, is_first=True)
+    assert numbers(page(records, CallFilter(nodeid="late"))) == [1]
+    assert page(records, CallFilter(nodeid="test_shop.py::test_total")).total == 2
 
 
 def test_a_call_may_be_told_as_running_more_than_once(records: Records) -> None:
@@ -342,8 +342,8 @@ def test_a_call_may_be_told_as_running_more_than_once(records: Records) -> None:
         ("2", "success"),
         ("3", "success"),
     ]
-    assert page(records, Wanted(status="running")).total == 1
-    assert page(records, Wanted(status="success")).total == 2
+    assert page(records, CallFilter(status="running")).total == 1
+    assert page(records, CallFilter(status="success")).total == 2
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -368,8 +368,8 @@ def test_an_end_that_a_client_changed_takes_the_place_of_the_one_before(
     assert (numbers(found), found.total, records.total) == ([1, 2, 3, 4], 4, 4)
     assert (found.calls[0]["pretty_result"], found.calls[0]["altered"]) == ("7", "result")
     assert [call["status"] for call in found.calls] == ["success"] * 4
-    assert page(records, Wanted(status="exception")) == Page([], 0, is_first=True)
-    assert page(records, Wanted(status="success")).total == 4
+    assert page(records, CallFilter(status="exception")) == CallPage([], 0, is_first=True)
+    assert page(records, CallFilter(status="success")).total == 4
 
 
 # --- what is lost -------------------------------------------------------------------------------
@@ -404,8 +404,8 @@ def test_a_running_call_that_is_gone_still_ends_in_the_count(
     filed.add("r1", "main", [running(1), *(row(n) for n in range(2, 10))])
     filed.add("r1", "main", [row(1)])
     assert (numbers(page(filed)), filed.total) == ([5, 6, 7, 8, 9], 9)
-    assert page(filed, Wanted(status="running")).total == 0
-    assert page(filed, Wanted(status="success")).total == 9
+    assert page(filed, CallFilter(status="running")).total == 0
+    assert page(filed, CallFilter(status="success")).total == 9
 
 
 def test_the_file_does_not_grow_beyond_its_bound(
@@ -446,7 +446,7 @@ def test_a_full_disk_costs_the_batch_and_no_more(filed: Records) -> None:
     table._database.execute("PRAGMA max_page_count = 1000000")
     filed.add("r1", "main", [row(200), row(1)])
     assert (numbers(page(filed)), filed.total, filed.dropped) == ([1, 2, 200], 103, 100)
-    assert page(filed, Wanted(status="running")).total == 0
+    assert page(filed, CallFilter(status="running")).total == 0
 
 
 def test_memory_keeps_the_newest_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,10 +496,10 @@ def test_a_hundred_thousand_records_are_taken_and_found_quickly(filed: Records) 
     assert (filed.total, filed.dropped) == (100_000, 0)
     found = page(filed, meant("f5"), limit=3)
     assert (numbers(found), found.total) == ([99_721, 99_818, 99_915], 1_031)
-    found = page(filed, Wanted(nodeid="t0"))
+    found = page(filed, CallFilter(nodeid="t0"))
     assert (numbers(found), found.total) == (list(range(1, 500)), 499)
     assert numbers(page(filed, limit=2, before="r1.main.c50000")) == [49_998, 49_999]
-    assert page(filed, Wanted(status="exception")).calls == []
+    assert page(filed, CallFilter(status="exception")).calls == []
 
 
 def test_a_long_search_lets_the_event_loop_run(
@@ -509,7 +509,7 @@ def test_a_long_search_lets_the_event_loop_run(
     filed.add("r1", "main", [row(1, "shop.rare"), *(row(n) for n in range(2, 201))])
     turns = 0
 
-    async def search() -> Page:
+    async def search() -> CallPage:
         nonlocal turns
         searching = asyncio.create_task(filed.page(meant("rare"), 100))
         while not searching.done():
@@ -529,7 +529,7 @@ def test_records_that_come_while_one_searches_do_no_harm(
     monkeypatch.setattr(store, "MAX_RECORDS", 200)
     filed.add("r1", "main", [row(n, f"shop.f{n % 2}") for n in range(1, 201)])
 
-    async def search() -> Page:
+    async def search() -> CallPage:
         searching = asyncio.create_task(filed.page(meant("f1"), 1_000))
         number = 200
         while not searching.done():

@@ -16,8 +16,8 @@ import pytest
 
 from cideldill_mcp.events import log as log_module
 from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import EventPage
 from cideldill_mcp.events.log import Filter
-from cideldill_mcp.events.log import Page
 from pytest_cideldill.protocol import Recorded
 from tests.server.logs import fill
 from tests.server.logs import numbers
@@ -258,7 +258,7 @@ async def test_a_long_scan_lets_others_work_and_appends_happen(tmp_path: Path) -
         if turns < 30:
             fill(log, 3)
     assert turns >= 50
-    assert scan.result() == Page([], log.last_seq)
+    assert scan.result() == EventPage([], log.last_seq)
     log.append("stop")
     assert numbers((await log.read(0, 10, Filter(types={"stop"}))).events) == [log.last_seq]
     log.close()

@@ -223,7 +223,7 @@ NOISY = """
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(config):
-        host = config.pluginmanager.get_plugin("cideldill-verdict").host
+        host = config.pluginmanager.get_plugin("cideldill-exitstatus").host
         manager = getattr(host, "manager", None)
         def fail(*_, **__):
             raise RuntimeError("broken at the end")

@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"\d{1,18}$")  # SQLite's integers end at 19 digits
 Row = dict[str, Any]
 
 
-class Function(NamedTuple):
+class CalledFunction(NamedTuple):
     """A function whose calls are recorded.
 
     Attributes:
@@ -73,12 +73,12 @@ class Function(NamedTuple):
         return self.qualified_name[len(self.module) + 1 :].replace(".<locals>", "")
 
 
-IsMeant = Callable[[Function], bool]
+IsMeant = Callable[[CalledFunction], bool]
 """Whether a function is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CallFilter:
     """Which records a reader wants; None: all."""
 
     function: IsMeant | None = None
@@ -87,7 +87,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CallPage:
     """What a reader gets.
 
     Attributes:
@@ -116,7 +116,7 @@ class Records:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._store: Store | None = None
-        self._functions: dict[Function, int] = {}
+        self._functions: dict[CalledFunction, int] = {}
         # File and qualified name there → the numbers of the functions.
         self._defined: dict[tuple[str | None, str | None], list[int]] = {}
         self._nodes: dict[str | None, int] = {}
@@ -166,7 +166,7 @@ class Records:
         """So many calls were recorded, and are not kept."""
         self._lost += count
 
-    async def page(self, wanted: Wanted, limit: int, before: str | None = None) -> Page:
+    async def page(self, wanted: CallFilter, limit: int, before: str | None = None) -> CallPage:
         """The newest `limit` (at least one) wanted records that started before the call `before`.
 
         Lets the event loop run now and then.
@@ -178,11 +178,11 @@ class Records:
         if self._store is None:
             if before is not None:
                 raise LookupError(before)
-            return Page([], self._lost if choice.is_everything else 0, is_first=True)
+            return CallPage([], self._lost if choice.is_everything else 0, is_first=True)
         bodies = await self._store.newest(limit + 1, choice, before)
         total = self._store.total(choice) + (self._lost if choice.is_everything else 0)
         calls = [marshal.loads(body) for body in reversed(bodies[:limit])]
-        return Page(calls, total, is_first=len(bodies) <= limit)
+        return CallPage(calls, total, is_first=len(bodies) <= limit)
 
     def count(self, file: str, qualname: str) -> int:
         """How many calls of the functions of that name in a file were recorded."""
@@ -226,7 +226,9 @@ class Records:
         if row["status"] not in STATUSES:
             raise ValueError(row["status"])
         kind = Kind(
-            self._number_of(Function(row["method_name"], row["qualified_name"], module, file)),
+            self._number_of(
+                CalledFunction(row["method_name"], row["qualified_name"], module, file)
+            ),
             self._nodes.setdefault(row["nodeid"], len(self._nodes)),
             row["status"],
         )
@@ -235,14 +237,14 @@ class Records:
         number = int(found[0]) if found else 0
         return Entry(call_id, float(row["started_at"]), number, kind, marshal.dumps(record))
 
-    def _number_of(self, function: Function) -> int:
+    def _number_of(self, function: CalledFunction) -> int:
         number = self._functions.get(function)
         if number is None:
             number = self._functions[function] = len(self._functions)
             self._defined.setdefault((function.file, function.qualname), []).append(number)
         return number
 
-    def _choice(self, wanted: Wanted) -> Choice:
+    def _choice(self, wanted: CallFilter) -> Choice:
         is_meant = wanted.function
         functions = None
         if is_meant is not None:

@@ -44,7 +44,7 @@ Send = Callable[[str, Params], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Notification:
     """One notification.
 
     Attributes:
@@ -74,11 +74,11 @@ class Mailbox:
     def __init__(self, subscriptions: Collection[str] = ()) -> None:
         self.subscriptions = subscriptions
         # Each with how many others it stands for.
-        self._messages: deque[tuple[Message, int]] = deque()
+        self._messages: deque[tuple[Notification, int]] = deque()
         self._keys: set[str] = set()
         self._news = asyncio.Event()
 
-    def put(self, message: Message) -> None:
+    def put(self, message: Notification) -> None:
         """Have it sent; never waits."""
         if message.key is not None:
             if message.key in self._keys:
@@ -130,7 +130,7 @@ class Notifier:
         self._observers: dict[object, Callable[[str | None], None]] = {}
         # Pause id → method name: when it is told that a thread goes on, its pause is gone.
         self._names: dict[str, str | None] = {}
-        self._messages: dict[str, Callable[[Event], list[Message]]] = {
+        self._messages: dict[str, Callable[[Event], list[Notification]]] = {
             "stop": self._paused,
             "resumed": self._resumed,
             "call": _completed,
@@ -143,9 +143,9 @@ class Notifier:
         for observer in tuple(self._observers.values()):
             observer(uri)
         if uri is None:
-            message = Message(LIST_CHANGED, dict, key=LIST_CHANGED)
+            message = Notification(LIST_CHANGED, dict, key=LIST_CHANGED)
         else:
-            message = Message(UPDATED, lambda: {"uri": uri}, key=uri)
+            message = Notification(UPDATED, lambda: {"uri": uri}, key=uri)
         for mailbox in self._mailboxes.values():
             if uri is None or uri in mailbox.subscriptions:
                 mailbox.put(message)
@@ -184,7 +184,7 @@ class Notifier:
             for mailbox in self._mailboxes.values():
                 mailbox.put(message)
 
-    def _paused(self, event: Event) -> list[Message]:
+    def _paused(self, event: Event) -> list[Notification]:
         id = event["pause_id"]
         pause = self._pause_of(event["run_id"], id) or {}
         name = self._names[id] = _method_name(pause)
@@ -199,9 +199,12 @@ class Notifier:
             "seq": event["seq"],
         }
         hit = hit_payload.of_stop(event, pause)
-        return [Message(BREAKPOINT_HIT, lambda: hit), Message(EXECUTION_PAUSED, lambda: params)]
+        return [
+            Notification(BREAKPOINT_HIT, lambda: hit),
+            Notification(EXECUTION_PAUSED, lambda: params),
+        ]
 
-    def _resumed(self, event: Event) -> list[Message]:
+    def _resumed(self, event: Event) -> list[Notification]:
         id = event["pause_id"]
         params = {
             "pause_id": id,
@@ -210,17 +213,17 @@ class Notifier:
             "by": event.get("by"),
             "seq": event["seq"],
         }
-        return [Message(EXECUTION_RESUMED, lambda: params)]
+        return [Notification(EXECUTION_RESUMED, lambda: params)]
 
 
-def _hit(event: Event) -> list[Message]:
-    return [Message(BREAKPOINT_HIT, partial(hit_payload.of_hit, event), may_merge=True)]
+def _hit(event: Event) -> list[Notification]:
+    return [Notification(BREAKPOINT_HIT, partial(hit_payload.of_hit, event), may_merge=True)]
 
 
-def _completed(event: Event) -> list[Message]:
+def _completed(event: Event) -> list[Notification]:
     if event.get("status") == "running":
         return []
-    return [Message(CALL_COMPLETED, partial(_of_call, event), may_merge=True)]
+    return [Notification(CALL_COMPLETED, partial(_of_call, event), may_merge=True)]
 
 
 def _of_call(event: Event) -> Params:

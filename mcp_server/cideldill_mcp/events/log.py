@@ -86,7 +86,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPage:
     """What a reader gets.
 
     Attributes:
@@ -203,7 +203,7 @@ class EventLog:
 
         return undo
 
-    async def read(self, after: int, limit: int, wanted: Filter) -> Page:
+    async def read(self, after: int, limit: int, wanted: Filter) -> EventPage:
         """Up to `limit` (at least one) events behind the cursor `after`.
 
         Lets the event loop run between two blocks of old events, and gives up after `SCAN_BYTES`
@@ -213,7 +213,7 @@ class EventLog:
         cursor, left, clues = after, SCAN_BYTES, wanted.clues()
         while cursor + 1 < self._first:
             if left <= 0:
-                return Page(found, cursor, is_last=False)
+                return EventPage(found, cursor, is_last=False)
             block = self._spill.behind(cursor)
             if not block.may_hold(wanted.types, wanted.run_id):
                 cursor = block.last
@@ -224,17 +224,17 @@ class EventLog:
                     found.append(event)
                     cursor = event["seq"]
                     if len(found) >= limit:
-                        return Page(found, cursor, is_last=False)
+                        return EventPage(found, cursor, is_last=False)
             cursor = block.last
             left -= len(lines)
             await asyncio.sleep(0)
         for event in self._recent[cursor + 1 - self._first :]:
             if wanted.admits(event):
                 if len(found) >= limit:
-                    return Page(found, cursor, is_last=False)
+                    return EventPage(found, cursor, is_last=False)
                 found.append(event)
             cursor = event["seq"]
-        return Page(found, cursor)
+        return EventPage(found, cursor)
 
     def newest(self, limit: int, wanted: Filter, after: int = 0) -> list[Event]:
         """The newest `limit` events in memory behind `after`, oldest of them first."""

@@ -30,7 +30,7 @@ STOP_S: Final = 1.0
 _SUFFIX: Final = ".objects"
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """An object.
 
     Attributes:
@@ -67,7 +67,7 @@ class ObjectFiles:
             if known == run_id and any(folder.glob(f"*{PART}")):
                 self._start(self._complete, folder)
 
-    def find(self, cid: str) -> Found | None:
+    def find(self, cid: str) -> FoundObject | None:
         """An object by its content id. On any thread; waits for the disk."""
         damaged = None
         seen: list[Path] = []
@@ -80,7 +80,7 @@ class ObjectFiles:
                 store.close()
                 if description is None:
                     continue
-                found = Found(self._owner(path), description, is_copied)
+                found = FoundObject(self._owner(path), description, is_copied)
                 if "error" not in description:
                     return found
                 damaged = found

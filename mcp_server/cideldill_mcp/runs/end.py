@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import FilePosition
 
 _FATAL = "Fatal Python error"
 MAX_STACKS = 4_000
@@ -61,7 +61,7 @@ class Evidence:
     returncode: int | None
     interrupted: str | None = None
     internal_error: str | None = None
-    last: Position | None = None
+    last: FilePosition | None = None
     errors: str = ""
     output: str = ""
     stopped: bool = False

@@ -30,8 +30,8 @@ from cideldill_mcp.processes.process import Target
 from cideldill_mcp.processes.reaper import Reaper
 from cideldill_mcp.runs.hit_quota import due
 from cideldill_mcp.runs.not_hit import never_hit
-from cideldill_mcp.runs.run import Order
 from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.run import RunOrder
 from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.runs.stopping import INTERRUPT_S
 from cideldill_mcp.runs.stopping import Ladder
@@ -47,7 +47,7 @@ from pytest_cideldill.protocol import NodeRelayed
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol import Replied
 from pytest_cideldill.protocol import SetDefaultBehavior
-from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.records.merge import run_folder
 
 SILENT_S = 0.5
@@ -119,7 +119,7 @@ class Runs(RunList):
         """How its runs are ended."""
         return self._ladder
 
-    async def start(self, order: Order) -> Run:
+    async def start(self, order: RunOrder) -> Run:
         """Start a run.
 
         Raises:
@@ -208,7 +208,7 @@ class Runs(RunList):
         else:
             asyncio.get_running_loop().call_later(SILENT_S, self._settle_later, run, deadline)
 
-    def settle(self, run: Run, last: Position | None = None) -> None:
+    def settle(self, run: Run, last: FilePosition | None = None) -> None:
         """Nothing more will come of a run; `last`: what was under way in one that was opened."""
         self._take_held(run, list(run.held), at_once=True)
         if run.settle(last):

@@ -24,8 +24,8 @@ from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.results import FAILED
-from cideldill_mcp.runs.run import Order
 from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.run import RunOrder
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.protocol import AddException
 from pytest_cideldill.protocol import AddLine
@@ -38,7 +38,7 @@ from pytest_cideldill.protocol import NodeStarted
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol import RedactionChosen
-from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.records.format import DROPPED
 from pytest_cideldill.records.format import ROWS
 from pytest_cideldill.records.format import Line
@@ -46,7 +46,7 @@ from pytest_cideldill.records.merge import Raw
 from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.reader import run_folders
 from pytest_cideldill.reports.bounds import MOST
-from pytest_cideldill.reports.bounds import Extent
+from pytest_cideldill.reports.bounds import Bounds
 from pytest_cideldill.reports.words import NOT_HIDING
 from pytest_cideldill.reports.words import counted
 from pytest_cideldill.reports.words import cut_short
@@ -92,7 +92,7 @@ class _Opening:
         self._began = 0.0
         self._damaged = 0
         self._is_hiding = True
-        self._extent = Extent()
+        self._extent = Bounds()
         self._gone: set[int] = set()  # of tests of which nothing is held
         self._uncollected: set[int] = set()
         self._rows: list[dict[str, Any]] = []
@@ -220,7 +220,7 @@ class _Opening:
             self._began = ts
             id = f"r{sum(1 for _ in self._runs) + 1}"
             self._names = _Names(hello.run_id, id)
-            self._run = self._runs.open(Run(id, Order(pause_on="never")), self._folder)
+            self._run = self._runs.open(Run(id, RunOrder(pause_on="never")), self._folder)
         target = Target(replace(hello, run_id=self._run.id), lambda _command: None)
         target.attached_at = round(ts, 3)
         self._targets[hello.worker] = target
@@ -277,7 +277,7 @@ class _Opening:
             told = counted(self._damaged, "line")
             self._run.warnings.append(f"{told} of the record made no sense and were passed over")
         last = self._under_way.get(MAIN)
-        self._runs.settle(self._run, None if last is None else Position("", *last))
+        self._runs.settle(self._run, None if last is None else FilePosition("", *last))
 
 
 def _decoded(lines: Iterator[Raw]) -> list[tuple[float, int, Line | None]]:

@@ -42,7 +42,7 @@ from pytest_cideldill.protocol import Warned
 from pytest_cideldill.protocol import Watched
 from pytest_cideldill.protocol import WorkerLost
 from pytest_cideldill.protocol import WorkerReady
-from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.protocol.current_test_file import read_position
 
 MAX_WARNINGS = 20
@@ -54,7 +54,7 @@ _ALONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunOrder:
     """What a run is asked to do.
 
     Attributes:
@@ -99,12 +99,12 @@ class Run:
     def __init__(
         self,
         id: str,
-        order: Order | None = None,
+        order: RunOrder | None = None,
         settings: Settings | None = None,
         tag_key: bytes | None = None,
     ) -> None:
         self.id = id
-        self.order = order or Order()
+        self.order = order or RunOrder()
         self._settings = settings = settings or Settings()
         self.results = Results()
         self.child: Child | None = None
@@ -301,7 +301,7 @@ class Run:
         """It was recorded, and took so long."""
         self._started, self._ended = 0.0, seconds
 
-    def settle(self, last: Position | None = None) -> bool:
+    def settle(self, last: FilePosition | None = None) -> bool:
         """Everything that will come has come: find the verdict. False: it was known already.
 
         `last`: what was under way at the end, if that is known.

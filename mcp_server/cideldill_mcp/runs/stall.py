@@ -22,7 +22,7 @@ from cideldill_mcp.runs.stacks import dumped_threads
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol.current_test_file import Position
+from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.protocol.current_test_file import is_ending
 from pytest_cideldill.protocol.current_test_file import read_position
 
@@ -53,22 +53,22 @@ _DEAF = "no Python code runs: a long call of C code keeps the interpreter; test_
 _DUMB = f"{_DEAF}. Its stacks can't be told: the program handles SIGCONT, or this platform can't"
 
 
-def position_of(run: Run, worker: str) -> Position | None:
+def position_of(run: Run, worker: str) -> FilePosition | None:
     """The test and the phase that a process is in, whether it answers or not."""
     return _positions(run, [worker]).get(worker)
 
 
-def _positions(run: Run, workers: Iterable[str]) -> dict[str, Position]:
+def _positions(run: Run, workers: Iterable[str]) -> dict[str, FilePosition]:
     """Of processes that are in a test; one that has no file is taken at its word: no phase."""
     told = {test.worker: test for test in run.results.running()}
-    found: dict[str, Position] = {}
+    found: dict[str, FilePosition] = {}
     for worker in workers:
         if (target := run.targets.get(worker)) is None:
             continue
         if (path := target.hello.position_file) is not None:
             position = read_position(path)
         elif (test := told.get(worker)) is not None:
-            position = Position("", test.nodeid, time.monotonic() - _seconds_of(test))
+            position = FilePosition("", test.nodeid, time.monotonic() - _seconds_of(test))
         else:
             position = None
         if position is not None:
@@ -137,7 +137,7 @@ async def standstill(run: Run, waited_s: float) -> list[dict[str, Any]]:
     return [each for each in told if each is not None]
 
 
-def _moved_at(target: Target, position: Position | None) -> float:
+def _moved_at(target: Target, position: FilePosition | None) -> float:
     """A phase that just passed is told with the end of its test only."""
     return target.heard_at if position is None else max(target.heard_at, position.since)
 

@@ -28,7 +28,7 @@ _LIKE_A_FORM: Final = re.compile(r"\{\s*[\"']\$")
 """An object that begins with such a key, JSON or not."""
 
 
-class Unreadable(ValueError):
+class UnreadableArgument(ValueError):
     """No value of the type: `expected` says which, the text why if that is not obvious."""
 
     def __init__(self, expected: str, why: object = "") -> None:
@@ -65,7 +65,7 @@ def read(given: Any, json_type: str, items: str | None = None) -> Any:
             is_one = isinstance(found, int if json_type == "integer" else int | float)
             is_one = is_one and not isinstance(found, bool)
     if not is_one:
-        raise Unreadable(json_type)
+        raise UnreadableArgument(json_type)
     return found
 
 
@@ -93,7 +93,7 @@ def _number(given: Any, json_type: str) -> Any:
         given = _decoded(given, json_type)
     if isinstance(given, float):
         if not math.isfinite(given):
-            raise Unreadable(json_type)
+            raise UnreadableArgument(json_type)
         if json_type == "integer" and given.is_integer():
             return int(given)
     return given
@@ -107,11 +107,11 @@ def _array(given: Any, items: str | None) -> list[Any]:
     elif (isinstance(given, dict) and items == "object") or _is_item(given, items):
         found = [given]
     if not isinstance(found, list):
-        raise Unreadable(expected)
+        raise UnreadableArgument(expected)
     try:
         return found if items is None else [read(item, items) for item in found]
-    except Unreadable as error:
-        raise Unreadable(expected, error) from error
+    except UnreadableArgument as error:
+        raise UnreadableArgument(expected, error) from error
 
 
 def _is_marked(text: str, items: str | None) -> bool:
@@ -141,7 +141,7 @@ def _value(text: str) -> Any:
         found = from_json(text)
     except ValueError as error:
         if _LIKE_A_FORM.search(text):
-            raise Unreadable(expected, error) from error
+            raise UnreadableArgument(expected, error) from error
         return text
     has_forms = _check_forms(found, expected)
     return found if has_forms else text
@@ -156,7 +156,7 @@ def _check_forms(found: Any, expected: str) -> bool:
     if _is_form(found):
         return True
     if isinstance(found, dict) and any(key.startswith("$") for key in found):
-        raise Unreadable(expected, f"{next(iter(found))!r} is none of {', '.join(_FORMS)}")
+        raise UnreadableArgument(expected, f"{next(iter(found))!r} is none of {', '.join(_FORMS)}")
     inside = found.values() if isinstance(found, dict) else found
     has_forms = False
     for each in inside if isinstance(found, dict | list) else ():
@@ -172,4 +172,4 @@ def _decoded(text: str, expected: str) -> Any:
     try:
         return from_json(text)
     except ValueError as error:
-        raise Unreadable(expected, f"the text is no JSON: {error}") from error
+        raise UnreadableArgument(expected, f"the text is no JSON: {error}") from error

@@ -20,7 +20,7 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from cideldill_mcp.replies.render import fit
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.tools.arguments import Unreadable
+from cideldill_mcp.tools.arguments import UnreadableArgument
 from cideldill_mcp.tools.arguments import read
 from cideldill_mcp.tools.arguments import read_values
 from pytest_cideldill.errors import ErrorCode
@@ -100,7 +100,7 @@ class Param:
                 return str(read(given, "integer"))
             found = read(given, self.type, self.items)
             return read_values(found) if self.are_values else found
-        except Unreadable as error:
+        except UnreadableArgument as error:
             raise self._invalid(given, error.expected, str(error)) from error
 
     def _invalid(self, given: Any, expected: str, why: str = "") -> Refusal:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from cideldill_mcp.callrecords.records import STATUSES
-from cideldill_mcp.callrecords.records import Function
+from cideldill_mcp.callrecords.records import CalledFunction
+from cideldill_mcp.callrecords.records import CallFilter
 from cideldill_mcp.callrecords.records import IsMeant
-from cideldill_mcp.callrecords.records import Wanted
 from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.definitions import Param
@@ -31,7 +31,7 @@ async def call_records(request: Request) -> Reply:
     `truncated` says that older ones can be had; `dropped` counts those that can't.
     """
     name, before, records = request["function_name"], request["before"], request.runs.records
-    wanted = Wanted(
+    wanted = CallFilter(
         None if name is None else is_meant_by(parsed(request, name)),
         request["nodeid"],
         request["status"],
@@ -70,7 +70,7 @@ def is_meant_by(name: FunctionName) -> IsMeant:
     if name.precision is not Precision.GLOB:
         name = replace(name, target=name.target.replace(".<locals>", ""))
 
-    def is_meant(function: Function) -> bool:
+    def is_meant(function: CalledFunction) -> bool:
         dotted = function.qualified_name.replace(".<locals>", "")
         if name.precision is Precision.BARE:
             return name.target in (function.method_name, dotted.rpartition(".")[2])

@@ -14,8 +14,8 @@ from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.registry import run_active
 from cideldill_mcp.runs.results import FAILED
 from cideldill_mcp.runs.results import Results
-from cideldill_mcp.runs.run import Order
 from cideldill_mcp.runs.run import Run
+from cideldill_mcp.runs.run import RunOrder
 from cideldill_mcp.runs.stopping import Tell
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param
@@ -85,7 +85,7 @@ async def run(request: Request) -> Reply:
     return Reply(body, lists=["stops", "failures", "errors", "hits", "neverHit", "no_progress"])
 
 
-async def _order(request: Request) -> tuple[Order, str | None]:
+async def _order(request: Request) -> tuple[RunOrder, str | None]:
     """What the parameters ask for, and a remark.
 
     Raises:
@@ -116,7 +116,7 @@ async def _order(request: Request) -> tuple[Order, str | None]:
         await _check_xdist(request.runs)
         arguments += ["-n", str(request["workers"])]
     wanted, message = _wanted(request)
-    return Order(wanted, arguments, request["pause_on"]), message
+    return RunOrder(wanted, arguments, request["pause_on"]), message
 
 
 def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
@@ -182,7 +182,7 @@ async def list_tests(request: Request) -> Reply:
     runs = request.runs
     listing = runs.listing
     if listing is None or listing.over_for_s > FRESH_S:
-        listing = await runs.start(Order(listing=True, pause_on="never"))
+        listing = await runs.start(RunOrder(listing=True, pause_on="never"))
     try:
         await run_replies.settled(request, listing, LIST_S)
     finally:

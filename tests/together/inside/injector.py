@@ -81,7 +81,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if what == "stops":
         spoil_stops(plugin.manager.pauses)
     elif what == "unsendable":
-        spoil_frames(early_config.pluginmanager.get_plugin("cideldill-verdict"))
+        spoil_frames(early_config.pluginmanager.get_plugin("cideldill-exitstatus"))
     elif what == "replies":
         spoil_replies(plugin.manager.pauses)
     elif what == "values":

@@ -1,7 +1,7 @@
 """Makes hooks of the debugger fail that are named in `SABOTAGE`, and writes down which there are.
 
 A plugin (`-p saboteur`) inside the process under test. `SABOTAGE` holds names as
-`cideldill-verdict.pytest_sessionfinish`, or `all`; `SABOTAGE_FILES` is a folder: each process
+`cideldill-exitstatus.pytest_sessionfinish`, or `all`; `SABOTAGE_FILES` is a folder: each process
 writes there which hooks it has found, and whether they have a border.
 """
 
