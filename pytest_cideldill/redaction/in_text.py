@@ -68,7 +68,8 @@ _NAMED: Final = later(
       (?:
         (?:[ ](?:is|was))?      # token=…, "token": …, token => …, token is: …
         (?P<sign> [=-]> | → | [=!:+?]?=(?!=|~) | :(?!:|//) | ： | %3[aAdD]) [ \t]{{0,8}}
-        (?: {_COLOR} | \*\*[ \t] | (?:%20)?{_ENTITY} | %20 | \n[ \t]{{0,40}}(?=[bBrRuUfF]{{0,2}}["']) )?
+        (?: {_COLOR} | \*\*[ \t] | (?:%20)?{_ENTITY} | %20
+          | \n[ \t]{{0,40}}(?=[bBrRuUfF]{{0,2}}["']) )?
       | (?P<opened> \() (?:[a-z_]{{1,30}}=)? {_LITERAL}               # set_token("…")
       | (?P<comma> ,) [ \t\n]{{0,8}} {_LITERAL} (?(quote)|(?!))      # ("token", "…")
       )
