@@ -15,7 +15,7 @@ from types import MethodType
 from typing import Any
 from typing import Final
 
-_OURS: Final = os.path.dirname(__file__) + os.sep
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _getframe: Final = sys._getframe
 
 _ABSENT: Final = object()
