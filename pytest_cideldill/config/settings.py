@@ -55,9 +55,9 @@ class Settings:
         allow_unpickle: Looking into objects of these may unpickle them.
         stdio: A client is served on stdin and stdout.
         http: Clients are served over HTTP.
-        http_address: Where, as `parsing.loopback` gives it.
+        http_address: Where, as `parsers.loopback` gives it.
         grace_s: Seconds that a run which is ended has to tear its fixtures down.
-        bind: Where processes of other machines dial in, as `parsing.address` gives it; None: they
+        bind: Where processes of other machines dial in, as `parsers.address` gives it; None: they
             can't.
     """
 

@@ -7,7 +7,6 @@ what takes too long. Nobody starts a timer per hit.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from _thread import get_ident
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.evaluation.interrupt import is_main_thread
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.borders import is_ours
 from pytest_cideldill.rendering.layout import find_in_class
 from pytest_cideldill.rendering.layout import type_name
 
@@ -44,8 +44,6 @@ TIMEOUT: Final = "<error: timeout>"
 
 _LONGEST_CHAIN: Final = 20
 """Exceptions that were raised while another one was handled; further ones are not looked at."""
-
-_HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 # Past `__getattribute__` and properties of the exception's class.
 _context_of: Final = BaseException.__dict__["__context__"].__get__
@@ -170,7 +168,7 @@ def _of_the_program(error: BaseException | None) -> BaseException | None:
     """
     for each in _chain(error):
         place = _traceback_of(each)
-        is_here = place is not None and place.tb_frame.f_code.co_filename.startswith(_HERE)
+        is_here = place is not None and is_ours(place.tb_frame.f_code.co_filename)
         if not is_here or type(each) is Interruption:
             continue
         if issubclass(type(each), KeyboardInterrupt) or _came_by_signal(each):

@@ -25,7 +25,7 @@ from pytest_cideldill.rendering.display import Lens
 
 
 class Link(Protocol):
-    """Takes events away; `link.ThreadedLink` or `filelink.FileLink`."""
+    """Takes events away; `link.ThreadedLink` or `inline.FileLink`."""
 
     @property
     def is_open(self) -> bool:
@@ -48,7 +48,7 @@ class Link(Protocol):
 
 
 class Host(Protocol):
-    """See the module; `debugged.Debugged` is the other one.
+    """See the module; `debugged_process.Debugged` is the other one.
 
     Attributes:
         lens: Shows what the process holds.

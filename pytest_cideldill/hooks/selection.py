@@ -29,6 +29,7 @@ from pytest_cideldill.protocol import Collected
 from pytest_cideldill.protocol import CollectionFailed
 from pytest_cideldill.protocol import ItemsFound
 from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.redaction.tags import TAGGED
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.catalog import find_sources
 
@@ -163,7 +164,7 @@ class Wanted:
 
     def _choose_by_tags(self, matches: list[tuple[pytest.Item, str | None]]) -> None:
         """Names with tags of another run mean the only test that fits; note that in `matches`."""
-        for name in [each for each in self.missing if "<redacted:" in each]:
+        for name in [each for each in self.missing if TAGGED in each]:
             found = meant(name, [item.nodeid for item, match in matches if match is None])
             if len(found) == 1:
                 at = next(n for n, each in enumerate(matches) if each[0].nodeid == found[0])

@@ -30,7 +30,7 @@ Report = Callable[[str], object]
 INCOMPLETE: Final = "incomplete"
 """Key of a report whose sentence says what is missing, and why."""
 
-_HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _IS_FUNCTION: Final = 0x1 | 0x2  # CO_OPTIMIZED | CO_NEWLOCALS
 _HAS_ARGS: Final = 0x4  # CO_VARARGS
@@ -38,7 +38,7 @@ _HAS_ARGS: Final = 0x4  # CO_VARARGS
 
 def is_ours(file: str) -> bool:
     """Whether a `co_filename` is one of this package."""
-    return file.startswith(_HERE)
+    return file.startswith(_PACKAGE)
 
 
 def passes(error: BaseException, is_ours: Callable[[str], bool] = is_ours) -> bool:

@@ -50,6 +50,7 @@ from pytest_cideldill.objects.pickles import dilled
 from pytest_cideldill.objects.pickles import fast
 from pytest_cideldill.objects.pickles import fast_digest
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.redaction.tags import TAGGED
 from pytest_cideldill.rendering.plain import NUMBERS
 from pytest_cideldill.rendering.tree import describe
 
@@ -381,7 +382,7 @@ class Objects:
     def _called(
         self, description: str, data: bytes | None, digest: str, *, is_secret: bool
     ) -> Identified:
-        if is_secret or "<redacted:" in description:
+        if is_secret or TAGGED in description:
             cid = hmac.digest(self._key, digest.encode(), "sha512").hex()
             return Identified(cid, "secret")
         return Identified(digest, "dill", data)

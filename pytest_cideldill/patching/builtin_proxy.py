@@ -6,7 +6,6 @@ Knows nothing of breakpoints: what it calls is given. Runs on the threads of the
 from __future__ import annotations
 
 import copy
-import os.path
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -15,7 +14,8 @@ from types import MethodType
 from typing import Any
 from typing import Final
 
-_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
+from pytest_cideldill.interpreter.borders import is_ours
+
 _getframe: Final = sys._getframe
 
 _ABSENT: Final = object()
@@ -128,7 +128,7 @@ def _is_for_us(frame: FrameType | None) -> bool:
     """
     while frame is not None:
         code = frame.f_code
-        if code.co_filename.startswith(_OURS):
+        if is_ours(code.co_filename):
             return "__tracebackhide__" not in code.co_varnames
         frame = frame.f_back
     return False

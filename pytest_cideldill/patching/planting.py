@@ -48,7 +48,7 @@ class Planting:
 
     Args:
         code: Their original code.
-        on_call: See `interpose.intercept`.
+        on_call: See `code_swap.intercept`.
         wants: See there.
 
     Raises:

@@ -134,7 +134,7 @@ class Hits:
         self._conditions.forget(id)
 
     def wants(self, key: int) -> Callable[[], object]:
-        """See `interpose.intercept`."""
+        """See `code_swap.intercept`."""
         return partial(self._acting.get, key)
 
     def handler(

@@ -37,7 +37,7 @@ def called(
     Args:
         code: The code of the function.
         hit: Calls the original that it is given, or gives or raises something else.
-        original: See `interpose.intercept`.
+        original: See `code_swap.intercept`.
         is_ours: Tells our files. What was not raised in one of them is not the client's: the
             exception of a signal handler passes through.
     """

@@ -193,7 +193,7 @@ class Probe:
         return self.asked.enabled and self.sent < self.limit
 
     def counts(self, lens: Lens) -> dict[str, object]:
-        """For `wire.LinesPassed`."""
+        """For `protocol.LinesPassed`."""
         error = self.last_condition_error
         return {
             "passes": self.passes.value,

@@ -1,6 +1,7 @@
 """Bytes to messages and back: the token, then frames of a four-byte length and JSON text.
 
-Knows nothing of what the messages mean (`wire.py`) or of sockets (`link.py`, the front end's hub).
+Knows nothing of what the messages mean (`commands.py`, `events.py`) or of sockets (`link/`, the
+front end's listener).
 The decoder is bound here at import: a test that patches `json` must not reach our frames.
 """
 

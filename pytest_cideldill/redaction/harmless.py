@@ -14,6 +14,7 @@ from pytest_cideldill.redaction.by_name import MAYBE
 from pytest_cideldill.redaction.by_name import is_word_of_name
 from pytest_cideldill.redaction.by_name import label_of_name
 from pytest_cideldill.redaction.by_name import words_of
+from pytest_cideldill.redaction.tags import TAGGED
 
 _PLACEHOLDER: Final = later(
     r"""(?ix) (?: none | null | nil | true | false | yes | no | on | off | undefined
@@ -170,7 +171,7 @@ def is_placeholder(text: str) -> bool:
     """Whether a text is nothing, or what a value is put into."""
     if _PLACEHOLDER().fullmatch(text) is None:
         return False
-    return text.startswith("<redacted:") or not is_random(text)
+    return text.startswith(TAGGED) or not is_random(text)
 
 
 def is_said(text: str) -> bool:

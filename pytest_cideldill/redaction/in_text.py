@@ -259,8 +259,7 @@ class NamedSecrets:
             before = text[max(start - 60, 0) : start].rpartition("\n")[2]
             words = words_of(before + name)
             label = self._label_of("_".join(words[-2:])) if found["sign"] else None
-            if label is None and words[-3:] == ["mot", "de", "passe"]:
-                label = "password"
+            label = label or self._label_of("".join(words[-3:]))  # "mot de passe"
             if self._extra:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
                 label = "name" if any(each in self._extra for each in phrases) else label

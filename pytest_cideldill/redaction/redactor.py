@@ -116,7 +116,7 @@ class Redactor:
         self._extra: frozenset[str] = frozenset()
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._values: dict[str, str] = {}
-        self._kept: dict[str, str] = {}
+        self._kept = 0
         self._known: dict[str, None] = {}
         self.extend(extra_names, extra_patterns, shown_names)
 
@@ -140,7 +140,7 @@ class Redactor:
         self._extra, self._patterns, self._label_of = extra, compiled_patterns, label_of
         self._shown = is_shown
         self._named = NamedSecrets(label_of, extra)
-        self._look_for(self._environ)
+        self._look_for(_environment_secrets(self._environ, label_of))
         self.edition += 1
 
     def look_again(self) -> None:
@@ -150,7 +150,7 @@ class Redactor:
             fresh = {name: value for name, value in changed.items() if self._is_fresh(name, value)}
             if fresh:
                 self._environ |= fresh
-                self._look_for(fresh)
+                self._look_for(_environment_secrets(fresh, self._label_of))
         except Exception:  # noqa: BLE001 - a border: what is known is hidden still
             return
 
@@ -159,18 +159,20 @@ class Redactor:
         fresh = {
             value: label.rstrip(MAYBE)
             for value, label in values.items()
-            if MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN and _is_telling(label, value)
+            if value not in self._values
+            and MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN
+            and _is_telling(label, value)
         }
-        self._kept = dict(islice((self._kept | fresh).items(), _MOST_KEPT))
-        self._values = {**self._kept, **self._values}
-        self._look_for({})
+        kept = dict(islice(fresh.items(), _MOST_KEPT - self._kept))
+        self._kept += len(kept)
+        self._look_for(kept)
 
     def _is_fresh(self, name: str, value: str) -> bool:
         return value not in self._values and self._label_of(name) is not None
 
-    def _look_for(self, environ: Mapping[str, str]) -> None:
-        """Hide the values of sensitive variables, besides those that are known."""
-        values = {**_environment_secrets(environ, self._label_of), **self._values}
+    def _look_for(self, fresh: Mapping[str, str]) -> None:
+        """Hide some values wherever they appear (value → label), besides those that are known."""
+        values = {**fresh, **self._values}
         for value, label in values.items():
             self.tag(label, value)
         longest_first = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
@@ -328,7 +330,7 @@ class Redactor:
 
     def _without_pieces(self, text: str) -> str:
         """A text without the rests of secrets that are known, and were cut by others."""
-        if CUT not in text or not self._known:
+        if not self.enabled or CUT not in text or not self._known:
             return text
         parts, behind = [], 0
         for start, end, secret in pieces(text, (*self._known, *self._values)):
@@ -453,6 +455,7 @@ def _environment_secrets(
         and value.lower() not in _TOO_COMMON
         and "redacted" not in value
         and (label := label_of(name)) is not None
+        # No lexer has its tokens there.
         and not is_harmless("secret" if label == "token" else label, value, name)
     }
 

@@ -69,7 +69,7 @@ class Bounds:
         """A report as it is held: all of it, or what one line tells.
 
         Args:
-            told: As `wire.PhaseReported` has it.
+            told: As `protocol.PhaseReported` has it.
             size: Bytes of its line.
             is_failure: Of those only some may be whole.
         """

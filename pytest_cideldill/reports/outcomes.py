@@ -21,7 +21,7 @@ class Test:
         began: Epoch seconds; None: nobody told.
         ended: The same; None: its process was gone before.
         duration_s: As pytest counts it.
-        phases: What its phases told that did not just pass, as `wire.PhaseReported` has it.
+        phases: What its phases told that did not just pass, as `protocol.PhaseReported` has it.
         plain: Category → how many reports had nothing to tell but that.
         is_tried_again: It ended, and begins again.
         is_held: It is one of those that are told one by one.
@@ -76,7 +76,7 @@ class Failure:
     """A phase of a test that failed, or a file that could not be collected.
 
     Attributes:
-        told: As `wire.PhaseReported` has it.
+        told: As `protocol.PhaseReported` has it.
     """
 
     nodeid: str

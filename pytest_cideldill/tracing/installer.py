@@ -6,7 +6,6 @@ and removing run on the thread that commands, under its lock.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from _thread import get_ident
@@ -16,6 +15,7 @@ from types import FrameType
 from types import MethodType
 from typing import Any
 
+from pytest_cideldill.interpreter.borders import is_ours
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.running import main_ident
 from pytest_cideldill.interpreter.running import running_frames
@@ -28,7 +28,6 @@ from pytest_cideldill.tracing.thread_states import ThreadStates
 from pytest_cideldill.tracing.thread_states import Tracing
 
 _MAIN = main_ident()
-_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _REMOVED = (
     "the program used sys.settrace, which has room for one, or came to its recursion limit: what "
     "its main thread did then was not watched; with Python 3.12 or later it would have been"
@@ -275,7 +274,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 def _runs_program(frame: FrameType | None) -> bool:
     """Whether the thread of a frame has begun, and is none that we started."""
     frames = list(_outwards(frame))
-    return bool(frames) and not frames[-1].f_code.co_filename.startswith(_OURS)
+    return bool(frames) and not is_ours(frames[-1].f_code.co_filename)
 
 
 def _owner(tracer: object) -> object:

@@ -264,7 +264,7 @@ _frozen = Frozen()
 def existing_functions() -> list[FunctionType]:
     """All Python functions the garbage collector knows (1 ms per 16,000 objects), or has frozen.
 
-    A swapped one still carries its trampoline: `interpose.original_code`.
+    A swapped one still carries its trampoline: `code_swap.original_code`.
     """
     # By type identity: isinstance would run a user's __class__ property.
     found = [each for each in gc.get_objects() if type(each) is FunctionType]

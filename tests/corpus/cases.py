@@ -41,23 +41,18 @@ TOLD: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planted:
-    """A secret, and the test that has it.
+class Case:
+    """What a test of the project has, planted or harmless.
 
     Attributes:
         kind: What it is a case of.
         name: What is special about it, and how it is told; unique within its kind.
-        body: Of the test; `§` for the value, `TEXT` for the text, both as expressions.
-        text: In which the value stands at `§`.
+        body: Of the test.
+        text: What `TEXT` stands for in it.
         head: Lines before the test, for its fixtures or marks.
         arguments: Of the test.
         trace: Message of a tracepoint on the last line.
-        conftest: Lines of the conftest.
-        variable: The environment variable that holds the value before the start.
-        function: Lines of a function in a module whose calls are recorded.
         source: A piece of source text; it is written as it is.
-        length: Characters of the value.
-        alphabet: What it is made of.
     """
 
     kind: str
@@ -67,10 +62,29 @@ class Planted:
     head: str = ""
     arguments: str = ""
     trace: str = ""
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its whole name."""
+        return f"{self.kind}: {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted(Case):
+    """A secret, and the test that has it: `§` for the value in body, text and source.
+
+    Attributes:
+        conftest: Lines of the conftest.
+        variable: The environment variable that holds the value before the start.
+        function: Lines of a function in a module whose calls are recorded.
+        length: Characters of the value.
+        alphabet: What it is made of.
+    """
+
     conftest: str = ""
     variable: str = ""
     function: str = ""
-    source: str = ""
     length: int = 15
     alphabet: str = MIXED
     value: str = field(init=False)
@@ -86,41 +100,11 @@ class Planted:
         object.__setattr__(self, "value", value)
 
     @property
-    def title(self) -> str:
-        """Its whole name."""
-        return f"{self.kind}: {self.name}"
-
-    @property
     def whole(self) -> str:
         """The text with the value in it."""
         return self.text.replace(MARK, self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Harmless:
-    """Something that must be shown, and the test that has it.
-
-    Attributes:
-        kind: What it is a case of.
-        name: What is special about it, and how it is told; unique within its kind.
-        body: Of the test.
-        text: What `TEXT` stands for in it.
-        head: Lines before the test.
-        arguments: Of the test.
-        trace: Message of a tracepoint on the last line.
-        source: A line of source text.
-    """
-
-    kind: str
-    name: str
-    body: str = ""
-    text: str = ""
-    head: str = ""
-    arguments: str = ""
-    trace: str = ""
-    source: str = ""
-
-    @property
-    def title(self) -> str:
-        """Its whole name."""
-        return f"{self.kind}: {self.name}"
+class Harmless(Case):
+    """Something that must be shown, and the test that has it."""

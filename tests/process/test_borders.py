@@ -6,14 +6,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pytest_cideldill
 from pytest_cideldill.interpreter.borders import add_to
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.borders import every
+from pytest_cideldill.interpreter.borders import is_ours
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.protocol.encoding import encoded
 from pytest_cideldill.protocol.encoding import repaired
@@ -178,3 +181,13 @@ def test_a_shortened_copy_is_short() -> None:
     made = repaired(values, ValueError("too long"), shortened=True)
     assert len(encoded(made)) < 3_000
     assert made["incomplete"] == "text, items could not be sent: ValueError: too long"
+
+
+def test_every_file_of_the_package_is_ours_and_no_other() -> None:
+    """Wherever in it: whose call it is, what began here and what is hidden hangs on that."""
+    package = Path(pytest_cideldill.__file__).parent
+    files = [str(path) for path in package.rglob("*.py")]
+    assert len(files) > 200
+    assert [file for file in files if not is_ours(file)] == []
+    for other in (__file__, os.__file__, f"{package}_other/x.py", "<string>"):
+        assert not is_ours(other)

@@ -569,3 +569,14 @@ def test_what_a_report_explains_is_hidden(redactor: Redactor) -> None:
 def test_settings_that_were_printed_are_no_source_of_a_report(redactor: Redactor) -> None:
     report = "env:\n  - name: DB_PASSWORD\n    value: Zq1x9pV7wK\n"
     assert "Zq1x9pV7wK" not in redactor.redact_report(report)
+
+
+def test_where_nothing_is_hidden_any_more_a_cut_secret_is_not_either() -> None:
+    """A process of the run has said so after some were known."""
+    redactor = Redactor(environ={})
+    secret = "ghp_" + noise(36)
+    cut = f"assert 'x={secret[:9]}...{secret[-12:]}' == 'other'"
+    redactor.redact_text(secret)
+    assert left_of(secret, redactor.redact_text(cut)) == []
+    redactor.enabled = False
+    assert redactor.redact_text(cut) == cut

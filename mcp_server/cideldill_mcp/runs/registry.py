@@ -221,7 +221,7 @@ class Runs(RunList):
     # --- what the hub tells -----------------------------------------------------------------
 
     def admit(self, target: Target) -> None:
-        """See `hub.Owner`, as for `handle` and `lost`; of a record it is the same."""
+        """See `listener.Owner`, as for `handle` and `lost`; of a record it is the same."""
         run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")

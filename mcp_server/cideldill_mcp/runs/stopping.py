@@ -221,7 +221,7 @@ class Ladder:
 
         Args:
             runs: Those whose process lives.
-            by: See `wire.Resumed`.
+            by: See `protocol.Resumed`.
             within_s: How long it may take.
             leaves: Those that tear down, or can't be ended so fast, may live on; else what is left
                 is killed.

@@ -72,7 +72,7 @@ def listen(address: str) -> socket.socket:
     """A socket that accepts connections from now on.
 
     Args:
-        address: As `parsing.loopback` gives it; port 0 is any free one.
+        address: As `parsers.loopback` gives it; port 0 is any free one.
 
     Raises:
         CannotListen: The address is in use, or this machine doesn't have it.
