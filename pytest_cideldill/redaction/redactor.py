@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Final
+from typing import NoReturn
 
 from pytest_cideldill.redaction.by_name import MAYBE
 from pytest_cideldill.redaction.by_name import label_of_name
@@ -119,6 +120,9 @@ class Redactor:
         self._kept = 0
         self._known: dict[str, None] = {}
         self.extend(extra_names, extra_patterns, shown_names)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("what is known of secrets goes nowhere")
 
     def extend(
         self,

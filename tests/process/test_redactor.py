@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import pickle
 import random
 import re
 import string
@@ -14,6 +16,8 @@ import pytest
 
 from pytest_cideldill.redaction.redactor import MARGIN
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.one_line import render
+from pytest_cideldill.rendering.tree import describe
 
 TAG = re.compile(r"<redacted:[^<>#]+#[0-9a-f]+>")
 ENVIRONMENT = {"DEPLOY_TOKEN": "p4ss,word;with'signs", "PWD": "/srv/project", "HOME": "/srv/home"}
@@ -580,3 +584,17 @@ def test_where_nothing_is_hidden_any_more_a_cut_secret_is_not_either() -> None:
     assert left_of(secret, redactor.redact_text(cut)) == []
     redactor.enabled = False
     assert redactor.redact_text(cut) == cut
+
+
+def test_what_is_known_of_secrets_is_not_shown_with_the_object_that_knows_it() -> None:
+    """A test has our fixture among its arguments; in time so many are known that some are not."""
+    secret = noise(20)
+    redactor = Redactor(environ={}, extra_names=["ours"])
+    redactor.redact_text(f"password={secret}")
+    assert vars(redactor)
+    held = {"ours": [redactor], "other": redactor}
+    for shown in (render(held), json.dumps(describe(held, depth=9))):
+        assert secret not in shown
+        assert "redactor.Redactor object" in shown
+    with pytest.raises(TypeError, match="secrets"):
+        pickle.dumps(held)
