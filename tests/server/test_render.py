@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.replies import render
+from cideldill_mcp.tools import toolbox
 
 INF = float("inf")
 ALPHABET = 'abcdefghij "\\\n\t\x00é…😀\ud800'
@@ -253,7 +254,7 @@ def test_only_what_can_fit_is_looked_at() -> None:
 
 
 def test_a_result_is_one_text_and_nothing_else() -> None:
-    result = render.ok_result('{"a":1}')
+    result = toolbox.ok_result('{"a":1}')
     assert result.model_dump(by_alias=True, exclude_none=True) == {
         "content": [{"type": "text", "text": '{"a":1}'}],
         "isError": False,
@@ -262,7 +263,7 @@ def test_a_result_is_one_text_and_nothing_else() -> None:
 
 
 def test_an_error_carries_its_code_and_what_else_is_known_within_the_default_size() -> None:
-    result = render.error_result("invalid_action", "No such action.", allowed=["continue"] * 5_000)
+    result = toolbox.error_result("invalid_action", "No such action.", allowed=["continue"] * 5_000)
     (content,) = result.content
     assert content.type == "text"
     body = strict(content.text)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.processes.listener import decode_fast
+from cideldill_mcp.fast_json import decode_fast
 from pytest_cideldill.protocol import framing
 from pytest_cideldill.protocol.framing import TOKEN_BYTES
 from pytest_cideldill.protocol.framing import FrameDecoder

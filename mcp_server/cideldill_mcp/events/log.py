@@ -24,10 +24,10 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_json
-
 from cideldill_mcp.events.spill import Block
 from cideldill_mcp.events.spill import Spill
+from cideldill_mcp.fast_json import encode_ascii
+from cideldill_mcp.fast_json import encode_fast
 
 RING = 20_000
 """Events kept in memory."""
@@ -47,8 +47,6 @@ DROPPABLE = frozenset({"hit", "call", "output", "log"})
 
 Event = dict[str, Any]
 Observer = Callable[[Event], None]
-
-_escape = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,15 +319,12 @@ class EventLog:
 
 def _line(event: Event) -> bytes:
     """An event as a line of the file."""
-    try:
-        return to_json(event, inf_nan_mode="constants", fallback=str) + b"\n"
-    except ValueError:  # a lone surrogate: a fourth of the speed
-        return _escape(event).encode("ascii") + b"\n"
+    return encode_fast(event) + b"\n"
 
 
 def _spellings(event: Event) -> set[bytes]:
     """How a line may spell it."""
-    return {_line(event)[:-1], _escape(event).encode("ascii")}
+    return {encode_fast(event), encode_ascii(event).encode("ascii")}
 
 
 def _admitted(lines: bytes, clues: list[list[bytes]], wanted: Filter) -> Iterator[Event]:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import anyio
-
 from cideldill_mcp.processes.launch import VARIABLE
 from pytest_cideldill.interpreter.one_shot import reply_in
 from pytest_cideldill.interpreter.one_shot import reply_on
@@ -50,7 +48,7 @@ async def ask(
     """
     said = b""
     try:
-        with anyio.fail_after(within_s):
+        async with asyncio.timeout(within_s):
             told, said = await _run([*interpreter, "-P", "-m", module], json.dumps(request))
         return reply_in(told)
     except TimeoutError:
@@ -93,7 +91,7 @@ class Helper:
         Raises:
             Unanswered, TimeoutError: As `helpers.ask`.
         """
-        with anyio.fail_after(within_s):
+        async with asyncio.timeout(within_s):
             try:
                 if self._process is None:
                     await self._start()
@@ -111,12 +109,15 @@ class Helper:
         assert process.stdin
         assert process.stdout
         process.stdin.close()
-        with anyio.move_on_after(LAST_WORDS_S, shield=True):  # what it started may hold its pipes
-            while await process.stdout.read(KEPT_BYTES):
-                pass
-        await self._hear_out()
-        if self._listening is not None:
-            self._listening.cancel()
+        try:
+            with suppress(TimeoutError):  # what it started may hold its pipes
+                async with asyncio.timeout(LAST_WORDS_S):
+                    while await process.stdout.read(KEPT_BYTES):
+                        pass
+            await self._hear_out()
+        finally:
+            if self._listening is not None:
+                self._listening.cancel()
 
     async def _start(self) -> None:
         self._said.clear()
@@ -160,8 +161,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             process.kill()
-        with anyio.CancelScope(shield=True):
-            await process.wait()
+        await asyncio.shield(process.wait())
 
 
 async def _listen(stream: asyncio.StreamReader, said: bytearray) -> None:

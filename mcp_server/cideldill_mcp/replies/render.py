@@ -1,6 +1,6 @@
 """From a plain reply to the one text a client gets: the one place that sanitizes and sizes.
 
-Knows JSON and MCP results, not what a reply means: which lists may be cut, and the cursor that
+Knows JSON, not what a reply means: which lists may be cut, and the cursor that
 continues one, are given. Pure functions for the front end's event loop.
 """
 
@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from itertools import islice
 from typing import Any
-
-import mcp_types as types
 
 DEFAULT_MAX_CHARS = 8_000
 MAX_MAX_CHARS = 200_000
@@ -49,17 +47,6 @@ def readable(values: dict[str, Any]) -> dict[str, Any]:
     """A copy that every client can read once it is JSON; see `dumps`."""
     plain: dict[str, Any] = _plain(values)
     return plain
-
-
-def ok_result(text: str) -> types.CallToolResult:
-    """A tool's normal answer around a text from `dumps` or `fit`."""
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
-
-
-def error_result(code: str, message: str, **extra: Any) -> types.CallToolResult:
-    """A tool's refusal: `{"error": code, "message": message, …extra}`, within the default size."""
-    text = fit({"error": code, "message": message, **extra}, DEFAULT_MAX_CHARS)
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 def fit(

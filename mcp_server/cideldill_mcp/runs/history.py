@@ -6,6 +6,7 @@ on the event loop; the times of files are read in a thread.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterable
@@ -14,8 +15,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from time import monotonic
 from typing import Any
-
-import anyio.to_thread
 
 from cideldill_mcp.replies.prose import short
 from cideldill_mcp.runs.registry import Runs
@@ -160,7 +159,7 @@ async def changes(case: Case, rootdir: str | None) -> list[str]:
     passed = case.passed
     if case.failed is None or _began(passed) > _began(case.failed[0]):
         return [*told, f"it passed in {passed.id}, and has not failed since"]
-    files = await anyio.to_thread.run_sync(_edited, rootdir or os.getcwd(), _began(passed))
+    files = await asyncio.to_thread(_edited, rootdir or os.getcwd(), _began(passed))
     names = ", ".join(files[:MAX_NAMES]) + " …" * (len(files) > MAX_NAMES)
     edited = f"edited since it passed in {passed.id}: {names or 'no Python file of the project'}"
     return [*told, edited, *_otherwise(case.test.nodeid, passed, case.failed[0])]

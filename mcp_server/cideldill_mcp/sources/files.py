@@ -10,14 +10,12 @@ lines, and what stands for a value there must not be told here. Lines keep their
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
-from functools import partial
 from io import BytesIO
 from io import TextIOWrapper
 from urllib.parse import unquote_to_bytes
-
-from anyio.to_thread import run_sync
 
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from pytest_cideldill.errors import ErrorCode
@@ -92,7 +90,7 @@ async def text_of(path: str, name: str, redact: Redact) -> str:
         Refusal: `file_not_found`, `invalid_source`: it is no text.
     """
     try:
-        text, size, is_whole = await run_sync(_read, path, abandon_on_cancel=True)
+        text, size, is_whole = await asyncio.to_thread(_read, path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise Refusal(ErrorCode.FILE_NOT_FOUND, f"file {name!r} is not found: {path}") from error
     except OSError as error:
@@ -102,7 +100,7 @@ async def text_of(path: str, name: str, redact: Redact) -> str:
     if "\0" in text:
         raise Refusal(ErrorCode.INVALID_SOURCE, f"{name!r} is no text file")
     is_python = path.endswith((".py", ".pyi"))
-    told = await run_sync(partial(redact, text, is_python=is_python), abandon_on_cancel=True)
+    told = await asyncio.to_thread(redact, text, is_python=is_python)
     if len(told) <= MAX_MAX_CHARS and is_whole:
         return told
     lines = told[: MAX_MAX_CHARS - _NOTICE_CHARS].rpartition("\n")[0] or told[: MAX_MAX_CHARS // 2]

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-
-import anyio
 
 from cideldill_mcp.processes.helpers import Helper
 from cideldill_mcp.processes.helpers import Unanswered
@@ -89,8 +88,8 @@ class Questions:
                 for each in sorted(self._waiting, key=lambda each: str(each.request["file"])):
                     if each in self._waiting:
                         await self._answer_one(helper, each)
-                with anyio.move_on_after(IDLE_S):
-                    await self._news.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), IDLE_S)
         except BaseException:
             for each in self._waiting:
                 each.answer.cancel()

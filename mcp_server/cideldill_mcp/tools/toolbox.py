@@ -18,8 +18,7 @@ from cideldill_mcp.clients.seen_stops import told_in
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.replies.prose import possible
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.replies.render import error_result
-from cideldill_mcp.replies.render import ok_result
+from cideldill_mcp.replies.render import fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.definitions import Progress
 from cideldill_mcp.tools.definitions import Reply
@@ -161,3 +160,14 @@ def _rising(progress: Progress) -> Progress:
 
 async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:
     return None
+
+
+def ok_result(text: str) -> types.CallToolResult:
+    """A tool's normal answer around a text of `replies.render`."""
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+
+def error_result(code: str, message: str, **extra: Any) -> types.CallToolResult:
+    """A tool's refusal: `{"error": code, "message": message, …extra}`, within the default size."""
+    text = fit({"error": code, "message": message, **extra}, DEFAULT_MAX_CHARS)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
