@@ -16,10 +16,8 @@ from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from time import perf_counter_ns
-from time import thread_time
-from types import CodeType
-from types import FrameType
+from time import perf_counter_ns, thread_time
+from types import CodeType, FrameType
 from typing import Any
 
 WHERE_AIMED = 1.16 + 0.315

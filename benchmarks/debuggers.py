@@ -22,13 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.spine import QUIET
-from benchmarks.spine import RawClient
-from benchmarks.spine import ratios
-from benchmarks.spine import show
-from benchmarks.spine import versions
-from tests.together.dap import DapClient
-from tests.together.dap import free_port
+from benchmarks.spine import QUIET, RawClient, ratios, show, versions
+from tests.together.dap import DapClient, free_port
 
 LOOPS = Path(__file__).with_name("loops.py")
 ROOT = LOOPS.parents[1]

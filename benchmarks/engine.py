@@ -10,12 +10,9 @@ import sys
 import timeit
 from collections.abc import Callable
 from time import thread_time
-from types import CodeType
-from types import FrameType
-from types import FunctionType
+from types import CodeType, FrameType, FunctionType
 
-from benchmarks.spine import show
-from benchmarks.spine import versions
+from benchmarks.spine import show, versions
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
@@ -23,22 +20,16 @@ from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.patching.planting import Planting
-from pytest_cideldill.patching.planting import places_in
+from pytest_cideldill.patching.planting import Planting, places_in
 from pytest_cideldill.probes.classes import ExceptionBreakpoint
-from pytest_cideldill.probes.linehits import LineBreakpoint
-from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.linehits import LineBreakpoint, Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import Takes
-from pytest_cideldill.tracing.interface import Watch
-from pytest_cideldill.tracing.interface import open_source
+from pytest_cideldill.tracing.interface import Handlers, Source, Takes, Watch, open_source
 
 ROUNDS = 9
 CALLS = 20_000

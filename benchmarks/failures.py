@@ -14,12 +14,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from benchmarks.spine import RawClient
-from benchmarks.spine import show
-from benchmarks.spine import versions
-from pytest_cideldill.frames.failure import RECORDED
-from pytest_cideldill.frames.failure import FailureExtent
-from pytest_cideldill.frames.failure import autopsy
+from benchmarks.spine import RawClient, show, versions
+from pytest_cideldill.frames.failure import RECORDED, FailureExtent, autopsy
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from time import thread_time
 from typing import Any
 
-from benchmarks.spine import show
-from benchmarks.spine import versions
+from benchmarks.spine import show, versions
 from pytest_cideldill.protocol import SetDefaultBehavior
 from tests.process.debuggee import Debuggee
 

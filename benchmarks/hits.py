@@ -12,19 +12,14 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spine import INITIALIZE
-from benchmarks.spine import RawClient
-from benchmarks.spine import show
-from benchmarks.spine import versions
+from benchmarks.spine import INITIALIZE, RawClient, show, versions
 from cideldill_mcp.tools.control import EVENT_TYPES
 
 RARE = """\

@@ -9,8 +9,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
-from time import process_time
+from time import perf_counter, process_time
 
 HITS = 20_000
 """Passes of the watched line for each clock."""

@@ -16,13 +16,11 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.engine import Item
-from benchmarks.spine import show
-from benchmarks.spine import versions
+from benchmarks.spine import show, versions
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.objects.content_ids import Objects
 from pytest_cideldill.objects.object_file import ObjectFile
-from pytest_cideldill.objects.object_log import ObjectLog
-from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.object_log import ObjectLog, StoredObject
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.tree import describe
 

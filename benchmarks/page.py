@@ -14,14 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.spine import ratios
-from benchmarks.spine import show
-from benchmarks.spine import versions
+from benchmarks.spine import ratios, show, versions
 from pytest_cideldill.reports.digest import runs_in
 from pytest_cideldill.reports.html import write_report
-from tests.together.browser import COMMAND
-from tests.together.browser import Page
-from tests.together.browser import browser
+from tests.together.browser import COMMAND, Page, browser
 from tests.together.manyevents import big_record
 
 FRAMES = """

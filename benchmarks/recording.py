@@ -28,22 +28,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.barehit import WHERE_AIMED
-from benchmarks.barehit import bare_hit
+from benchmarks.barehit import WHERE_AIMED, bare_hit
 from benchmarks.failures import deep
-from benchmarks.spine import QUIET
-from benchmarks.spine import ratios
-from benchmarks.spine import show
-from benchmarks.spine import versions
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import RUN
-from tests.together.real_package import MORE_ITERTOOLS
-from tests.together.real_package import archive
+from benchmarks.spine import QUIET, ratios, show, versions
+from pytest_cideldill.records.format import EVENTS, RUN
+from tests.together.real_package import MORE_ITERTOOLS, archive
 
 RECORD = "--cideldill-record=rec"
 

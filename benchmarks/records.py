@@ -14,20 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from threading import Event
-from threading import Thread
+from threading import Event, Thread
 
-from benchmarks.spine import RawClient
-from benchmarks.spine import versions
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import Line
-from tests.process.written import Writer
-from tests.process.written import call
-from tests.process.written import hit
+from benchmarks.spine import RawClient, versions
+from pytest_cideldill.records.format import EVENTS, Line
+from tests.process.written import Writer, call, hit
 
 MEGABYTE = 1_000_000
 QUICK = 0.05

@@ -15,18 +15,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from benchmarks.hits import show_spread
-from benchmarks.scale_workers import PLAN
-from benchmarks.scale_workers import Plan
-from benchmarks.spine import RawClient
-from benchmarks.spine import versions
+from benchmarks.scale_workers import PLAN, Plan
+from benchmarks.spine import RawClient, versions
 
 ROOT = Path(__file__).parents[1]
 

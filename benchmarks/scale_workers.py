@@ -14,28 +14,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cideldill.protocol import PROTOCOL
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import LinesPassed
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol import (
+    PROTOCOL,
+    AddLine,
+    Begin,
+    Bound,
+    Collected,
+    Departed,
+    Event,
+    Finished,
+    Hello,
+    LinesPassed,
+    NodeFinished,
+    NodeStarted,
+    PhaseReported,
+    Recorded,
+    Replied,
+    Resume,
+    Resumed,
+    Stopped,
+    from_plain,
+    to_plain,
+)
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 
 PLAN = "CIDELDILL_BENCHMARK_PLAN"
 """The environment variable that holds a `Plan`."""

@@ -15,16 +15,14 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from benchmarks.spine import versions
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.corpus.cases import MIXED
-from tests.corpus.measured import measure
-from tests.corpus.measured import measure_texts
+from tests.corpus.measured import measure, measure_texts
 
 ROOT: Final = Path(__file__).parents[1]
 SIZES: Final = (1_000, 10_000, 1_000_000)

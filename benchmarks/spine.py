@@ -19,15 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-from typing import Self
+from typing import Any, Self
 
 SHOP = Path(__file__).parents[1] / "examples" / "shop"
 FAILING = "tests/test_cart.py::test_total[bulk]"

@@ -10,15 +10,12 @@ import gc
 import importlib.metadata
 import os
 import sys
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_cideldill.records.format import REPORT
 from pytest_cideldill.reports import terminal
-from pytest_cideldill.reports.digest import Story
-from pytest_cideldill.reports.digest import read
-from pytest_cideldill.reports.digest import runs_in
+from pytest_cideldill.reports.digest import Story, read, runs_in
 from pytest_cideldill.reports.html import write_report
 from pytest_cideldill.reports.markdown import append
 from pytest_cideldill.reports.words import printable

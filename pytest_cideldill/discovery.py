@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import _bootstrap
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.interpreter.code_files import file_of
-from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.code_files import file_of, frame_file
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import EngineChosen
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.interface import Watch
-from pytest_cideldill.tracing.interface import existing_functions
-from pytest_cideldill.tracing.interface import open_source
+from pytest_cideldill.protocol import EngineChosen, Event
+from pytest_cideldill.tracing.interface import (
+    Handlers,
+    Source,
+    SourceUnavailable,
+    Watch,
+    existing_functions,
+    open_source,
+)
 
 IS_FREE = sys.version_info >= (3, 12)
 """Whether discovery costs nothing where nothing is new. On 3.11 it costs at every call."""

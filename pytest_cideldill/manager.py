@@ -14,54 +14,48 @@ from functools import partial
 from typing import Any
 
 from pytest_cideldill.callrecords.recorder import Recording
-from pytest_cideldill.discovery import IS_FREE
-from pytest_cideldill.discovery import Discovery
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.errors import internal_error
+from pytest_cideldill.discovery import IS_FREE, Discovery
+from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import CHECK_S
-from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.interpreter.borders import every
+from pytest_cideldill.evaluation.time_limit import CHECK_S, Overtime
+from pytest_cideldill.interpreter.borders import at_fork, contained, every
 from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.calls import Calls
 from pytest_cideldill.pauses.control import Control
 from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.queries import LOOKS
-from pytest_cideldill.pauses.queries import Looking
+from pytest_cideldill.pauses.queries import LOOKS, Looking
 from pytest_cideldill.pauses.stops import Stops
 from pytest_cideldill.probes.classes import exception_breakpoint
 from pytest_cideldill.probes.functions import FunctionProbes
-from pytest_cideldill.probes.linehits import Surroundings
-from pytest_cideldill.probes.linehits import line_breakpoint
+from pytest_cideldill.probes.linehits import Surroundings, line_breakpoint
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.replacing import check_replacement
 from pytest_cideldill.probes.unhit import last_words
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import AddException
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import CancelPause
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Evaluate
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Interrupt
-from pytest_cideldill.protocol import PauseNow
-from pytest_cideldill.protocol import PauseOn
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Relay
-from pytest_cideldill.protocol import ReleaseAll
-from pytest_cideldill.protocol import RemoveBreakpoint
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import SetDefaultBehavior
-from pytest_cideldill.protocol import Step
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import kind_of
+from pytest_cideldill.protocol import (
+    AddBreakpoint,
+    AddException,
+    AddLine,
+    Bound,
+    CancelPause,
+    Command,
+    Evaluate,
+    Event,
+    Interrupt,
+    PauseNow,
+    PauseOn,
+    Refused,
+    Relay,
+    ReleaseAll,
+    RemoveBreakpoint,
+    Resume,
+    SetDefaultBehavior,
+    Step,
+    Warned,
+    kind_of,
+)
 from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.rendering.display import Lens
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import hookspecs
-from pytest_cideldill.config import options
-from pytest_cideldill.config import settings
+from pytest_cideldill.config import options, settings
 from pytest_cideldill.fixtures import cideldill
 
 __all__ = ["cideldill"]
@@ -76,8 +75,7 @@ def _sealed(name: str) -> Any:
     Raises:
         pytest.UsageError: A library has replaced what it needs of the interpreter.
     """
-    from pytest_cideldill.interpreter.sealed import PatchedEarlier
-    from pytest_cideldill.interpreter.sealed import load
+    from pytest_cideldill.interpreter.sealed import PatchedEarlier, load
 
     try:
         return load(f"pytest_cideldill.{name}")

@@ -8,20 +8,12 @@ has it or where a value may be unknown. The helpers that receive replies call `c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cideldill_mcp.tools.control import EVENT_TYPES
 from pytest_cideldill.errors import ErrorCode
-from tests.json_shapes import ANY
-from tests.json_shapes import NUMBER
-from tests.json_shapes import Shape
-from tests.json_shapes import every
-from tests.json_shapes import like
-from tests.json_shapes import maybe
-from tests.json_shapes import misfits
-from tests.json_shapes import one_of
+from tests.json_shapes import ANY, NUMBER, Shape, every, like, maybe, misfits, one_of
 
 # --- parts --------------------------------------------------------------------------------------
 

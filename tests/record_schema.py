@@ -9,16 +9,10 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.protocol import KINDS
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.records.format import FORMAT
-from pytest_cideldill.records.format import NOTED
-from pytest_cideldill.records.format import UNWRITTEN
-from pytest_cideldill.records.format import line_of
+from pytest_cideldill.protocol import KINDS, Event, Recorded
+from pytest_cideldill.records.format import FORMAT, NOTED, UNWRITTEN, line_of
 from tests.wire.test_wire import messages
 
 Schema = dict[str, Any]

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from tests.plan_table import Row
-from tests.plan_table import named
+from tests.plan_table import Row, named
 
 SCENARIOS = (4, 3, 3, 4)
 """Of each user story."""

@@ -9,19 +9,8 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.tools import profile
-from tests.contract_table import TABLE
-from tests.contract_table import check_notification
-from tests.contract_table import checked
-from tests.contract_table import checked_resource
-from tests.contract_table import problems
-from tests.json_shapes import ANY
-from tests.json_shapes import NUMBER
-from tests.json_shapes import Shape
-from tests.json_shapes import every
-from tests.json_shapes import like
-from tests.json_shapes import maybe
-from tests.json_shapes import misfits
-from tests.json_shapes import one_of
+from tests.contract_table import TABLE, check_notification, checked, checked_resource, problems
+from tests.json_shapes import ANY, NUMBER, Shape, every, like, maybe, misfits, one_of
 
 TESTS = Path(__file__).resolve().parent
 

@@ -21,15 +21,10 @@ import pytest
 from mcp import StdioServerParameters
 
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.definitions import MAX_CHARS
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.config.options import OPTIONS
-from pytest_cideldill.config.options import PROFILES
-from tests.together.driver import connected
-from tests.together.driver import server
-from tests.together.transcript import blocks
-from tests.together.transcript import replay
+from cideldill_mcp.tools.definitions import MAX_CHARS, Param, Tool
+from pytest_cideldill.config.options import OPTIONS, PROFILES
+from tests.together.driver import connected, server
+from tests.together.transcript import blocks, replay
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "shop"

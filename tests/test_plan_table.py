@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import spec_019_table
-from tests.plan_table import NUMBERS
-from tests.plan_table import TABLE
-from tests.plan_table import WITHOUT
-from tests.plan_table import Row
+from tests.plan_table import NUMBERS, TABLE, WITHOUT, Row
 
 TOGETHER = Path(__file__).parent / "together"
 ROWS = (*TABLE, *spec_019_table.TABLE)

@@ -18,16 +18,11 @@ import pytest
 
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.records.format import ROW_TYPES
-from pytest_cideldill.records.quota import MAX_ROWS
-from pytest_cideldill.records.quota import MAX_ROWS_PER_S
-from tests.record_schema import ROWS
-from tests.record_schema import keys_by_type
-from tests.record_schema import whole_schema
-from tests.record_schema import written
+from pytest_cideldill.records.quota import MAX_ROWS, MAX_ROWS_PER_S
+from tests.record_schema import ROWS, keys_by_type, whole_schema, written
 from tests.test_docs import ROOT
 from tests.test_docs import written as as_written
-from tests.together.records import Recorded
-from tests.together.records import recorded
+from tests.together.records import Recorded, recorded
 
 PAGE = ROOT / "docs" / "record_format.md"
 SCHEMA = ROOT / "docs" / "record_format.schema.json"

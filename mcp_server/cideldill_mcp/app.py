@@ -19,8 +19,7 @@ import anyio
 from mcp.server.lowlevel import Server
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.breakpoints.inspection import find_places
-from cideldill_mcp.breakpoints.inspection import path_of
+from cideldill_mcp.breakpoints.inspection import find_places, path_of
 from cideldill_mcp.clients.outbox import Notifier
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.events.log import EventLog
@@ -30,10 +29,8 @@ from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records
 from cideldill_mcp.runs.run import RunOrder
 from cideldill_mcp.server import build_server
-from cideldill_mcp.transports.http import listen
-from cideldill_mcp.transports.http import serve_http
-from cideldill_mcp.transports.stdio import claim_stdio
-from cideldill_mcp.transports.stdio import stdio_streams
+from cideldill_mcp.transports.http import listen, serve_http
+from cideldill_mcp.transports.stdio import claim_stdio, stdio_streams
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.sourcecode.tracespec import parse_spec

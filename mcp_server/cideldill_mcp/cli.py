@@ -12,21 +12,16 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from cideldill_mcp.processes.addresses import announced
 from cideldill_mcp.processes.launch import Recipe
-from pytest_cideldill.config.settings import HANDOVER
-from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.config.settings import split
-from pytest_cideldill.records.reader import NoRecord
-from pytest_cideldill.records.reader import run_folders
-from pytest_cideldill.sourcecode.tracespec import InvalidSpec
-from pytest_cideldill.sourcecode.tracespec import parse_spec
+from pytest_cideldill.config.settings import HANDOVER, Settings, split
+from pytest_cideldill.records.reader import NoRecord, run_folders
+from pytest_cideldill.sourcecode.tracespec import InvalidSpec, parse_spec
 
 _DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout, or over HTTP."
 

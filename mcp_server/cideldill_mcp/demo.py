@@ -19,13 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp import Client
-from mcp import MCPError
-from mcp import StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
-from cideldill_mcp.processes.private_directory import NoScratch
-from cideldill_mcp.processes.private_directory import make_folder
+from cideldill_mcp.processes.private_directory import NoScratch, make_folder
 
 CALL_S = 60.0
 """Limit of one tool call."""

@@ -10,8 +10,7 @@ import importlib.metadata
 import sys
 import traceback
 from collections.abc import Awaitable
-from typing import Any
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server import ServerRequestContext
@@ -28,8 +27,7 @@ from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 T = TypeVar("T")
 

@@ -7,13 +7,10 @@ is made at once. What is told of it is made of it later, on another thread.
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextvars import ContextVar
-from contextvars import Token
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar, Token
 from types import CodeType
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_cideldill.objects.content_ids import Frozen
 from pytest_cideldill.rendering.display import Kept

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_cideldill.callrecords.active_call import Intercepted
-from pytest_cideldill.callrecords.active_call import Start
-from pytest_cideldill.callrecords.active_call import start_of
+from pytest_cideldill.callrecords.active_call import Intercepted, Start, start_of
 from pytest_cideldill.frames.arguments import DottedPath
 from pytest_cideldill.interpreter.clock import wall_at
-from pytest_cideldill.objects.content_ids import Frozen
-from pytest_cideldill.objects.content_ids import Objects
+from pytest_cideldill.objects.content_ids import Frozen, Objects
 from pytest_cideldill.rendering.display import Lens
 
 

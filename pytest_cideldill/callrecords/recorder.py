@@ -7,54 +7,45 @@ threads, through the event source; rows go to the log. The hot path is `_startin
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import Token
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import count
-from types import CodeType
-from types import FrameType
-from typing import Any
-from typing import Literal
+from types import CodeType, FrameType
+from typing import Any, Literal
 
-from pytest_cideldill.callrecords.active_call import NOT_FROZEN
-from pytest_cideldill.callrecords.active_call import NUMBER
-from pytest_cideldill.callrecords.active_call import PARENT
-from pytest_cideldill.callrecords.active_call import Begun
-from pytest_cideldill.callrecords.active_call import Intercepted
-from pytest_cideldill.callrecords.active_call import Start
-from pytest_cideldill.callrecords.active_call import current
-from pytest_cideldill.callrecords.active_call import expected_in
-from pytest_cideldill.callrecords.active_call import leave
-from pytest_cideldill.callrecords.active_call import start_of
+from pytest_cideldill.callrecords.active_call import (
+    NOT_FROZEN,
+    NUMBER,
+    PARENT,
+    Begun,
+    Intercepted,
+    Start,
+    current,
+    expected_in,
+    leave,
+    start_of,
+)
 from pytest_cideldill.callrecords.event import CallTelling
-from pytest_cideldill.frames.arguments import DottedPath
-from pytest_cideldill.frames.arguments import Parameters
-from pytest_cideldill.frames.arguments import module_name
-from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.interpreter.clock import monotonic
-from pytest_cideldill.interpreter.clock import ticking
-from pytest_cideldill.interpreter.code_files import file_now
-from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
+from pytest_cideldill.interpreter.clock import monotonic, ticking
+from pytest_cideldill.interpreter.code_files import file_now, file_of
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.content_ids import Objects
-from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import is_trampoline, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.functiontraces import FunctionTraces
-from pytest_cideldill.probes.unhit import Fact
-from pytest_cideldill.probes.unhit import of_glob
+from pytest_cideldill.probes.unhit import Fact, of_glob
 from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.tracing.interface import OnEnd
-from pytest_cideldill.tracing.interface import OnStart
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.interface import existing_functions
+from pytest_cideldill.tracing.interface import (
+    OnEnd,
+    OnStart,
+    Source,
+    SourceUnavailable,
+    existing_functions,
+)
 
 Row = tuple[Any, ...]
 """As `rows.Row`."""

@@ -5,18 +5,14 @@ Imported while the plugin is not switched on, so it imports next to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_cideldill.config import parsers
-from pytest_cideldill.config.limits import BOUNDS
-from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config.limits import BOUNDS, Limits
 from pytest_cideldill.interpreter.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
 _SWITCHES = ("mcp", "http", "http-address", "open")
 

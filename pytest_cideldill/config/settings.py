@@ -7,17 +7,12 @@ hidden there follows the ini file, whoever started the run.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from dataclasses import field
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_cideldill.config.limits import BOUNDS
-from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.config.options import OPTIONS
-from pytest_cideldill.config.options import Option
+from pytest_cideldill.config.limits import BOUNDS, Limits
+from pytest_cideldill.config.options import OPTIONS, Option
 from pytest_cideldill.interpreter.values import dataclass
 
 if TYPE_CHECKING:

@@ -12,13 +12,11 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import Any
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
-from pytest_cideldill.config import options
-from pytest_cideldill.config import settings
+from pytest_cideldill.config import options, settings
 
 _MCP_OLDEST = (2, 1)
 _MCP_NEXT_MAJOR = 3

@@ -13,25 +13,13 @@ import inspect
 import os
 import textwrap
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from types import CodeType
-from types import FrameType
-from types import FunctionType
-from types import MappingProxyType
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import CodeType, FrameType, FunctionType, MappingProxyType
+from typing import Any, Final
 
 from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.interpreter.frame_locals import READING
-from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.interpreter.frame_locals import reading
-from pytest_cideldill.rendering.plain import HARMLESS
-from pytest_cideldill.rendering.plain import PLAIN
-from pytest_cideldill.rendering.plain import PLAIN_TYPES
+from pytest_cideldill.interpreter.frame_locals import READING, read_locals, reading
+from pytest_cideldill.rendering.plain import HARMLESS, PLAIN, PLAIN_TYPES
 from pytest_cideldill.sourcecode import quiet
 
 Failed = Callable[[], object]

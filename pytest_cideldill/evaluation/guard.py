@@ -7,10 +7,8 @@ the thread that evaluates. Knows nothing about probes, pauses or what is being e
 from __future__ import annotations
 
 import threading
-from _thread import allocate_lock
-from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterator
+from _thread import allocate_lock, get_ident
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 

@@ -11,18 +11,13 @@ import ctypes
 import opcode
 import signal
 import sys
-from _thread import allocate_lock
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 from collections.abc import Callable
-from types import FrameType
-from types import MethodType
-from typing import Any
-from typing import Final
-from typing import TypeVar
+from types import FrameType, MethodType
+from typing import Any, Final, TypeVar
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.running import current_frames
-from pytest_cideldill.interpreter.running import main_ident
+from pytest_cideldill.interpreter.running import current_frames, main_ident
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")

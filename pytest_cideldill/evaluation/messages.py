@@ -12,28 +12,23 @@ import decimal
 import re
 import sys
 import uuid
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import EnumType
-from types import CodeType
-from types import FrameType
-from types import ModuleType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType, ModuleType
+from typing import Any, Final
 
-from pytest_cideldill.evaluation.compiled import Expressions
-from pytest_cideldill.evaluation.compiled import our_expression
-from pytest_cideldill.evaluation.compiled import our_statements
-from pytest_cideldill.evaluation.compiled import parse_expression
-from pytest_cideldill.evaluation.time_limit import TIMEOUT
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.evaluation.compiled import (
+    Expressions,
+    our_expression,
+    our_statements,
+    parse_expression,
+)
+from pytest_cideldill.evaluation.time_limit import TIMEOUT, Overtime
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.types import PATHS
-from pytest_cideldill.rendering.types import is_genuine
-from pytest_cideldill.sourcecode.template import Field
-from pytest_cideldill.sourcecode.template import Template
+from pytest_cideldill.rendering.types import PATHS, is_genuine
+from pytest_cideldill.sourcecode.template import Field, Template
 
 MAX_TEXT: Final = 1_000
 """Characters of a message (contract, section 8)."""

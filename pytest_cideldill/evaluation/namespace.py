@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.interpreter.frame_locals import write_local
+from pytest_cideldill.interpreter.frame_locals import read_locals, write_local
 
 # Looked up by the interpreter in the dict itself, past __getitem__.
 _OWN: Final = ("__builtins__", "__name__", "__package__", "__spec__")

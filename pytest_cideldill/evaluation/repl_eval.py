@@ -11,33 +11,28 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable
-from collections.abc import Coroutine
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from types import CodeType
-from types import FrameType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType
+from typing import Any, Final
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.interrupt import Interruption
-from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruption, Interruptor
 from pytest_cideldill.evaluation.namespace import FrameNamespace
 from pytest_cideldill.evaluation.stdout import collected_stdout
-from pytest_cideldill.evaluation.test_loop import context_of
-from pytest_cideldill.evaluation.test_loop import find_loop
-from pytest_cideldill.evaluation.test_loop import find_trio
-from pytest_cideldill.evaluation.test_loop import in_context
-from pytest_cideldill.evaluation.test_loop import run_in_test_loop
-from pytest_cideldill.evaluation.test_loop import run_in_trio
+from pytest_cideldill.evaluation.test_loop import (
+    context_of,
+    find_loop,
+    find_trio,
+    in_context,
+    run_in_test_loop,
+    run_in_trio,
+)
 from pytest_cideldill.frames.loops import run_in_loop
 from pytest_cideldill.frames.tasks import is_in_loop
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.layout import type_name
-from pytest_cideldill.sourcecode.quiet import compiled
-from pytest_cideldill.sourcecode.quiet import parse
+from pytest_cideldill.sourcecode.quiet import compiled, parse
 
 __all__ = ["Evaluation", "Interruptor", "evaluate"]
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 

@@ -8,30 +8,19 @@ that it can wait for what the test and its fixtures have made; nothing of it is 
 from __future__ import annotations
 
 import sys
-from _contextvars import Context
-from _contextvars import ContextVar
-from _contextvars import copy_context
-from collections.abc import Callable
-from collections.abc import Coroutine
-from collections.abc import Iterator
+from _contextvars import Context, ContextVar, copy_context
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from gc import get_referents
-from types import FrameType
-from types import FunctionType
-from types import TracebackType
-from typing import Any
-from typing import Final
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, Final
 
-from pytest_cideldill.evaluation.interrupt import Interruption
-from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.interrupt import Interruption, Interruptor
 from pytest_cideldill.frames import asyncio_tasks
 from pytest_cideldill.frames.coroutines import attribute
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.layout import find
-from pytest_cideldill.rendering.layout import find_in_class
-from pytest_cideldill.rendering.layout import is_a
-from pytest_cideldill.rendering.layout import module_of
+from pytest_cideldill.rendering.layout import find, find_in_class, is_a, module_of
 
 _ENTRIES: Final = {
     ("asyncio.base_events", "run_until_complete"): "future",

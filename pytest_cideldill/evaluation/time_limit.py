@@ -9,27 +9,21 @@ from __future__ import annotations
 import functools
 import sys
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterator
-from signal import Handlers
-from signal import getsignal
-from signal import valid_signals
-from types import CodeType
-from types import FunctionType
-from types import MethodType
-from typing import Any
-from typing import Final
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from signal import Handlers, getsignal, valid_signals
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Final, TypeVar
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.interrupt import Interruption
-from pytest_cideldill.evaluation.interrupt import Interruptor
-from pytest_cideldill.evaluation.interrupt import is_main_thread
+from pytest_cideldill.evaluation.interrupt import (
+    EvaluationInterrupted,
+    Interruption,
+    Interruptor,
+    is_main_thread,
+)
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import is_ours
-from pytest_cideldill.rendering.layout import find_in_class
-from pytest_cideldill.rendering.layout import type_name
+from pytest_cideldill.rendering.layout import find_in_class, type_name
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")

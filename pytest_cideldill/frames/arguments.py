@@ -6,23 +6,13 @@ Runs on the calling thread; values pass through `snapshot`, no user code runs he
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from inspect import CO_VARARGS
-from inspect import CO_VARKEYWORDS
-from itertools import chain
-from itertools import islice
-from itertools import repeat
-from types import CodeType
-from types import FrameType
-from types import FunctionType
-from typing import Any
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from itertools import chain, islice, repeat
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeVar
 
-from pytest_cideldill.rendering.display import LONGEST_KEPT
-from pytest_cideldill.rendering.display import Kept
-from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.display import LONGEST_KEPT, Kept, Lens
 from pytest_cideldill.rendering.exception_text import message_of
 from pytest_cideldill.rendering.layout import type_name
 from pytest_cideldill.rendering.plain import NUMBERS

@@ -10,15 +10,10 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from types import BuiltinFunctionType
-from types import CellType
-from types import FunctionType
-from types import MethodType
-from typing import Any
-from typing import Final
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from typing import Any, Final
 
-from pytest_cideldill.frames.coroutines import Task
-from pytest_cideldill.frames.coroutines import attribute
+from pytest_cideldill.frames.coroutines import Task, attribute
 from pytest_cideldill.rendering import layout
 
 _TRIES: Final = 10

@@ -5,16 +5,12 @@ Runs on the thread that stopped; only the exceptions' own data is looked at, no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.frames.frames import location
-from pytest_cideldill.frames.frames import visible_traceback
-from pytest_cideldill.rendering.display import MESSAGE
-from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.frames.frames import location, visible_traceback
+from pytest_cideldill.rendering.display import MESSAGE, Lens
 from pytest_cideldill.rendering.layout import Layout
 
 MOST: Final = 5

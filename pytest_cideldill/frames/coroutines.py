@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from gc import get_referents
-from types import AsyncGeneratorType
-from types import CoroutineType
-from types import FrameType
-from types import GeneratorType
-from types import GetSetDescriptorType
-from types import MemberDescriptorType
-from typing import Any
-from typing import Final
+from types import (
+    AsyncGeneratorType,
+    CoroutineType,
+    FrameType,
+    GeneratorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+)
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering import layout

@@ -6,23 +6,17 @@ code runs here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.frames.causes import all_notes_of
-from pytest_cideldill.frames.causes import inner_exceptions
-from pytest_cideldill.frames.causes import notes_of
+from pytest_cideldill.frames.causes import all_notes_of, inner_exceptions, notes_of
 from pytest_cideldill.frames.frames import describe_frame
-from pytest_cideldill.frames.operands import names_in
-from pytest_cideldill.frames.operands import statement_at
+from pytest_cideldill.frames.operands import names_in, statement_at
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.children import MOST_OPENED
-from pytest_cideldill.rendering.children import opened
+from pytest_cideldill.rendering.children import MOST_OPENED, opened
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.one_line import class_name
 

@@ -5,15 +5,9 @@ Runs on the thread that stopped. Values pass through `snapshot`; no user code ru
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import CodeType
-from types import FrameType
-from types import MappingProxyType
-from types import TracebackType
+from types import CodeType, FrameType, MappingProxyType, TracebackType
 from typing import Any
 
 from pytest_cideldill.interpreter.clock import monotonic

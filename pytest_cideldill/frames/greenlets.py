@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from types import FrameType
-from types import GetSetDescriptorType
+from types import FrameType, GetSetDescriptorType
 from typing import Any
 
-from pytest_cideldill.rendering.layout import class_dict
-from pytest_cideldill.rendering.layout import find
-from pytest_cideldill.rendering.layout import is_a
+from pytest_cideldill.rendering.layout import class_dict, find, is_a
 
 
 def find_waiting() -> list[list[FrameType]]:

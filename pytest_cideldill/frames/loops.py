@@ -11,10 +11,8 @@ import gc
 import selectors
 import socket
 from _contextvars import Context
-from collections.abc import Callable
-from collections.abc import Coroutine
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from pytest_cideldill.rendering.layout import is_a
 

@@ -8,17 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from types import BuiltinFunctionType
-from types import CodeType
-from types import FrameType
-from types import FunctionType
-from types import MethodType
-from typing import Any
-from typing import Final
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.stack_room import is_small
@@ -27,8 +20,7 @@ from pytest_cideldill.rendering.children import opened
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.parts import kind_of
 from pytest_cideldill.rendering.source_text import Text
-from pytest_cideldill.rendering.tree import Unreachable
-from pytest_cideldill.rendering.tree import navigate
+from pytest_cideldill.rendering.tree import Unreachable, navigate
 from pytest_cideldill.sourcecode.quiet import parse
 
 TRUTH: Final = "is true"

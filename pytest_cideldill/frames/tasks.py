@@ -8,24 +8,14 @@ thread, of a moment unless the loop's thread stands still.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.frames import asyncio_tasks
-from pytest_cideldill.frames import greenlets
-from pytest_cideldill.frames import trio_tasks
-from pytest_cideldill.frames.coroutines import Task
-from pytest_cideldill.frames.coroutines import suspended
-from pytest_cideldill.frames.frames import line_of
-from pytest_cideldill.frames.frames import module_of
-from pytest_cideldill.frames.frames import place_of
-from pytest_cideldill.frames.frames import visible_stack
-from pytest_cideldill.interpreter.running import current_frames
-from pytest_cideldill.interpreter.running import running_frames
+from pytest_cideldill.frames import asyncio_tasks, greenlets, trio_tasks
+from pytest_cideldill.frames.coroutines import Task, suspended
+from pytest_cideldill.frames.frames import line_of, module_of, place_of, visible_stack
+from pytest_cideldill.interpreter.running import current_frames, running_frames
 from pytest_cideldill.project import Project
 from pytest_cideldill.rendering.display import Lens
 

@@ -10,14 +10,9 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.frames.frames import line_of
-from pytest_cideldill.frames.frames import place_of
-from pytest_cideldill.frames.frames import user_side
-from pytest_cideldill.frames.frames import visible_stack
+from pytest_cideldill.frames.frames import line_of, place_of, user_side, visible_stack
 from pytest_cideldill.frames.tasks import logical_stack
-from pytest_cideldill.interpreter.running import current_frames
-from pytest_cideldill.interpreter.running import main_ident
-from pytest_cideldill.interpreter.running import thread_names
+from pytest_cideldill.interpreter.running import current_frames, main_ident, thread_names
 from pytest_cideldill.rendering.display import Lens
 
 MAX_STACK = 20

@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.frames.coroutines import Task
-from pytest_cideldill.frames.coroutines import attribute
+from pytest_cideldill.frames.coroutines import Task, attribute
 from pytest_cideldill.interpreter.frame_locals import read_locals
 
 _RUN: Final = "trio._core._run"

@@ -7,8 +7,7 @@ value would be among them, in front of the lines of the user.
 from __future__ import annotations
 
 import sys
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 _PACKAGE: Final = "pytest_cideldill."
 

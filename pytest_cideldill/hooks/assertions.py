@@ -11,30 +11,28 @@ import functools
 import sys
 from _thread import get_ident
 from collections.abc import Mapping
-from types import CodeType
-from types import FrameType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType
+from typing import Any, Final
 
 import pytest
 from _pytest.assertion.rewrite import AssertionRewriter
 
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import is_of_tools
-from pytest_cideldill.frames.operands import MAX_EXPLANATION
-from pytest_cideldill.frames.operands import TRUTH
-from pytest_cideldill.frames.operands import Compared
-from pytest_cideldill.frames.operands import assertion_of
-from pytest_cideldill.frames.operands import children_of
-from pytest_cideldill.frames.operands import explained
-from pytest_cideldill.frames.operands import statement_at
-from pytest_cideldill.hooks.guest import Warns
-from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.frames.operands import (
+    MAX_EXPLANATION,
+    TRUTH,
+    Compared,
+    assertion_of,
+    children_of,
+    explained,
+    statement_at,
+)
+from pytest_cideldill.hooks.guest import Warns, guest
 from pytest_cideldill.hooks.tracebacks import raw_places
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.source_text import CannotRewrite
-from pytest_cideldill.rendering.source_text import Rewrite
+from pytest_cideldill.rendering.source_text import CannotRewrite, Rewrite
 
 _INNER: Final = "@py_assert"
 _VISITS: Final = ("BoolOp", "UnaryOp", "BinOp", "Call", "Attribute", "Compare")

@@ -5,10 +5,7 @@ Half of our modules; runs in which nothing is watched do without (`host.Unwatche
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
@@ -33,13 +30,8 @@ from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import Identity
-from pytest_cideldill.probes.functiontraces import FunctionTraces
-from pytest_cideldill.probes.functiontraces import function_trace
-from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol import Changed
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Configure
-from pytest_cideldill.protocol import Event
+from pytest_cideldill.probes.functiontraces import FunctionTraces, function_trace
+from pytest_cideldill.protocol import AddTrace, Changed, Command, Configure, Event
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

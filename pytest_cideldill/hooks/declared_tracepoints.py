@@ -14,17 +14,16 @@ import pytest
 
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import AddLine, AddTrace, Command
 from pytest_cideldill.sourcecode.helper import source_map
-from pytest_cideldill.sourcecode.locations import FunctionNotFound
-from pytest_cideldill.sourcecode.locations import InvalidLine
-from pytest_cideldill.sourcecode.locations import InvalidSource
-from pytest_cideldill.sourcecode.locations import SourceMap
-from pytest_cideldill.sourcecode.locations import SourcePlace
-from pytest_cideldill.sourcecode.tracespec import TraceSpec
-from pytest_cideldill.sourcecode.tracespec import parse_spec
+from pytest_cideldill.sourcecode.locations import (
+    FunctionNotFound,
+    InvalidLine,
+    InvalidSource,
+    SourceMap,
+    SourcePlace,
+)
+from pytest_cideldill.sourcecode.tracespec import TraceSpec, parse_spec
 
 _FLAG = "--cideldill-trace"
 

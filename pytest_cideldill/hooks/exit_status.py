@@ -8,9 +8,7 @@ import pytest
 
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import InternalErrorRaised
-from pytest_cideldill.protocol import Interrupted
+from pytest_cideldill.protocol import Finished, InternalErrorRaised, Interrupted
 from pytest_cideldill.protocol.current_test_file import PositionFile
 
 

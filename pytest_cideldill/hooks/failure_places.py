@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 import pytest
 

@@ -9,24 +9,22 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.frames.failure import MAX_MESSAGE
-from pytest_cideldill.frames.failure import MAX_OUTPUT
-from pytest_cideldill.frames.failure import RECORDED
-from pytest_cideldill.frames.failure import autopsy
-from pytest_cideldill.frames.failure import describe_exception
+from pytest_cideldill.frames.failure import (
+    MAX_MESSAGE,
+    MAX_OUTPUT,
+    RECORDED,
+    autopsy,
+    describe_exception,
+)
 from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.hooks.assertions import Assertions
 from pytest_cideldill.hooks.captured_output import output_so_far
-from pytest_cideldill.hooks.tracebacks import crash_message
-from pytest_cideldill.hooks.tracebacks import passed_users
-from pytest_cideldill.hooks.tracebacks import text_of
-from pytest_cideldill.hooks.tracebacks import visible_places
+from pytest_cideldill.hooks.tracebacks import crash_message, passed_users, text_of, visible_places
 from pytest_cideldill.rendering.display import Lens
 
 Raised = pytest.ExceptionInfo[BaseException]

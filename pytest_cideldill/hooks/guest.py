@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any
-from typing import Final
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import pytest
 
-from pytest_cideldill.interpreter.borders import Report
-from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.interpreter.borders import passes
-from pytest_cideldill.interpreter.borders import report_failure
+from pytest_cideldill.interpreter.borders import Report, contained, passes, report_failure
 
 _GENERATOR: Final = 0x20  # CO_GENERATOR
 

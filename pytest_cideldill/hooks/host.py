@@ -5,9 +5,7 @@ There is nothing to watch in it, and nobody who could ask for that: what watches
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from pytest_cideldill.hooks.durations import PauseClock
@@ -16,10 +14,7 @@ from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import Watched
+from pytest_cideldill.protocol import Command, Event, Warned, Watched
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.rendering.display import Lens
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_cideldill.evaluation.messages import MAX_TEXT
-from pytest_cideldill.hooks.guest import Warns
-from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.guest import Warns, guest
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.protocol.rows import Row

@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-from typing import Self
+from typing import Any, Self
 
 from pytest_cideldill.interpreter import clock
 

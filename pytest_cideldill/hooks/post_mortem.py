@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,8 +17,7 @@ from pytest_cideldill.hooks.failure_places import place_of_test
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.reports import subtest_of
-from pytest_cideldill.hooks.tracebacks import passed_users
-from pytest_cideldill.hooks.tracebacks import visible_places
+from pytest_cideldill.hooks.tracebacks import passed_users, visible_places
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.probes.classes import RaiseProbe

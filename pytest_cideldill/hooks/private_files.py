@@ -14,8 +14,7 @@ import pytest
 from pytest_cideldill.hooks.guest import clean_up
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.protocol.current_test_file import PositionFile
-from pytest_cideldill.records.format import PART_OBJECTS
-from pytest_cideldill.records.format import part
+from pytest_cideldill.records.format import PART_OBJECTS, part
 
 if TYPE_CHECKING:
     from pytest_cideldill.pauses.report import Identity

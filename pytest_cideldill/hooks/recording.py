@@ -8,41 +8,28 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.hooks.guest import clean_up
-from pytest_cideldill.hooks.guest import say
+from pytest_cideldill.hooks.guest import clean_up, say
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.borders import passes
-from pytest_cideldill.interpreter.borders import text_of
-from pytest_cideldill.interpreter.descriptors import more_room
-from pytest_cideldill.interpreter.descriptors import wait_for_room
+from pytest_cideldill.interpreter.borders import passes, text_of
+from pytest_cideldill.interpreter.descriptors import more_room, wait_for_room
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.sinks import FileOutlet
 from pytest_cideldill.objects.object_file import LOST
 from pytest_cideldill.protocol import Hello
-from pytest_cideldill.records.format import REPORT
-from pytest_cideldill.records.format import part
+from pytest_cideldill.records.format import REPORT, part
 from pytest_cideldill.records.hit_blocks import Stretch
-from pytest_cideldill.records.manifest import summarize
-from pytest_cideldill.records.manifest import write_manifest
-from pytest_cideldill.records.manifest import write_summaries
-from pytest_cideldill.records.merge import merge_kept
-from pytest_cideldill.records.merge import merge_run
-from pytest_cideldill.records.merge import run_folder
-from pytest_cideldill.records.reader import NoRecord
-from pytest_cideldill.records.reader import refuse_newer
+from pytest_cideldill.records.manifest import summarize, write_manifest, write_summaries
+from pytest_cideldill.records.merge import merge_kept, merge_run, run_folder
+from pytest_cideldill.records.reader import NoRecord, refuse_newer
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 

@@ -6,8 +6,7 @@ Hooks on pytest's main thread; under xdist in the workers, which own their tests
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -16,28 +15,22 @@ import pytest
 
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import module_of
-from pytest_cideldill.hooks.failure_places import place_in_code
-from pytest_cideldill.hooks.failure_places import place_in_report
-from pytest_cideldill.hooks.failure_places import place_of_test
-from pytest_cideldill.hooks.failure_reports import Autopsies
-from pytest_cideldill.hooks.failure_reports import Raised
+from pytest_cideldill.hooks.failure_places import place_in_code, place_in_report, place_of_test
+from pytest_cideldill.hooks.failure_reports import Autopsies, Raised
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.stack_file import StackFile
-from pytest_cideldill.hooks.tracebacks import text_of
-from pytest_cideldill.hooks.tracebacks import visible_places
+from pytest_cideldill.hooks.tracebacks import text_of, visible_places
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.borders import add_to
-from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.interpreter.borders import because
-from pytest_cideldill.interpreter.borders import note
-from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import add_to, at_fork, because, note, passes
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.protocol import OUTCOMES
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import is_made_again
+from pytest_cideldill.protocol import (
+    OUTCOMES,
+    NodeFinished,
+    NodeStarted,
+    PhaseReported,
+    is_made_again,
+)
 from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.rendering.display import Lens
 

@@ -7,9 +7,7 @@ any capture: no user code decides about a value while it is shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -18,8 +16,7 @@ from pytest_cideldill.config import parsers
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
-from pytest_cideldill.protocol import Configure
-from pytest_cideldill.protocol import RedactionChosen
+from pytest_cideldill.protocol import Configure, RedactionChosen
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.layout import class_name
 

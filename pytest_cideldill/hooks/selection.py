@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -22,12 +20,9 @@ from pytest_cideldill.hooks.empty_collection import searched
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.tracebacks import text_of
-from pytest_cideldill.interpreter.borders import because
-from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import because, passes
 from pytest_cideldill.interpreter.clock import monotonic
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import CollectionFailed
-from pytest_cideldill.protocol import ItemsFound
+from pytest_cideldill.protocol import Collected, CollectionFailed, ItemsFound
 from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.redaction.tags import TAGGED
 from pytest_cideldill.rendering.display import Lens

@@ -18,8 +18,7 @@ from typing import Any
 
 from _pytest.debugging import pytestPDB
 
-from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.interpreter.borders import every
+from pytest_cideldill.interpreter.borders import contained, every
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.manager import BreakpointManager
 

@@ -11,8 +11,7 @@ import faulthandler
 import os
 import signal
 
-from pytest_cideldill.evaluation.interrupt import getsignal
-from pytest_cideldill.evaluation.interrupt import is_free
+from pytest_cideldill.evaluation.interrupt import getsignal, is_free
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.descriptors import HeldFile
 

@@ -10,8 +10,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import _pytest
@@ -19,52 +18,36 @@ import pytest
 
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.config.settings import read as read_settings
-from pytest_cideldill.hooks.assertions import Assertions
-from pytest_cideldill.hooks.assertions import rewriting
+from pytest_cideldill.hooks.assertions import Assertions, rewriting
 from pytest_cideldill.hooks.exit_status import ExitStatus
 from pytest_cideldill.hooks.failure_reports import Autopsies
-from pytest_cideldill.hooks.guest import clean_up
-from pytest_cideldill.hooks.guest import say
-from pytest_cideldill.hooks.host import Host
-from pytest_cideldill.hooks.host import Unwatched
+from pytest_cideldill.hooks.guest import clean_up, say
+from pytest_cideldill.hooks.host import Host, Unwatched
 from pytest_cideldill.hooks.private_files import position_file
-from pytest_cideldill.hooks.recording import finish
-from pytest_cideldill.hooks.recording import mark_recorded
-from pytest_cideldill.hooks.recording import part_of_record
+from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
 from pytest_cideldill.hooks.reports import Reporting
-from pytest_cideldill.hooks.secrets import Redaction
-from pytest_cideldill.hooks.secrets import make_redactor
-from pytest_cideldill.hooks.selection import Selection
-from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.hooks.secrets import Redaction, make_redactor
+from pytest_cideldill.hooks.selection import Selection, Wanted
 from pytest_cideldill.hooks.stack_file import StackFile
 from pytest_cideldill.hooks.unattended import Unattended
-from pytest_cideldill.hooks.xdist import Controller
-from pytest_cideldill.hooks.xdist import Worker
-from pytest_cideldill.interpreter.borders import at_exit
-from pytest_cideldill.interpreter.borders import every
-from pytest_cideldill.interpreter.borders import passes
-from pytest_cideldill.interpreter.borders import text_of
+from pytest_cideldill.hooks.xdist import Controller, Worker
+from pytest_cideldill.interpreter.borders import at_exit, every, passes, text_of
 from pytest_cideldill.interpreter.running import holds_threads
-from pytest_cideldill.link.handshake import HASH_SEED
-from pytest_cideldill.link.handshake import Invitation
-from pytest_cideldill.link.handshake import connect
-from pytest_cideldill.link.handshake import rejoin
-from pytest_cideldill.link.handshake import shake_hands
-from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.link.sinks import SocketOutlet
+from pytest_cideldill.link.handshake import HASH_SEED, Invitation, connect, rejoin, shake_hands
+from pytest_cideldill.link.sinks import Outlet, SocketOutlet
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import PROTOCOL
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Configure
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import MalformedMessage
-from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol import (
+    PROTOCOL,
+    Command,
+    Configure,
+    Departed,
+    Event,
+    Hello,
+    MalformedMessage,
+    to_plain,
+)
 from pytest_cideldill.protocol.current_test_file import PositionFile
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import FrameError
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol.framing import FrameDecoder, FrameError, encode_frame
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import Texts

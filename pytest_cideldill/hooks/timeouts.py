@@ -10,21 +10,17 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
-from _thread import RLock
-from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterator
+from _thread import RLock, get_ident
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.hooks.durations import PauseClock
-from pytest_cideldill.hooks.guest import Warns
-from pytest_cideldill.hooks.guest import guest
+from pytest_cideldill.hooks.guest import Warns, guest
 from pytest_cideldill.hooks.paused_timeouts import patience
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import contained

@@ -6,21 +6,15 @@ import io
 import re
 import sys
 from collections.abc import Iterator
-from types import FrameType
-from types import TracebackType
-from typing import Any
-from typing import Final
+from types import FrameType, TracebackType
+from typing import Any, Final
 
 import pytest
-from _pytest._io.terminalwriter import TerminalWriter
-from _pytest._io.terminalwriter import get_terminal_width
+from _pytest._io.terminalwriter import TerminalWriter, get_terminal_width
 
-from pytest_cideldill.frames.causes import MOST
-from pytest_cideldill.frames.causes import members_of
+from pytest_cideldill.frames.causes import MOST, members_of
 from pytest_cideldill.frames.failure import Place
-from pytest_cideldill.frames.frames import cause_of
-from pytest_cideldill.frames.frames import is_of_tools
-from pytest_cideldill.frames.frames import was_raised
+from pytest_cideldill.frames.frames import cause_of, is_of_tools, was_raised
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
 

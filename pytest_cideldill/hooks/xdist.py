@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections import defaultdict
-from dataclasses import asdict
-from dataclasses import replace
+from collections import Counter, defaultdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -20,21 +18,18 @@ import pytest
 
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
-from pytest_cideldill.hooks.reports import JUST_PASSED
-from pytest_cideldill.hooks.reports import category_of
-from pytest_cideldill.hooks.reports import phase_reported
-from pytest_cideldill.hooks.reports import told
-from pytest_cideldill.hooks.selection import Wanted
-from pytest_cideldill.hooks.selection import collection_failed
+from pytest_cideldill.hooks.reports import JUST_PASSED, category_of, phase_reported, told
+from pytest_cideldill.hooks.selection import Wanted, collection_failed
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.link.handshake import HASH_SEED
-from pytest_cideldill.link.handshake import Invitation
-from pytest_cideldill.protocol import CRASHED
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import NodeRelayed
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import WorkerLost
-from pytest_cideldill.protocol import WorkerReady
+from pytest_cideldill.link.handshake import HASH_SEED, Invitation
+from pytest_cideldill.protocol import (
+    CRASHED,
+    Collected,
+    NodeRelayed,
+    PhaseReported,
+    WorkerLost,
+    WorkerReady,
+)
 
 _HAS_TOLD = "cideldill_has_told"
 """In `workeroutput`: all that a worker had to tell has left it."""

@@ -9,16 +9,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from types import FrameType
-from types import TracebackType
-from typing import Any
-from typing import Final
-from typing import TypeVar
+from types import FrameType, TracebackType
+from typing import Any, Final, TypeVar
 
 from pytest_cideldill.interpreter.frame_locals import read_locals
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import linecache
 import os
-from types import CodeType
-from types import FrameType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType
+from typing import Any, Final
 
 _REACH: Final = 20
 """Lines from the first one of a code object, its decorators, to the one that has its name."""

@@ -13,15 +13,11 @@ import errno
 import os
 import select
 import socket
-from collections.abc import Iterable
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import nullcontext
-from typing import Any
-from typing import Final
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
 
-from pytest_cideldill.interpreter.clock import monotonic
-from pytest_cideldill.interpreter.clock import sleep
+from pytest_cideldill.interpreter.clock import monotonic, sleep
 
 try:
     import fcntl

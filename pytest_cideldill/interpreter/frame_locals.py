@@ -16,10 +16,8 @@ import inspect
 import sys
 from collections.abc import Mapping
 from sys import getrefcount
-from types import CodeType
-from types import FrameType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType
+from typing import Any, Final
 
 _OPTIMIZED: Final = inspect.CO_OPTIMIZED
 """Functions; the `f_locals` of other code is its namespace."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 _MARK: Final = "\ncideldill-reply:"
 """JSON holds no line break, so no reply can hold it."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import BinaryIO
-from typing import Final
+from typing import BinaryIO, Final
 
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 """Of a real path, which is none unless it has just become one."""

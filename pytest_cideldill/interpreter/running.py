@@ -9,8 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 _MOST_CONTEXTS: Final = 100
 

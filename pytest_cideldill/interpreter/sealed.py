@@ -19,20 +19,18 @@ import gc
 import os
 import sys
 from collections import ChainMap
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.machinery import BuiltinImporter
-from importlib.machinery import ExtensionFileLoader
-from importlib.machinery import FrozenImporter
-from importlib.machinery import ModuleSpec
-from importlib.machinery import PathFinder
-from importlib.machinery import SourceFileLoader
-from types import FunctionType
-from types import MethodType
-from types import ModuleType
-from typing import Any
-from typing import Final
+from importlib.machinery import (
+    BuiltinImporter,
+    ExtensionFileLoader,
+    FrozenImporter,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+)
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final
 
 globals()["__builtins__"] = dict(vars(builtins))
 """Those of all modules in the room. Of this one's functions, too: they take what stands here when

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import signal
-from _thread import _local
-from _thread import allocate_lock
-from _thread import get_ident
-from _thread import stack_size
-from _thread import start_new_thread
+from _thread import _local, allocate_lock, get_ident, stack_size, start_new_thread
 from collections.abc import Callable
 from itertools import chain
-from typing import Final
-from typing import TypeVar
+from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 

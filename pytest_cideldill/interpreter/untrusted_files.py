@@ -11,11 +11,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
-from typing import Final
+from typing import BinaryIO, Final
 
-from pytest_cideldill.interpreter.regular_files import NO_LINK
-from pytest_cideldill.interpreter.regular_files import open_regular
+from pytest_cideldill.interpreter.regular_files import NO_LINK, open_regular
 
 MAX_LINE: Final = 8 << 20
 """Bytes of a line; ours are 2 MB at most."""

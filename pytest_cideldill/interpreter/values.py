@@ -9,12 +9,10 @@ the original's do, for which type checkers take this one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _set = object.__setattr__
 

@@ -13,21 +13,20 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.descriptors import HeldSocket
-from pytest_cideldill.interpreter.descriptors import wait_for
+from pytest_cideldill.interpreter.descriptors import HeldSocket, wait_for
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Rejoined
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
-from pytest_cideldill.protocol.peers import refuse_folder
-from pytest_cideldill.protocol.peers import refuse_peer
+from pytest_cideldill.protocol import (
+    Begin,
+    Command,
+    Event,
+    Hello,
+    Refused,
+    Rejoined,
+    from_plain,
+    to_plain,
+)
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
+from pytest_cideldill.protocol.peers import refuse_folder, refuse_peer
 from pytest_cideldill.protocol.tcp import look_after
 
 HASH_SEED = "PYTHONHASHSEED"

@@ -7,12 +7,10 @@ most one runs at a time.
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
-from _thread import get_native_id
+from _thread import allocate_lock, get_native_id
 from collections.abc import Callable
 
-from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter import stack_room
+from pytest_cideldill.interpreter import clock, stack_room
 
 
 class RawThread:

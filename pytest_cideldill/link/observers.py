@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import Event, Warned
 
 Observer = Callable[[Event], object]
 

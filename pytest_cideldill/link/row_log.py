@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import repeat
-from itertools import starmap
+from itertools import repeat, starmap
 from typing import Any
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Loss
-from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.protocol import Event, Warned
+from pytest_cideldill.protocol.rows import Batch, HitTelling, Loss, Row
 
 MAX_WAITING = 200_000
 """Rows that may wait; beyond it the oldest are dropped, and the next one told says how many."""

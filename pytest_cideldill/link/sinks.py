@@ -8,32 +8,19 @@ from __future__ import annotations
 import errno
 import itertools
 import socket
-from collections.abc import Callable
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from dataclasses import replace
-from typing import Any
-from typing import Final
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.borders import INCOMPLETE
-from pytest_cideldill.interpreter.borders import text_of
-from pytest_cideldill.interpreter.descriptors import HeldSocket
-from pytest_cideldill.interpreter.descriptors import TakenAway
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import kind_of
-from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.interpreter.borders import INCOMPLETE, text_of
+from pytest_cideldill.interpreter.descriptors import HeldSocket, TakenAway
+from pytest_cideldill.protocol import Event, Message, Replied, Stopped, Warned, kind_of, to_plain
 from pytest_cideldill.protocol.encoding import repaired
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.records.format import NOTED
-from pytest_cideldill.records.format import UNWRITTEN
+from pytest_cideldill.records.format import NOTED, UNWRITTEN
 from pytest_cideldill.records.hit_blocks import Stretch
 from pytest_cideldill.records.writer import PartWriter
 

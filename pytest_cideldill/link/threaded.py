@@ -9,23 +9,14 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.link.io_thread import RawThread
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.link.wakeup import Bell
-from pytest_cideldill.link.wakeup import LockBell
-from pytest_cideldill.link.wakeup import SocketBell
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import MalformedMessage
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import from_plain
+from pytest_cideldill.link.wakeup import Bell, LockBell, SocketBell
+from pytest_cideldill.protocol import Command, Event, MalformedMessage, Refused, Warned, from_plain
 from pytest_cideldill.protocol.framing import FrameError
 from pytest_cideldill.protocol.rows import Batch
 

@@ -9,8 +9,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Protocol
 
-from pytest_cideldill.interpreter.descriptors import HeldSocket
-from pytest_cideldill.interpreter.descriptors import wait_for
+from pytest_cideldill.interpreter.descriptors import HeldSocket, wait_for
 
 _LOOK_S = 0.05
 """How often one looks around that can't be woken, for want of descriptors."""

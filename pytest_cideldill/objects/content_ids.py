@@ -25,30 +25,25 @@ from collections.abc import Callable
 from hashlib import sha512
 from itertools import count
 from types import CodeType
-from typing import Final
-from typing import Literal
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 from weakref import ref
 
-from pytest_cideldill.config.limits import DEFAULTS
-from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config.limits import DEFAULTS, Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Interruption
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.objects.object_log import Budget
-from pytest_cideldill.objects.object_log import ObjectLog
-from pytest_cideldill.objects.object_log import Recent
-from pytest_cideldill.objects.object_log import sealed
-from pytest_cideldill.objects.pickle_reader import plain_value
-from pytest_cideldill.objects.pickle_reader import strings
-from pytest_cideldill.objects.pickles import FAST_MS
-from pytest_cideldill.objects.pickles import PROTOCOL
-from pytest_cideldill.objects.pickles import GivenUp
-from pytest_cideldill.objects.pickles import Pickled
-from pytest_cideldill.objects.pickles import dilled
-from pytest_cideldill.objects.pickles import fast
-from pytest_cideldill.objects.pickles import fast_digest
+from pytest_cideldill.objects.object_log import Budget, ObjectLog, Recent, sealed
+from pytest_cideldill.objects.pickle_reader import plain_value, strings
+from pytest_cideldill.objects.pickles import (
+    FAST_MS,
+    PROTOCOL,
+    GivenUp,
+    Pickled,
+    dilled,
+    fast,
+    fast_digest,
+)
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAGGED
 from pytest_cideldill.rendering.plain import NUMBERS

@@ -5,25 +5,17 @@ Taken on the threads of the program, written on the I/O thread, loaded again on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.interrupt import Interruption
-from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruption, Interruptor
 from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.objects.content_ids import Held
-from pytest_cideldill.objects.content_ids import Objects
-from pytest_cideldill.objects.object_file import LOST
-from pytest_cideldill.objects.object_file import CorruptObject
-from pytest_cideldill.objects.object_file import ObjectFile
+from pytest_cideldill.objects.content_ids import Held, Objects
+from pytest_cideldill.objects.object_file import LOST, CorruptObject, ObjectFile
 from pytest_cideldill.objects.object_log import ObjectLog
 from pytest_cideldill.objects.pickles import undilled
 from pytest_cideldill.patching.code_swap import original_code

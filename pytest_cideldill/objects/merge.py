@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_cideldill.interpreter.clock import monotonic
-from pytest_cideldill.interpreter.clock import sleep
+from pytest_cideldill.interpreter.clock import monotonic, sleep
 from pytest_cideldill.objects.database import remove
 from pytest_cideldill.objects.store import CIDStore
 

@@ -9,25 +9,16 @@ room for it; the rest is forgotten and counted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha512
 from pathlib import Path
 from struct import Struct
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.interpreter.clock import monotonic
-from pytest_cideldill.interpreter.clock import sleep
-from pytest_cideldill.interpreter.descriptors import MOST_WAITING
-from pytest_cideldill.interpreter.descriptors import HeldFile
-from pytest_cideldill.objects.object_log import Counts
-from pytest_cideldill.objects.object_log import Recent
-from pytest_cideldill.objects.object_log import StoredObject
-from pytest_cideldill.objects.object_log import unsealed
+from pytest_cideldill.interpreter.clock import monotonic, sleep
+from pytest_cideldill.interpreter.descriptors import MOST_WAITING, HeldFile
+from pytest_cideldill.objects.object_log import Counts, Recent, StoredObject, unsealed
 
 MAX_STORE_BYTES: Final = 268_435_456
 """Of all snapshots and pickles in one file."""

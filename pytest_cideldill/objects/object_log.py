@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha512
-from typing import Final
-from typing import Generic
-from typing import NamedTuple
-from typing import TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from pytest_cideldill.interpreter.values import dataclass
 

@@ -9,8 +9,7 @@ import io
 import pickle
 import re
 from collections.abc import Iterator
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 _WITHOUT_ARGUMENT: Final = b"().012NRabdelstu]}\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94"
 _NO_STRINGS: Final = re.compile(

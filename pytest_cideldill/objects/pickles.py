@@ -10,24 +10,15 @@ import pickle
 import sys
 from _thread import get_ident
 from collections.abc import Callable
-from functools import lru_cache
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha512
-from types import CodeType
-from types import GetSetDescriptorType
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from types import CodeType, GetSetDescriptorType
+from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.stack_room import MAIN
-from pytest_cideldill.interpreter.stack_room import is_small
-from pytest_cideldill.interpreter.stack_room import with_room
+from pytest_cideldill.interpreter.stack_room import MAIN, is_small, with_room
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.instances import Reduction
-from pytest_cideldill.rendering.instances import Unfit
-from pytest_cideldill.rendering.instances import is_of_pytest
-from pytest_cideldill.rendering.instances import reduction
+from pytest_cideldill.rendering.instances import Reduction, Unfit, is_of_pytest, reduction
 
 PROTOCOL: Final = 4
 

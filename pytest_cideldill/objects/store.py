@@ -10,35 +10,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from typing import Final
-from typing import Literal
+from typing import Any, Final, Literal
 from weakref import WeakSet
 
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.objects.database import connect
-from pytest_cideldill.objects.database import is_rolled_back
-from pytest_cideldill.objects.database import never_close
-from pytest_cideldill.objects.database import number
-from pytest_cideldill.objects.database import sqlite3
-from pytest_cideldill.objects.object_file import MAX_STORE_BYTES
-from pytest_cideldill.objects.object_file import CorruptObject
-from pytest_cideldill.objects.object_file import Row
-from pytest_cideldill.objects.object_file import checked
-from pytest_cideldill.objects.object_file import find
-from pytest_cideldill.objects.object_file import is_object_file
-from pytest_cideldill.objects.object_file import rows
-from pytest_cideldill.objects.object_log import BATCH_BYTES
-from pytest_cideldill.objects.object_log import Counts
-from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.database import connect, is_rolled_back, never_close, number, sqlite3
+from pytest_cideldill.objects.object_file import (
+    MAX_STORE_BYTES,
+    CorruptObject,
+    Row,
+    checked,
+    find,
+    is_object_file,
+    rows,
+)
+from pytest_cideldill.objects.object_log import BATCH_BYTES, Counts, StoredObject
 
 READ_S: Final = 5.0
 READ_ALL_S: Final = 60.0

@@ -8,11 +8,8 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
-from types import FrameType
-from types import FunctionType
-from types import MethodType
-from typing import Any
-from typing import Final
+from types import FrameType, FunctionType, MethodType
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.borders import is_ours
 

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FunctionType
-from types import ModuleType
-from typing import Any
-from typing import Final
+from types import FunctionType, ModuleType
+from typing import Any, Final
 
-from pytest_cideldill.patching.builtin_proxy import BindableDisguise
-from pytest_cideldill.patching.builtin_proxy import Disguise
-from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.patching.builtin_proxy import BindableDisguise, Disguise, is_kind
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.patching.substitute import Original
-from pytest_cideldill.patching.substitute import fitting
-from pytest_cideldill.patching.substitute import substitute
+from pytest_cideldill.patching.substitute import Original, fitting, substitute
 
 _MODULE_NAMES: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 

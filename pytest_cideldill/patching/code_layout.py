@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from types import CodeType
-from types import FrameType
-from types import FunctionType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final
 
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _FIRST_ITEM: Final = tuple.__basicsize__

@@ -11,24 +11,27 @@ import inspect
 import os.path
 import sys
 from collections.abc import Callable
-from types import AsyncGeneratorType
-from types import CellType
-from types import CodeType
-from types import CoroutineType
-from types import FrameType
-from types import FunctionType
-from types import GeneratorType
-from typing import Any
-from typing import Final
+from types import (
+    AsyncGeneratorType,
+    CellType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+)
+from typing import Any, Final
 from weakref import ref
 
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.patching.code_layout import function_of
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.patching.trampolines import SENTINEL
-from pytest_cideldill.patching.trampolines import CannotIntercept
-from pytest_cideldill.patching.trampolines import TrampolineParameters
-from pytest_cideldill.patching.trampolines import make
+from pytest_cideldill.patching.trampolines import (
+    SENTINEL,
+    CannotIntercept,
+    TrampolineParameters,
+    make,
+)
 
 OnCall = Callable[[FrameType, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from types import CodeType
-from types import FunctionType
-from typing import Any
-from typing import Final
+from types import CodeType, FunctionType
+from typing import Any, Final
 
 _DEFINITION: Final = object.__basicsize__ + 3 * ctypes.sizeof(ctypes.c_void_p)
 """Where a descriptor has the address of its definition: behind its type and its names."""

@@ -7,17 +7,12 @@ code around at that moment. That code stays the same object, so whatever watches
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import is_
-from types import CodeType
-from types import FunctionType
+from types import CodeType, FunctionType
 
 from pytest_cideldill.patching.code_layout import exchange
-from pytest_cideldill.patching.code_swap import OnCall
-from pytest_cideldill.patching.code_swap import Planted
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import OnCall, Planted, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import make
 

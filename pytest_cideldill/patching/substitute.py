@@ -8,12 +8,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from keyword import iskeyword
-from types import BuiltinFunctionType
-from types import CodeType
-from types import FunctionType
-from types import MethodDescriptorType
-from typing import Any
-from typing import Final
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType
+from typing import Any, Final
 
 from pytest_cideldill.patching.code_swap import stand_in
 

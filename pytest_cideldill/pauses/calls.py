@@ -8,39 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
-from itertools import islice
-from itertools import repeat
+from itertools import chain, islice, repeat
 from types import CodeType
 from typing import Any
 
-from pytest_cideldill.callrecords.active_call import NOT_FROZEN
-from pytest_cideldill.callrecords.active_call import Intercepted
-from pytest_cideldill.callrecords.active_call import Start
+from pytest_cideldill.callrecords.active_call import NOT_FROZEN, Intercepted, Start
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.frames.arguments import describe_call
-from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.frames.arguments import signature_text
+from pytest_cideldill.frames.arguments import describe_call, raised, signature_text
 from pytest_cideldill.frames.failure import Place
-from pytest_cideldill.frames.frames import visible_stack
-from pytest_cideldill.frames.frames import visible_traceback
+from pytest_cideldill.frames.frames import visible_stack, visible_traceback
 from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.objects.content_ids import Frozen
-from pytest_cideldill.objects.content_ids import Held
+from pytest_cideldill.objects.content_ids import Frozen, Held
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.patching.code_swap import makes
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.pauses.parking import Resolution
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import stack_at
-from pytest_cideldill.pauses.resume import resolve_call
-from pytest_cideldill.pauses.resume import resolve_completion
+from pytest_cideldill.pauses.resume import resolve_call, resolve_completion
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
-from pytest_cideldill.probes.replacing import Replacement
-from pytest_cideldill.probes.replacing import check_signature
-from pytest_cideldill.probes.replacing import find_replacement
+from pytest_cideldill.probes.replacing import Replacement, check_signature, find_replacement
 from pytest_cideldill.rendering.display import Lens
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]

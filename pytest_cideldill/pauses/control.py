@@ -15,32 +15,21 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import Unseen
-from pytest_cideldill.evaluation.interrupt import getsignal
-from pytest_cideldill.evaluation.interrupt import is_free
-from pytest_cideldill.evaluation.interrupt import is_ours
-from pytest_cideldill.evaluation.interrupt import setsignal
+from pytest_cideldill.evaluation.interrupt import Unseen, getsignal, is_free, is_ours, setsignal
 from pytest_cideldill.frames.threads import describe_threads
-from pytest_cideldill.interpreter.borders import Report
-from pytest_cideldill.interpreter.borders import contained
+from pytest_cideldill.interpreter.borders import Report, contained
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.pauses.parking import Pause
 from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.stepping import StepOrder
-from pytest_cideldill.pauses.stepping import Steps
-from pytest_cideldill.protocol import CancelPause
-from pytest_cideldill.protocol import PauseNow
-from pytest_cideldill.protocol import Step
+from pytest_cideldill.pauses.stepping import StepOrder, Steps
+from pytest_cideldill.protocol import CancelPause, PauseNow, Step
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import Deliberate, Source, SourceUnavailable
 
 _STANDS = frozenset({"breakpoint", "condition_error", "step"})
 """Why a thread is stopped exactly at a line of its innermost frame, the user's or not."""

@@ -8,21 +8,15 @@ the leases and `release_all` make sure that nobody waits for ever.
 from __future__ import annotations
 
 import os
-from _queue import Empty
-from _queue import SimpleQueue
-from _thread import allocate_lock
-from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from contextlib import suppress
+from _queue import Empty, SimpleQueue
+from _thread import allocate_lock, get_ident
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import field
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.objects.content_ids import Held

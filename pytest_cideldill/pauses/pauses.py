@@ -10,48 +10,36 @@ import itertools
 import os
 import signal
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import Any
-from typing import Protocol
+from typing import Any, Protocol
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.errors import internal_error
+from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import getsignal
 from pytest_cideldill.evaluation.repl_eval import Interruptor
-from pytest_cideldill.interpreter.borders import add_to
-from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.interpreter.borders import every
+from pytest_cideldill.interpreter.borders import add_to, contained, every
 from pytest_cideldill.link.observers import Send
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.content_ids import Held
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pauses.parking import Gate
-from pytest_cideldill.pauses.parking import Job
-from pytest_cideldill.pauses.parking import Pause
-from pytest_cideldill.pauses.parking import Resolution
-from pytest_cideldill.pauses.parking import Work
-from pytest_cideldill.pauses.parking import pause_not_found
+from pytest_cideldill.pauses.parking import Gate, Job, Pause, Resolution, Work, pause_not_found
 from pytest_cideldill.pauses.repl import Console
-from pytest_cideldill.pauses.report import Identity
-from pytest_cideldill.pauses.report import Teller
-from pytest_cideldill.pauses.report import keep_to_contract
+from pytest_cideldill.pauses.report import Identity, Teller, keep_to_contract
 from pytest_cideldill.pauses.resume import check_action
-from pytest_cideldill.protocol import Evaluate
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import Step
-from pytest_cideldill.protocol import StepEnded
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import (
+    Evaluate,
+    Replied,
+    Resume,
+    Resumed,
+    Step,
+    StepEnded,
+    Stopped,
+    Warned,
+)
 from pytest_cideldill.rendering.display import Lens
 
 LINGER_S = 0.5

@@ -8,34 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.frames.failure import FailureExtent
-from pytest_cideldill.frames.failure import autopsy
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.frames.failure import FailureExtent, autopsy
 from pytest_cideldill.frames.frames import describe_frame
 from pytest_cideldill.frames.loaded_modules import is_loaded
-from pytest_cideldill.frames.tasks import are_cancelled
-from pytest_cideldill.frames.tasks import describe_tasks
-from pytest_cideldill.frames.tasks import names_of_tasks
-from pytest_cideldill.frames.threads import describe_threads
-from pytest_cideldill.frames.threads import stack_of
+from pytest_cideldill.frames.tasks import are_cancelled, describe_tasks, names_of_tasks
+from pytest_cideldill.frames.threads import describe_threads, stack_of
 from pytest_cideldill.interpreter.running import is_interrupted
 from pytest_cideldill.objects.content_ids import Identified
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pauses.parking import Pause
-from pytest_cideldill.pauses.parking import frame_of
+from pytest_cideldill.pauses.parking import Pause, frame_of
 from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.variables import names_in
-from pytest_cideldill.pauses.variables import variables_in
-from pytest_cideldill.protocol import FindCode
-from pytest_cideldill.protocol import Inspect
-from pytest_cideldill.protocol import ReadContext
-from pytest_cideldill.protocol import ReadStack
-from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol import ReadVariables
+from pytest_cideldill.pauses.variables import names_in, variables_in
+from pytest_cideldill.protocol import (
+    FindCode,
+    Inspect,
+    ReadContext,
+    ReadStack,
+    ReadThreads,
+    ReadVariables,
+)
 from pytest_cideldill.rendering.display import Lens
 
 LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)

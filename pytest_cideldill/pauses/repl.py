@@ -6,22 +6,16 @@ Runs on that thread, quiet, and until another one interrupts it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import Final
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.repl_eval import Interruptor
-from pytest_cideldill.evaluation.repl_eval import evaluate
+from pytest_cideldill.evaluation.repl_eval import Interruptor, evaluate
 from pytest_cideldill.frames.frames import notice_secrets
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pauses.parking import Pause
-from pytest_cideldill.pauses.parking import frame_of
-from pytest_cideldill.pauses.parking import namespace_of
+from pytest_cideldill.pauses.parking import Pause, frame_of, namespace_of
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.rendering.display import Lens
 

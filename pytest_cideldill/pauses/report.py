@@ -6,30 +6,27 @@ Runs on the thread that stops; no user code runs here.
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.frames.frames import location
-from pytest_cideldill.frames.frames import short_locals
-from pytest_cideldill.frames.frames import top_user_frame
-from pytest_cideldill.frames.frames import user_side
-from pytest_cideldill.frames.frames import user_stack
-from pytest_cideldill.frames.tasks import logical_stack
-from pytest_cideldill.frames.tasks import task_of
+from pytest_cideldill.frames.frames import (
+    location,
+    short_locals,
+    top_user_frame,
+    user_side,
+    user_stack,
+)
+from pytest_cideldill.frames.tasks import logical_stack, task_of
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.borders import note
-from pytest_cideldill.interpreter.borders import passes
+from pytest_cideldill.interpreter.borders import note, passes
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.pauses.parking import Pause
-from pytest_cideldill.pauses.parking import Seen
+from pytest_cideldill.pauses.parking import Pause, Seen
 from pytest_cideldill.rendering.display import Lens
 
 DELETED = "<deleted>"

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
-from collections.abc import Mapping
-from types import CodeType
-from types import FrameType
-from types import FunctionType
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.patching.code_swap import arguments_of
 from pytest_cideldill.patching.substitute import original_of

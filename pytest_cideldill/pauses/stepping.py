@@ -14,9 +14,7 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.project import Project
 from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.trail import REST
-from pytest_cideldill.tracing.trail import Left
-from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.trail import REST, Left, Trail
 
 MODES = ("in", "over", "out")
 

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.frames.failure import RECORDED
-from pytest_cideldill.frames.failure import Place
-from pytest_cideldill.frames.failure import autopsy
-from pytest_cideldill.frames.frames import has_run
-from pytest_cideldill.frames.frames import notice_secrets_behind
-from pytest_cideldill.frames.frames import visible_places
-from pytest_cideldill.interpreter.borders import began_here
-from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.interpreter.borders import passes
-from pytest_cideldill.interpreter.borders import report_failure
+from pytest_cideldill.frames.failure import RECORDED, Place, autopsy
+from pytest_cideldill.frames.frames import has_run, notice_secrets_behind, visible_places
+from pytest_cideldill.interpreter.borders import began_here, contained, passes, report_failure
 from pytest_cideldill.pauses.parking import Resolution
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import stack_at

@@ -8,31 +8,20 @@ names up in modules that are loaded, and runs no code of the program.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Container
-from collections.abc import Iterator
-from types import FunctionType
-from types import ModuleType
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Collection, Container, Iterator
+from types import FunctionType, ModuleType
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.builtin_proxy import is_kind
-from pytest_cideldill.patching.builtin_wrapper import Wrapping
-from pytest_cideldill.patching.builtin_wrapper import wrapping_function
+from pytest_cideldill.patching.builtin_wrapper import Wrapping, wrapping_function
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import why_not
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.probes.naming import Naming
-from pytest_cideldill.probes.naming import behind
-from pytest_cideldill.probes.naming import file_of_module
-from pytest_cideldill.probes.naming import implementations
+from pytest_cideldill.probes.naming import Naming, behind, file_of_module, implementations
 from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sourcecode.names import method_of_c
+from pytest_cideldill.sourcecode.names import FunctionName, Precision, method_of_c
 
 _HEAP_TYPE: Final = 1 << 9
 _IMMUTABLE_TYPE: Final = 1 << 8

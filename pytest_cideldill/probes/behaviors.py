@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from types import CodeType
-from types import FrameType
-from types import FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.probes.counting import Counter
-from pytest_cideldill.probes.counting import Watching
+from pytest_cideldill.probes.counting import Counter, Watching
 from pytest_cideldill.sourcecode.names import FunctionName
 
 DEFAULT_BEHAVIOR = "stop"

@@ -10,14 +10,11 @@ import sys
 import weakref
 from collections.abc import Callable
 from inspect import getattr_static
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.probes.counting import Counter
-from pytest_cideldill.probes.counting import Watching
-from pytest_cideldill.protocol import AddException
-from pytest_cideldill.protocol import Bound
+from pytest_cideldill.probes.counting import Counter, Watching
+from pytest_cideldill.protocol import AddException, Bound
 from pytest_cideldill.rendering.layout import class_name
 from pytest_cideldill.sourcecode.exceptions import builtin_exception
 

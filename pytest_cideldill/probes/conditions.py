@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 
-from pytest_cideldill.evaluation.compiled import Expressions
-from pytest_cideldill.evaluation.compiled import our_statements
-from pytest_cideldill.evaluation.compiled import parse_truth
-from pytest_cideldill.evaluation.time_limit import TIMEOUT
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.evaluation.compiled import Expressions, our_statements, parse_truth
+from pytest_cideldill.evaluation.time_limit import TIMEOUT, Overtime
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 
 _args_of = BaseException.__dict__["args"].__get__

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import CodeType
-from types import FunctionType
+from types import CodeType, FunctionType
 from weakref import ref
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
@@ -18,26 +17,17 @@ from pytest_cideldill.frames.arguments import DottedPath
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_layout import function_of
-from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.patching.code_swap import original_code
-from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.patching.function_code import show
+from pytest_cideldill.patching.code_swap import intercept, is_trampoline, original_code
+from pytest_cideldill.patching.function_code import code_of, show
 from pytest_cideldill.patching.planting import Planting
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.probes.behaviors import Tally
+from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Tally
 from pytest_cideldill.probes.compiler_functions import Compiled
-from pytest_cideldill.probes.hits import Handling
-from pytest_cideldill.probes.hits import Hits
+from pytest_cideldill.probes.hits import Handling, Hits
 from pytest_cideldill.probes.meanings import Meanings
-from pytest_cideldill.probes.nesting import Nesting
-from pytest_cideldill.probes.nesting import Root
-from pytest_cideldill.probes.nesting import roots
-from pytest_cideldill.probes.nesting import young_functions
-from pytest_cideldill.probes.unhit import Fact
-from pytest_cideldill.probes.unhit import of_function
+from pytest_cideldill.probes.nesting import Nesting, Root, roots, young_functions
+from pytest_cideldill.probes.unhit import Fact, of_function
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.condition import compile_condition

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from keyword import iskeyword
-from types import CodeType
-from types import FrameType
-from types import FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from pytest_cideldill.evaluation.messages import MAX_TEXT
-from pytest_cideldill.evaluation.messages import RenderedMessage
+from pytest_cideldill.evaluation.messages import MAX_TEXT, RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.conditions import ConditionFailure
-from pytest_cideldill.probes.conditions import judging
+from pytest_cideldill.probes.conditions import ConditionFailure, judging
 from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import RowSink
+from pytest_cideldill.protocol.rows import HitTelling, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
-from pytest_cideldill.tracing.interface import OnEnd
-from pytest_cideldill.tracing.interface import OnStart
+from pytest_cideldill.tracing.interface import OnEnd, OnStart
 
 NAMES = {"return": "result", "raise": "exception"}
 """How what ends a call is called in messages and conditions."""

@@ -6,25 +6,22 @@ Runs on every calling thread and reads one reference; who binds writes, under th
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from types import CodeType
-from types import FrameType
-from types import FunctionType
-from typing import Any
-from typing import Protocol
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Protocol
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.patching.code_swap import PASS
-from pytest_cideldill.patching.code_swap import OnCall
-from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR
-from pytest_cideldill.probes.behaviors import NOTHING
-from pytest_cideldill.probes.behaviors import Call
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.probes.behaviors import Tally
+from pytest_cideldill.patching.code_swap import PASS, OnCall
+from pytest_cideldill.probes.behaviors import (
+    DEFAULT_BEHAVIOR,
+    NOTHING,
+    Call,
+    FunctionBreakpoint,
+    Tally,
+)
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.probes.narrowing import Narrowing

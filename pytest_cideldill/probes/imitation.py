@@ -6,15 +6,9 @@ nothing before that starts; so do coroutine functions. Runs on the thread that c
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Iterator
-from types import CodeType
-from types import CoroutineType
-from types import GeneratorType
-from typing import Any
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from types import CodeType, CoroutineType, GeneratorType
+from typing import Any, Protocol
 
 from pytest_cideldill.patching.code_swap import makes
 

@@ -9,27 +9,20 @@ from __future__ import annotations
 from _thread import get_ident
 from collections.abc import Callable
 from dataclasses import replace
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
-from pytest_cideldill.evaluation.messages import MAX_TEXT
-from pytest_cideldill.evaluation.messages import RenderedMessage
+from pytest_cideldill.evaluation.messages import MAX_TEXT, RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.conditions import ConditionFailure
-from pytest_cideldill.probes.conditions import Judge
-from pytest_cideldill.probes.conditions import judging
-from pytest_cideldill.probes.counting import MANY
-from pytest_cideldill.probes.counting import Counter
-from pytest_cideldill.probes.counting import Watching
+from pytest_cideldill.probes.conditions import ConditionFailure, Judge, judging
+from pytest_cideldill.probes.counting import MANY, Counter, Watching
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import RowSink
+from pytest_cideldill.protocol.rows import HitTelling, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.condition import compile_condition

@@ -6,10 +6,8 @@ of the program, which wait for nobody: whoever changes what is wanted looks agai
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from types import CodeType
-from types import FrameType
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType
 from typing import Final
 
 from pytest_cideldill.interpreter import clock
@@ -17,25 +15,13 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.probes.counting import Counter
-from pytest_cideldill.probes.linehits import LineBreakpoint
-from pytest_cideldill.probes.linehits import Probe
-from pytest_cideldill.probes.linehits import Surroundings
-from pytest_cideldill.probes.linehits import Watcher
-from pytest_cideldill.probes.linehits import taking
+from pytest_cideldill.probes.linehits import LineBreakpoint, Probe, Surroundings, Watcher, taking
 from pytest_cideldill.probes.reached import LineStretch
-from pytest_cideldill.probes.unhit import Fact
-from pytest_cideldill.probes.unhit import is_imported
-from pytest_cideldill.probes.unhit import of_line
+from pytest_cideldill.probes.unhit import Fact, is_imported, of_line
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import LinesPassed
-from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.interface import Takes
-from pytest_cideldill.tracing.interface import existing_code
+from pytest_cideldill.protocol import Bound, Event, LinesPassed
+from pytest_cideldill.sourcecode.codes import key_of, walk
+from pytest_cideldill.tracing.interface import Source, SourceUnavailable, Takes, existing_code
 from pytest_cideldill.tracing.passes import repeats
 
 TELL_S = 0.3

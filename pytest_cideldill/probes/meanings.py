@@ -7,29 +7,20 @@ code that will make others, runs nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Mapping
-from types import CodeType
-from types import FunctionType
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
 
-from pytest_cideldill.frames.arguments import DottedPath
-from pytest_cideldill.frames.arguments import module_name
+from pytest_cideldill.frames.arguments import DottedPath, module_name
 from pytest_cideldill.interpreter.code_files import file_now
-from pytest_cideldill.patching.code_swap import is_stand_in
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import is_function
-from pytest_cideldill.probes.attributes import Attributes
-from pytest_cideldill.probes.attributes import Lead
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.probes.behaviors import Overruled
-from pytest_cideldill.probes.naming import Naming
-from pytest_cideldill.probes.naming import may_assign
-from pytest_cideldill.probes.naming import names_of_module
+from pytest_cideldill.probes.attributes import Attributes, Lead
+from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Overruled
+from pytest_cideldill.probes.naming import Naming, may_assign, names_of_module
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.sourcecode.names import Precision
+from pytest_cideldill.sourcecode.names import FunctionName, Precision
 from pytest_cideldill.tracing.interface import existing_functions
 
 Governing = dict[int, FunctionBreakpoint]

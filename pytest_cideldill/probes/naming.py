@@ -7,29 +7,17 @@ Lambdas have the name that they were assigned to, methods that were generated fo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from functools import cached_property
-from functools import partial
-from functools import partialmethod
-from types import CodeType
-from types import FunctionType
-from types import MappingProxyType
-from types import MethodType
-from types import ModuleType
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial, partialmethod
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any, Final
 
-from pytest_cideldill.frames.arguments import DottedPath
-from pytest_cideldill.frames.arguments import module_name
+from pytest_cideldill.frames.arguments import DottedPath, module_name
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.patching.builtin_proxy import is_kind
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.sourcecode.names import Precision
+from pytest_cideldill.sourcecode.names import FunctionName, Precision
 
 _LAMBDA: Final = "<lambda>"
 _MOST_WRAPPED: Final = 50

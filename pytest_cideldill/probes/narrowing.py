@@ -6,8 +6,7 @@ Replaced whole when names are bound, under the manager's lock; read by calling t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-from typing import Final
+from typing import Any, Final
 from weakref import ref
 
 from pytest_cideldill.probes.attributes import Lead

@@ -6,24 +6,16 @@ Runs on the threads that bind, under the manager's lock.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from types import CodeType
-from types import FrameType
-from types import FunctionType
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, FrameType, FunctionType
 
 from pytest_cideldill.frames.arguments import module_name
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_layout import IS_KNOWN
-from pytest_cideldill.patching.code_swap import is_stand_in
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.patching.planting import Planting
-from pytest_cideldill.patching.planting import ShownCode
-from pytest_cideldill.patching.planting import places_in
-from pytest_cideldill.patching.planting import restore
+from pytest_cideldill.patching.planting import Planting, ShownCode, places_in, restore
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.tracing.interface import existing_functions
 

@@ -6,30 +6,21 @@ threads of the program, which wait for nobody. Classes are looked at by their ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from dis import opmap
 from functools import partial
-from types import FrameType
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.frames import has_run
 from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.probes.classes import ExceptionBreakpoint
-from pytest_cideldill.probes.classes import RaiseProbe
-from pytest_cideldill.probes.classes import Verdicts
-from pytest_cideldill.probes.classes import mro_of
+from pytest_cideldill.probes.classes import ExceptionBreakpoint, RaiseProbe, Verdicts, mro_of
 from pytest_cideldill.probes.uncaught import Uncaught
-from pytest_cideldill.probes.unhit import Fact
-from pytest_cideldill.probes.unhit import of_exception
+from pytest_cideldill.probes.unhit import Fact, of_exception
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import LinesPassed
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import Bound, Event, LinesPassed, Warned
 from pytest_cideldill.tracing.interface import Raises
 
 _RAISE: Final = opmap["RAISE_VARARGS"]

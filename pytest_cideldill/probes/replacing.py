@@ -6,26 +6,19 @@ Runs in the process under test; looks names up in modules that are loaded, and r
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
-from inspect import CO_VARARGS
-from inspect import CO_VARKEYWORDS
-from inspect import Parameter
-from types import FunctionType
-from types import ModuleType
+from collections.abc import Callable, Iterable
+from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
+from types import FunctionType, ModuleType
 from typing import Any
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.patching.code_swap import is_stand_in
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.names import Precision, parse_function_name
 from pytest_cideldill.tracing.interface import existing_functions
 
 NOT_LOADED = "not_loaded"

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
-from types import TracebackType
-from typing import Any
-from typing import Final
+from types import FrameType, TracebackType
+from typing import Any, Final
 
 # Of the program's own modules: ours are views of them.
 _HOOKS: Final = (("threading", "excepthook"), ("sys", "unraisablehook"))

@@ -8,68 +8,68 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Any
-from typing import get_args
+from typing import Any, get_args
 
-from pytest_cideldill.protocol.attempts import CRASHED
-from pytest_cideldill.protocol.attempts import OUTCOMES
-from pytest_cideldill.protocol.attempts import is_made_again
-from pytest_cideldill.protocol.checking import is_moment
-from pytest_cideldill.protocol.checking import misfit
-from pytest_cideldill.protocol.commands import AddBreakpoint
-from pytest_cideldill.protocol.commands import AddException
-from pytest_cideldill.protocol.commands import AddLine
-from pytest_cideldill.protocol.commands import AddTrace
-from pytest_cideldill.protocol.commands import Begin
-from pytest_cideldill.protocol.commands import CancelPause
-from pytest_cideldill.protocol.commands import Changed
-from pytest_cideldill.protocol.commands import Command
-from pytest_cideldill.protocol.commands import Configure
-from pytest_cideldill.protocol.commands import Evaluate
-from pytest_cideldill.protocol.commands import FindCode
-from pytest_cideldill.protocol.commands import Inspect
-from pytest_cideldill.protocol.commands import Interrupt
-from pytest_cideldill.protocol.commands import PauseNow
-from pytest_cideldill.protocol.commands import PauseOn
-from pytest_cideldill.protocol.commands import ReadContext
-from pytest_cideldill.protocol.commands import ReadStack
-from pytest_cideldill.protocol.commands import ReadThreads
-from pytest_cideldill.protocol.commands import ReadVariables
-from pytest_cideldill.protocol.commands import Relay
-from pytest_cideldill.protocol.commands import ReleaseAll
-from pytest_cideldill.protocol.commands import RemoveBreakpoint
-from pytest_cideldill.protocol.commands import Resume
-from pytest_cideldill.protocol.commands import SetDefaultBehavior
-from pytest_cideldill.protocol.commands import Step
-from pytest_cideldill.protocol.events import CALLS_OF
-from pytest_cideldill.protocol.events import Bound
-from pytest_cideldill.protocol.events import Collected
-from pytest_cideldill.protocol.events import CollectionFailed
-from pytest_cideldill.protocol.events import Departed
-from pytest_cideldill.protocol.events import EngineChosen
-from pytest_cideldill.protocol.events import Event
-from pytest_cideldill.protocol.events import Finished
-from pytest_cideldill.protocol.events import Hello
-from pytest_cideldill.protocol.events import InternalErrorRaised
-from pytest_cideldill.protocol.events import Interrupted
-from pytest_cideldill.protocol.events import ItemsFound
-from pytest_cideldill.protocol.events import LinesPassed
-from pytest_cideldill.protocol.events import NodeFinished
-from pytest_cideldill.protocol.events import NodeRelayed
-from pytest_cideldill.protocol.events import NodeStarted
-from pytest_cideldill.protocol.events import PhaseReported
-from pytest_cideldill.protocol.events import Recorded
-from pytest_cideldill.protocol.events import RedactionChosen
-from pytest_cideldill.protocol.events import Refused
-from pytest_cideldill.protocol.events import Rejoined
-from pytest_cideldill.protocol.events import Replied
-from pytest_cideldill.protocol.events import Resumed
-from pytest_cideldill.protocol.events import StepEnded
-from pytest_cideldill.protocol.events import Stopped
-from pytest_cideldill.protocol.events import Warned
-from pytest_cideldill.protocol.events import Watched
-from pytest_cideldill.protocol.events import WorkerLost
-from pytest_cideldill.protocol.events import WorkerReady
+from pytest_cideldill.protocol.attempts import CRASHED, OUTCOMES, is_made_again
+from pytest_cideldill.protocol.checking import is_moment, misfit
+from pytest_cideldill.protocol.commands import (
+    AddBreakpoint,
+    AddException,
+    AddLine,
+    AddTrace,
+    Begin,
+    CancelPause,
+    Changed,
+    Command,
+    Configure,
+    Evaluate,
+    FindCode,
+    Inspect,
+    Interrupt,
+    PauseNow,
+    PauseOn,
+    ReadContext,
+    ReadStack,
+    ReadThreads,
+    ReadVariables,
+    Relay,
+    ReleaseAll,
+    RemoveBreakpoint,
+    Resume,
+    SetDefaultBehavior,
+    Step,
+)
+from pytest_cideldill.protocol.events import (
+    CALLS_OF,
+    Bound,
+    Collected,
+    CollectionFailed,
+    Departed,
+    EngineChosen,
+    Event,
+    Finished,
+    Hello,
+    InternalErrorRaised,
+    Interrupted,
+    ItemsFound,
+    LinesPassed,
+    NodeFinished,
+    NodeRelayed,
+    NodeStarted,
+    PhaseReported,
+    Recorded,
+    RedactionChosen,
+    Refused,
+    Rejoined,
+    Replied,
+    Resumed,
+    StepEnded,
+    Stopped,
+    Warned,
+    Watched,
+    WorkerLost,
+    WorkerReady,
+)
 from pytest_cideldill.protocol.lost import lost_reports
 
 __all__ = [

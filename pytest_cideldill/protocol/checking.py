@@ -7,15 +7,10 @@ where texts should be, and numbers that are finite. What no table names is not l
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import MISSING
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 Check = Callable[[Any], bool]
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from json import JSONEncoder
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.interpreter.borders import note
-from pytest_cideldill.interpreter.borders import text_of
+from pytest_cideldill.interpreter.borders import note, text_of
 
 # ensure_ascii keeps lone surrogates as escapes, so that every text is encodable.
 encoded: Final = JSONEncoder(separators=(",", ":")).encode

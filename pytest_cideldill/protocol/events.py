@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
-from typing import Final
-from typing import Literal
+from typing import Any, Final, Literal
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import literal

@@ -6,11 +6,8 @@ takes rows of hits, of which there may be very many, as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Any
-from typing import Literal
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass

@@ -10,28 +10,25 @@ from __future__ import annotations
 import re
 from json import JSONDecoder
 from pathlib import Path
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.protocol import KINDS
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import AddException
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol import Changed
-from pytest_cideldill.protocol import ItemsFound
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Rejoined
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.checking import are_parts_right
-from pytest_cideldill.protocol.checking import is_moment
-from pytest_cideldill.protocol.checking import misfit
-from pytest_cideldill.protocol.encoding import repaired
-from pytest_cideldill.protocol.encoding import standard
+from pytest_cideldill.protocol import (
+    KINDS,
+    AddBreakpoint,
+    AddException,
+    AddLine,
+    AddTrace,
+    Changed,
+    ItemsFound,
+    Message,
+    Refused,
+    Rejoined,
+    Replied,
+    from_plain,
+    to_plain,
+)
+from pytest_cideldill.protocol.checking import are_parts_right, is_moment, misfit
+from pytest_cideldill.protocol.encoding import repaired, standard
 
 FORMAT: Final = 1
 """The version that is written. Newer ones are refused; of older ones there are none."""

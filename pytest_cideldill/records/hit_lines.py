@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from json.encoder import encode_basestring_ascii
 from operator import itemgetter
-from typing import Final
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.protocol.encoding import standard
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.records.quota import Share
-from pytest_cideldill.records.quota import Shares
+from pytest_cideldill.protocol.rows import Batch, HitTelling, Row
+from pytest_cideldill.records.quota import Share, Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 
 _MOST_MIDDLES: Final = 1_000

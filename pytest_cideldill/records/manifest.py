@@ -7,29 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import field
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any
-from typing import Final
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from pytest_cideldill.interpreter.untrusted_files import read_bounded
-from pytest_cideldill.interpreter.untrusted_files import replacing
+from pytest_cideldill.interpreter.untrusted_files import read_bounded, replacing
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import lost_reports
-from pytest_cideldill.records.format import DROPPED
-from pytest_cideldill.records.format import FORMAT
-from pytest_cideldill.records.format import MANIFEST
-from pytest_cideldill.records.format import RUN
-from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.hit_blocks import HitBlock
-from pytest_cideldill.records.hit_blocks import Stretch
-from pytest_cideldill.records.merge import Raw
-from pytest_cideldill.records.merge import without_hits
+from pytest_cideldill.records.format import DROPPED, FORMAT, MANIFEST, RUN, Line
+from pytest_cideldill.records.hit_blocks import HitBlock, Stretch
+from pytest_cideldill.records.merge import Raw, without_hits
 
 _SUMMARY: Final = "run.json"
 FAILED: Final = ("failed", "error")

@@ -10,30 +10,20 @@ import heapq
 import re
 import sys
 import time
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
-from typing import Final
-from typing import NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
-from pytest_cideldill.interpreter.untrusted_files import is_regular
-from pytest_cideldill.interpreter.untrusted_files import lines_of
-from pytest_cideldill.interpreter.untrusted_files import open_inside
-from pytest_cideldill.interpreter.untrusted_files import replacing
-from pytest_cideldill.interpreter.untrusted_files import rest_of_line
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import OBJECTS
-from pytest_cideldill.records.format import PART
-from pytest_cideldill.records.format import RUN
-from pytest_cideldill.records.format import parts_of_objects
-from pytest_cideldill.records.hit_blocks import HIT
-from pytest_cideldill.records.hit_blocks import HitBlock
-from pytest_cideldill.records.hit_blocks import Stretch
-from pytest_cideldill.records.hit_blocks import block_of
+from pytest_cideldill.interpreter.untrusted_files import (
+    is_regular,
+    lines_of,
+    open_inside,
+    replacing,
+    rest_of_line,
+)
+from pytest_cideldill.records.format import EVENTS, OBJECTS, PART, RUN, parts_of_objects
+from pytest_cideldill.records.hit_blocks import HIT, HitBlock, Stretch, block_of
 
 _BLOCK: Final = 65_536
 # Of moments that a calendar has, as `float` writes them.

@@ -6,16 +6,17 @@ import json
 import os
 from pathlib import Path
 
-from pytest_cideldill.interpreter.untrusted_files import is_regular
-from pytest_cideldill.interpreter.untrusted_files import read_bounded
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import FORMAT
-from pytest_cideldill.records.format import MANIFEST
-from pytest_cideldill.records.format import OBJECTS
-from pytest_cideldill.records.format import PART
-from pytest_cideldill.records.format import RUN
-from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.format import parts_of_objects
+from pytest_cideldill.interpreter.untrusted_files import is_regular, read_bounded
+from pytest_cideldill.records.format import (
+    EVENTS,
+    FORMAT,
+    MANIFEST,
+    OBJECTS,
+    PART,
+    RUN,
+    Line,
+    parts_of_objects,
+)
 from pytest_cideldill.records.merge import raw_lines
 
 

@@ -15,17 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.interpreter.descriptors import MOST_WAITING
-from pytest_cideldill.interpreter.descriptors import HeldFile
+from pytest_cideldill.interpreter.descriptors import MOST_WAITING, HeldFile
 from pytest_cideldill.protocol import Message
 from pytest_cideldill.protocol.encoding import repaired
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import Row
-from pytest_cideldill.records.format import DROPPED
-from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.format import line_of
-from pytest_cideldill.records.hit_blocks import Stretch
-from pytest_cideldill.records.hit_blocks import Stretches
+from pytest_cideldill.protocol.rows import Batch, Row
+from pytest_cideldill.records.format import DROPPED, Line, line_of
+from pytest_cideldill.records.hit_blocks import Stretch, Stretches
 from pytest_cideldill.records.hit_lines import HitLines
 from pytest_cideldill.records.quota import Shares
 from pytest_cideldill.redaction.record_filter import Hiding

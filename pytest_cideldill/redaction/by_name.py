@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from itertools import accumulate
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Final
 

@@ -17,10 +17,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from pytest_cideldill.interpreter.patterns import by_first_letter
-from pytest_cideldill.interpreter.patterns import later
-from pytest_cideldill.redaction.harmless import is_placeholder
-from pytest_cideldill.redaction.harmless import is_random
+from pytest_cideldill.interpreter.patterns import by_first_letter, later
+from pytest_cideldill.redaction.harmless import is_placeholder, is_random
 
 Secret = tuple[int, int, str]
 """Where a secret begins and ends in a text, and its label."""

@@ -10,10 +10,7 @@ import re
 from typing import Final
 
 from pytest_cideldill.interpreter.patterns import later
-from pytest_cideldill.redaction.by_name import MAYBE
-from pytest_cideldill.redaction.by_name import is_word_of_name
-from pytest_cideldill.redaction.by_name import label_of_name
-from pytest_cideldill.redaction.by_name import words_of
+from pytest_cideldill.redaction.by_name import MAYBE, is_word_of_name, label_of_name, words_of
 from pytest_cideldill.redaction.tags import TAGGED
 
 _PLACEHOLDER: Final = later(

@@ -10,14 +10,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_cideldill.redaction.by_shape import Secret
-from pytest_cideldill.redaction.in_source import FindInText
-from pytest_cideldill.redaction.in_source import LabelOf
-from pytest_cideldill.redaction.in_source import find_in_comments
-from pytest_cideldill.redaction.in_source import find_in_source
+from pytest_cideldill.redaction.in_source import (
+    FindInText,
+    LabelOf,
+    find_in_comments,
+    find_in_source,
+)
 
 _MARGIN: Final = 4
 _BLOCK: Final = re.compile(

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.by_shape import Secret
-from pytest_cideldill.redaction.harmless import is_harmless
-from pytest_cideldill.redaction.harmless import is_option_value
-from pytest_cideldill.redaction.harmless import is_second
-from pytest_cideldill.redaction.harmless import maybe
+from pytest_cideldill.redaction.harmless import is_harmless, is_option_value, is_second, maybe
 from pytest_cideldill.sourcecode.quiet import parse
 
 LabelOf = Callable[[str], str | None]

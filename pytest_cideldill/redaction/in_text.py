@@ -8,24 +8,22 @@ patterns; runs on any thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from pytest_cideldill.interpreter.patterns import by_first_letter
-from pytest_cideldill.interpreter.patterns import later
-from pytest_cideldill.redaction.by_name import MAX_NAME
-from pytest_cideldill.redaction.by_name import words_of
+from pytest_cideldill.interpreter.patterns import by_first_letter, later
+from pytest_cideldill.redaction.by_name import MAX_NAME, words_of
 from pytest_cideldill.redaction.by_shape import Secret
-from pytest_cideldill.redaction.harmless import is_harmless
-from pytest_cideldill.redaction.harmless import is_name
-from pytest_cideldill.redaction.harmless import is_number
-from pytest_cideldill.redaction.harmless import is_placeholder
-from pytest_cideldill.redaction.harmless import is_random
-from pytest_cideldill.redaction.harmless import is_said
-from pytest_cideldill.redaction.harmless import is_second
-from pytest_cideldill.redaction.harmless import maybe
+from pytest_cideldill.redaction.harmless import (
+    is_harmless,
+    is_name,
+    is_number,
+    is_placeholder,
+    is_random,
+    is_said,
+    is_second,
+    maybe,
+)
 
 Span = tuple[int, int]
 

@@ -8,10 +8,8 @@ test nevertheless, and so does one of another run, whose tags differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from collections.abc import Mapping
-from typing import Any
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from pytest_cideldill.redaction.harmless import is_harmless
 from pytest_cideldill.redaction.redactor import Redactor

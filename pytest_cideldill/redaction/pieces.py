@@ -5,8 +5,7 @@ pytest shortens what it compares, before anybody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 CUT: Final = "..."

@@ -7,8 +7,7 @@ known for a secret. It is the same in all processes of a run, and so are the nam
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.redaction.redactor import Redactor
 

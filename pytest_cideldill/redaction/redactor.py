@@ -9,39 +9,26 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Final
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from pytest_cideldill.redaction.by_name import MAYBE
-from pytest_cideldill.redaction.by_name import label_of_name
-from pytest_cideldill.redaction.by_name import spelled
-from pytest_cideldill.redaction.by_shape import Secret
-from pytest_cideldill.redaction.by_shape import find_shapes
-from pytest_cideldill.redaction.by_shape import may_be_shapes
+from pytest_cideldill.redaction.by_name import MAYBE, label_of_name, spelled
+from pytest_cideldill.redaction.by_shape import Secret, find_shapes, may_be_shapes
 from pytest_cideldill.redaction.environment import Environment
-from pytest_cideldill.redaction.harmless import is_harmless
-from pytest_cideldill.redaction.harmless import is_number
-from pytest_cideldill.redaction.harmless import is_option_value
-from pytest_cideldill.redaction.harmless import is_placeholder
-from pytest_cideldill.redaction.harmless import is_random
-from pytest_cideldill.redaction.in_report import ReportPart
-from pytest_cideldill.redaction.in_report import parts_of_report
-from pytest_cideldill.redaction.in_source import find_in_comments
-from pytest_cideldill.redaction.in_source import find_in_source
+from pytest_cideldill.redaction.harmless import (
+    is_harmless,
+    is_number,
+    is_option_value,
+    is_placeholder,
+    is_random,
+)
+from pytest_cideldill.redaction.in_report import ReportPart, parts_of_report
+from pytest_cideldill.redaction.in_source import find_in_comments, find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
-from pytest_cideldill.redaction.pieces import CUT
-from pytest_cideldill.redaction.pieces import LEAST_PIECE
-from pytest_cideldill.redaction.pieces import pieces
-from pytest_cideldill.redaction.tags import LONGEST
-from pytest_cideldill.redaction.tags import TAG
-from pytest_cideldill.redaction.tags import UNKNOWN
-from pytest_cideldill.redaction.tags import Tags
+from pytest_cideldill.redaction.pieces import CUT, LEAST_PIECE, pieces
+from pytest_cideldill.redaction.tags import LONGEST, TAG, UNKNOWN, Tags
 from pytest_cideldill.sourcecode.quiet import literal
 
 MIN_ENVIRONMENT: Final = 8

@@ -6,16 +6,12 @@ Runs on the thread of the failure; no user code runs here.
 from __future__ import annotations
 
 import re
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.one_line import type_name
-from pytest_cideldill.rendering.parts import TEXTS
-from pytest_cideldill.rendering.parts import kind_of
-from pytest_cideldill.rendering.parts import length_of
-from pytest_cideldill.rendering.tree import Part
-from pytest_cideldill.rendering.tree import parts_of
+from pytest_cideldill.rendering.parts import TEXTS, kind_of, length_of
+from pytest_cideldill.rendering.tree import Part, parts_of
 
 MOST_OPENED: Final = 5
 """Values of one frame."""

@@ -5,22 +5,17 @@ Everything that leaves the process as text passes here. Any thread; no lock, no 
 
 from __future__ import annotations
 
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
-from pytest_cideldill.config.limits import DEFAULTS
-from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config.limits import DEFAULTS, Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rendering.one_line import Detail
-from pytest_cideldill.rendering.one_line import render
+from pytest_cideldill.rendering.one_line import Detail, render
 from pytest_cideldill.rendering.plain import NUMBERS
-from pytest_cideldill.rendering.source_text import Text
-from pytest_cideldill.rendering.source_text import Texts
-from pytest_cideldill.rendering.source_text import source_lines
+from pytest_cideldill.rendering.source_text import Text, Texts, source_lines
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
 """What a value in a list of locals or arguments may take; lower limits lower it, a longer string

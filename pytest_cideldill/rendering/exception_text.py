@@ -10,29 +10,26 @@ from __future__ import annotations
 import builtins
 import os
 import signal
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from string import Formatter
 from types import MappingProxyType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.rendering.display import MESSAGE
-from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.layout import IS_EXCEPTION
-from pytest_cideldill.rendering.layout import Layout
-from pytest_cideldill.rendering.layout import class_dict
-from pytest_cideldill.rendering.layout import class_name
-from pytest_cideldill.rendering.layout import find
-from pytest_cideldill.rendering.layout import find_in_class
-from pytest_cideldill.rendering.layout import flags
-from pytest_cideldill.rendering.layout import is_a
-from pytest_cideldill.rendering.layout import module_of
-from pytest_cideldill.rendering.layout import mro
-from pytest_cideldill.rendering.layout import short_name
-from pytest_cideldill.rendering.types import is_genuine
-from pytest_cideldill.rendering.types import own_text
-from pytest_cideldill.rendering.types import value_in
+from pytest_cideldill.rendering.display import MESSAGE, Lens
+from pytest_cideldill.rendering.layout import (
+    IS_EXCEPTION,
+    Layout,
+    class_dict,
+    class_name,
+    find,
+    find_in_class,
+    flags,
+    is_a,
+    module_of,
+    mro,
+    short_name,
+)
+from pytest_cideldill.rendering.types import is_genuine, own_text, value_in
 
 ASK: Final = "its text is made by its __str__: evaluate str() of it at a pause"
 

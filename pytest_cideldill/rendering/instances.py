@@ -14,29 +14,16 @@ import threading
 import uuid
 import weakref
 from abc import ABCMeta
-from collections import OrderedDict
-from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
-from datetime import date
-from datetime import datetime
-from datetime import time
-from datetime import timedelta
-from datetime import timezone
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum
-from enum import EnumType
-from types import FunctionType
-from types import MappingProxyType
-from types import MemberDescriptorType
-from types import ModuleType
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from enum import Enum, EnumType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
+from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.types import PATHS
-from pytest_cideldill.rendering.types import is_told_in_order
+from pytest_cideldill.rendering.types import PATHS, is_told_in_order
 
 Reduction = Any
 """What `reducer_override` returns: a tuple, or NotImplemented where C code does it alone."""

@@ -8,13 +8,9 @@ known by identity, for a metaclass or a class of the user's may answer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from types import GetSetDescriptorType
-from types import MemberDescriptorType
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
 

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import datetime
 import types
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from pytest_cideldill.rendering.layout import Layout
-from pytest_cideldill.rendering.layout import find_in_class
-from pytest_cideldill.rendering.layout import module_of
-from pytest_cideldill.rendering.layout import short_name
-from pytest_cideldill.rendering.types import Renderer
-from pytest_cideldill.rendering.types import is_genuine
+from pytest_cideldill.rendering.layout import Layout, find_in_class, module_of, short_name
+from pytest_cideldill.rendering.types import Renderer, is_genuine
 
 _MOST_ITEMS: Final = 10
 """Of an array or a column that is shown by its values."""

@@ -6,26 +6,28 @@ On the thread that holds the object. The syntax of paths is `protocol.object_pat
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.protocol.object_paths import MAX_PATH
-from pytest_cideldill.protocol.object_paths import PathStep
-from pytest_cideldill.protocol.object_paths import Unreachable
-from pytest_cideldill.protocol.object_paths import attribute_key
-from pytest_cideldill.protocol.object_paths import item_key
-from pytest_cideldill.protocol.object_paths import missing
-from pytest_cideldill.protocol.object_paths import parse_path
-from pytest_cideldill.protocol.object_paths import position_key
+from pytest_cideldill.protocol.object_paths import (
+    MAX_PATH,
+    PathStep,
+    Unreachable,
+    attribute_key,
+    item_key,
+    missing,
+    parse_path,
+    position_key,
+)
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.parts import DICT
-from pytest_cideldill.rendering.parts import SEQUENCES
-from pytest_cideldill.rendering.parts import TEXTS
-from pytest_cideldill.rendering.parts import attributes_of
-from pytest_cideldill.rendering.parts import items_of
-from pytest_cideldill.rendering.parts import kind_of
+from pytest_cideldill.rendering.parts import (
+    DICT,
+    SEQUENCES,
+    TEXTS,
+    attributes_of,
+    items_of,
+    kind_of,
+)
 
 _module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
 

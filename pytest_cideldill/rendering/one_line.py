@@ -6,39 +6,39 @@ values; must not know frames, pauses or which names are secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import EnumType
 from itertools import islice
 from types import NoneType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.redaction.by_name import MAX_NAME
-from pytest_cideldill.redaction.harmless import is_harmless_number
-from pytest_cideldill.redaction.harmless import is_option_value
-from pytest_cideldill.redaction.harmless import is_second
-from pytest_cideldill.redaction.harmless import label_inside
-from pytest_cideldill.redaction.harmless import maybe
+from pytest_cideldill.redaction.harmless import (
+    is_harmless_number,
+    is_option_value,
+    is_second,
+    label_inside,
+    maybe,
+)
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.layout import Layout
-from pytest_cideldill.rendering.layout import class_name
-from pytest_cideldill.rendering.layout import type_name
+from pytest_cideldill.rendering.layout import Layout, class_name, type_name
 from pytest_cideldill.rendering.library_types import draw_library
-from pytest_cideldill.rendering.types import CONTAINERS
-from pytest_cideldill.rendering.types import LEAVES
-from pytest_cideldill.rendering.types import PATHS
-from pytest_cideldill.rendering.types import draw_call
-from pytest_cideldill.rendering.types import draw_class
-from pytest_cideldill.rendering.types import draw_enum
-from pytest_cideldill.rendering.types import draw_mock
-from pytest_cideldill.rendering.types import is_call
-from pytest_cideldill.rendering.types import is_mock
-from pytest_cideldill.rendering.types import whole_text
+from pytest_cideldill.rendering.types import (
+    CONTAINERS,
+    LEAVES,
+    PATHS,
+    draw_call,
+    draw_class,
+    draw_enum,
+    draw_mock,
+    is_call,
+    is_mock,
+    whole_text,
+)
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 

@@ -10,15 +10,11 @@ from collections.abc import Iterator
 from enum import EnumType
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.layout import Layout
-from pytest_cideldill.rendering.types import LEAVES
-from pytest_cideldill.rendering.types import PATHS
-from pytest_cideldill.rendering.types import is_mock
-from pytest_cideldill.rendering.types import pairs_of
+from pytest_cideldill.rendering.types import LEAVES, PATHS, is_mock, pairs_of
 
 _VIEWS: Final[tuple[Any, ...]] = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _COLLECTIONS: Final = (list, tuple, deque, dict, set, frozenset, *_VIEWS)

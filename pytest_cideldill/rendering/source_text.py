@@ -12,23 +12,17 @@ import linecache
 import os
 import sys
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from types import CodeType
-from types import FrameType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType
+from typing import Any, Final
 
-from pytest_cideldill.interpreter.code_files import file_now
-from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.code_files import file_now, frame_file
 from pytest_cideldill.interpreter.stack_room import is_small
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.layout import Layout
 from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.sourcecode.quiet import compiled
-from pytest_cideldill.sourcecode.quiet import parse
+from pytest_cideldill.sourcecode.quiet import compiled, parse
 
 EDITED: Final = "the file was edited since this process loaded it"
 

@@ -9,38 +9,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.config.limits import DEFAULTS
-from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config.limits import DEFAULTS, Limits
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.protocol.object_paths import Unreachable
-from pytest_cideldill.protocol.object_paths import attribute_key
-from pytest_cideldill.protocol.object_paths import item_key
-from pytest_cideldill.protocol.object_paths import navigate_description
-from pytest_cideldill.protocol.object_paths import position_key
+from pytest_cideldill.protocol.object_paths import (
+    Unreachable,
+    attribute_key,
+    item_key,
+    navigate_description,
+    position_key,
+)
 from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.layout import Layout
 from pytest_cideldill.rendering.navigation import navigate
-from pytest_cideldill.rendering.one_line import Detail
-from pytest_cideldill.rendering.one_line import is_key_of_value
-from pytest_cideldill.rendering.one_line import name_before
-from pytest_cideldill.rendering.one_line import name_of_key
-from pytest_cideldill.rendering.one_line import name_told
-from pytest_cideldill.rendering.one_line import render
-from pytest_cideldill.rendering.parts import DICT
-from pytest_cideldill.rendering.parts import SEQUENCES
-from pytest_cideldill.rendering.parts import TEXTS
-from pytest_cideldill.rendering.parts import attributes_of
-from pytest_cideldill.rendering.parts import fields_of
-from pytest_cideldill.rendering.parts import items_of
-from pytest_cideldill.rendering.parts import kind_of
-from pytest_cideldill.rendering.parts import length_of
+from pytest_cideldill.rendering.one_line import (
+    Detail,
+    is_key_of_value,
+    name_before,
+    name_of_key,
+    name_told,
+    render,
+)
+from pytest_cideldill.rendering.parts import (
+    DICT,
+    SEQUENCES,
+    TEXTS,
+    attributes_of,
+    fields_of,
+    items_of,
+    kind_of,
+    length_of,
+)
 from pytest_cideldill.rendering.plain import NUMBERS
 
 __all__ = [

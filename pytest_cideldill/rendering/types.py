@@ -10,32 +10,24 @@ import datetime
 import sys
 import types
 import uuid
-from collections import OrderedDict
-from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
-from pathlib import PosixPath
-from pathlib import PurePosixPath
-from pathlib import PureWindowsPath
-from pathlib import WindowsPath
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from types import MappingProxyType
-from typing import Any
-from typing import Final
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from pytest_cideldill.patching.builtin_proxy import BindableDisguise
-from pytest_cideldill.patching.builtin_proxy import Disguise
+from pytest_cideldill.patching.builtin_proxy import BindableDisguise, Disguise
 from pytest_cideldill.redaction.redactor import MARGIN
-from pytest_cideldill.rendering.layout import class_name
-from pytest_cideldill.rendering.layout import find
-from pytest_cideldill.rendering.layout import find_in_class
-from pytest_cideldill.rendering.layout import is_a
-from pytest_cideldill.rendering.layout import module_of
-from pytest_cideldill.rendering.layout import short_name
+from pytest_cideldill.rendering.layout import (
+    class_name,
+    find,
+    find_in_class,
+    is_a,
+    module_of,
+    short_name,
+)
 
 
 class Renderer(Protocol):

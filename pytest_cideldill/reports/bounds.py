@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.reports.words import left_out
 

@@ -9,28 +9,19 @@ and what is held has bounds (`extent`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import CALLS_OF
-from pytest_cideldill.protocol import lost_reports
-from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol import CALLS_OF, lost_reports, to_plain
 from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.hit_blocks import HitBlock
-from pytest_cideldill.records.hit_blocks import ids_in
-from pytest_cideldill.records.manifest import FAILED
-from pytest_cideldill.records.manifest import Summary
-from pytest_cideldill.records.manifest import summarize
+from pytest_cideldill.records.hit_blocks import HitBlock, ids_in
+from pytest_cideldill.records.manifest import FAILED, Summary, summarize
 from pytest_cideldill.records.reader import run_folders
-from pytest_cideldill.reports.bounds import ROW_BYTES
-from pytest_cideldill.reports.bounds import Bounds
-from pytest_cideldill.reports.outcomes import Failure
-from pytest_cideldill.reports.outcomes import Test
+from pytest_cideldill.reports.bounds import ROW_BYTES, Bounds
+from pytest_cideldill.reports.outcomes import Failure, Test
 
 KEPT: Final = 10_000
 """Rows that are kept from either end: the first hits of each tracepoint, the last of all; calls."""

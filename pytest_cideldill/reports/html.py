@@ -16,15 +16,10 @@ from typing import Final
 from pytest_cideldill.interpreter.untrusted_files import replacing
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.reports import html_data
-from pytest_cideldill.reports.digest import Story
-from pytest_cideldill.reports.digest import read
+from pytest_cideldill.reports.digest import Story, read
 from pytest_cideldill.reports.html_failures import run_section
-from pytest_cideldill.reports.markup import Markup
-from pytest_cideldill.reports.markup import data
-from pytest_cideldill.reports.markup import joined
-from pytest_cideldill.reports.markup import tag
-from pytest_cideldill.reports.words import counted
-from pytest_cideldill.reports.words import verdict
+from pytest_cideldill.reports.markup import Markup, data, joined, tag
+from pytest_cideldill.reports.words import counted, verdict
 
 MOST_RUNS: Final = 10
 

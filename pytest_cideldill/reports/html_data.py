@@ -14,13 +14,11 @@ Times are milliseconds from the begin of the run. The lists are those that `page
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.reader import object_files
-from pytest_cideldill.reports.digest import Story
-from pytest_cideldill.reports.digest import Tracepoint
+from pytest_cideldill.reports.digest import Story, Tracepoint
 from pytest_cideldill.reports.html_failures import outcome_class
 from pytest_cideldill.reports.outcomes import place_of
 from pytest_cideldill.reports.words import left_out

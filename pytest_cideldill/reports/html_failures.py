@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import Any
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from pytest_cideldill.records.manifest import FAILED
 from pytest_cideldill.reports.digest import Story
-from pytest_cideldill.reports.markup import Markup
-from pytest_cideldill.reports.markup import joined
-from pytest_cideldill.reports.markup import tag
-from pytest_cideldill.reports.outcomes import Failure
-from pytest_cideldill.reports.outcomes import place_of
-from pytest_cideldill.reports.outcomes import variables_of
-from pytest_cideldill.reports.words import NOT_HIDING
-from pytest_cideldill.reports.words import about
-from pytest_cideldill.reports.words import counted
-from pytest_cideldill.reports.words import cut_short
-from pytest_cideldill.reports.words import ordered
-from pytest_cideldill.reports.words import verdict
+from pytest_cideldill.reports.markup import Markup, joined, tag
+from pytest_cideldill.reports.outcomes import Failure, place_of, variables_of
+from pytest_cideldill.reports.words import NOT_HIDING, about, counted, cut_short, ordered, verdict
 
 MOST_FAILURES: Final = 200
 _LISTED: Final = 20

@@ -7,20 +7,21 @@ What the record holds stands in code spans and blocks, where nothing of it is ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from pytest_cideldill.reports.digest import Story
 from pytest_cideldill.reports.outcomes import Failure
-from pytest_cideldill.reports.words import NOT_HIDING
-from pytest_cideldill.reports.words import about
-from pytest_cideldill.reports.words import counted
-from pytest_cideldill.reports.words import one_line
-from pytest_cideldill.reports.words import ordered
-from pytest_cideldill.reports.words import printable
-from pytest_cideldill.reports.words import verdict
+from pytest_cideldill.reports.words import (
+    NOT_HIDING,
+    about,
+    counted,
+    one_line,
+    ordered,
+    printable,
+    verdict,
+)
 
 MOST_BYTES: Final = 256 * 1024
 """Of one summary."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from html import escape
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.reports.words import printable
 

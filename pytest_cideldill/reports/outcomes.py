@@ -8,9 +8,7 @@ from typing import Any
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import is_made_again
 from pytest_cideldill.records.manifest import FAILED
-from pytest_cideldill.reports.words import first_line
-from pytest_cideldill.reports.words import said
-from pytest_cideldill.reports.words import unstyled
+from pytest_cideldill.reports.words import first_line, said, unstyled
 
 
 @dataclass(slots=True)

@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import Final
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TextIO
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.redaction.nodeids import meant
-from pytest_cideldill.reports.digest import Note
-from pytest_cideldill.reports.digest import Story
-from pytest_cideldill.reports.outcomes import Failure
-from pytest_cideldill.reports.outcomes import Test
-from pytest_cideldill.reports.outcomes import place_of
-from pytest_cideldill.reports.outcomes import variables_of
-from pytest_cideldill.reports.words import NOT_HIDING
-from pytest_cideldill.reports.words import about
-from pytest_cideldill.reports.words import counted
-from pytest_cideldill.reports.words import cut_short
-from pytest_cideldill.reports.words import duration
-from pytest_cideldill.reports.words import one_line
-from pytest_cideldill.reports.words import printable
-from pytest_cideldill.reports.words import verdict
+from pytest_cideldill.reports.digest import Note, Story
+from pytest_cideldill.reports.outcomes import Failure, Test, place_of, variables_of
+from pytest_cideldill.reports.words import (
+    NOT_HIDING,
+    about,
+    counted,
+    cut_short,
+    duration,
+    one_line,
+    printable,
+    verdict,
+)
 
 _WIDTH: Final = 80
 _CODES: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}

@@ -7,8 +7,7 @@ qualified name, if there are any: `return total` stands in many.
 from __future__ import annotations
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.locations import SourceMap
-from pytest_cideldill.sourcecode.locations import SourcePlace
+from pytest_cideldill.sourcecode.locations import SourceMap, SourcePlace
 
 
 @dataclass(frozen=True, slots=True)

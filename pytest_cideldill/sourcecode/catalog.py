@@ -9,12 +9,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
@@ -22,8 +17,7 @@ from typing import Final
 from pytest_cideldill.interpreter.installed import is_installed
 from pytest_cideldill.interpreter.regular_files import open_regular
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.describe import FunctionInfo
-from pytest_cideldill.sourcecode.describe import outline
+from pytest_cideldill.sourcecode.describe import FunctionInfo, outline
 from pytest_cideldill.sourcecode.names import FunctionName
 from pytest_cideldill.sourcecode.quiet import parse
 from pytest_cideldill.sourcecode.reading import encoding_of

@@ -5,12 +5,10 @@ Pure, and light to import: the process under test uses it on live code. Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from opcode import opmap
 from types import CodeType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from pytest_cideldill.interpreter.values import dataclass

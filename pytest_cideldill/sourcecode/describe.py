@@ -11,8 +11,7 @@ import io
 import tokenize
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import tokens

@@ -11,32 +11,28 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.interpreter import one_shot
-from pytest_cideldill.sourcecode.anchors import Anchor
-from pytest_cideldill.sourcecode.anchors import find_again
+from pytest_cideldill.sourcecode.anchors import Anchor, find_again
 from pytest_cideldill.sourcecode.catalog import scan
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.describe import FunctionInfo
-from pytest_cideldill.sourcecode.locations import FunctionNotFound
-from pytest_cideldill.sourcecode.locations import InvalidColumn
-from pytest_cideldill.sourcecode.locations import InvalidLine
-from pytest_cideldill.sourcecode.locations import InvalidSource
-from pytest_cideldill.sourcecode.locations import SourceMap
-from pytest_cideldill.sourcecode.locations import SourcePlace
+from pytest_cideldill.sourcecode.locations import (
+    FunctionNotFound,
+    InvalidColumn,
+    InvalidLine,
+    InvalidSource,
+    SourceMap,
+    SourcePlace,
+)
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.sourcecode.reading import Unreadable
-from pytest_cideldill.sourcecode.reading import source_bytes
-from pytest_cideldill.sourcecode.reading import text_in
-from pytest_cideldill.sourcecode.template import InvalidTemplate
-from pytest_cideldill.sourcecode.template import parse_template
+from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes, text_in
+from pytest_cideldill.sourcecode.template import InvalidTemplate, parse_template
 
 Request = dict[str, Any]
 Reply = dict[str, Any]

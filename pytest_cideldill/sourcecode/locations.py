@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 import dis
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from inspect import CO_NEWLOCALS
@@ -17,22 +16,20 @@ from types import CodeType
 from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.codes import CodeKey
-from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.sourcecode.describe import FunctionInfo
-from pytest_cideldill.sourcecode.describe import FunctionNode
-from pytest_cideldill.sourcecode.describe import assigned_lambdas
-from pytest_cideldill.sourcecode.describe import blocks
-from pytest_cideldill.sourcecode.describe import definitions
-from pytest_cideldill.sourcecode.describe import describe_function
-from pytest_cideldill.sourcecode.describe import docstring_lines
-from pytest_cideldill.sourcecode.describe import first_body_line
-from pytest_cideldill.sourcecode.describe import first_line
-from pytest_cideldill.sourcecode.describe import statements
-from pytest_cideldill.sourcecode.quiet import compiled
-from pytest_cideldill.sourcecode.quiet import parse
+from pytest_cideldill.sourcecode.codes import CodeKey, key_of, lines_of, walk
+from pytest_cideldill.sourcecode.describe import (
+    FunctionInfo,
+    FunctionNode,
+    assigned_lambdas,
+    blocks,
+    definitions,
+    describe_function,
+    docstring_lines,
+    first_body_line,
+    first_line,
+    statements,
+)
+from pytest_cideldill.sourcecode.quiet import compiled, parse
 
 __all__ = [
     "Candidate",

@@ -13,16 +13,12 @@ import re
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import chain
-from itertools import cycle
-from itertools import product
+from itertools import chain, cycle, product
 from types import CodeType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.stack_room import with_room
 

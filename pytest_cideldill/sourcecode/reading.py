@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from io import BytesIO
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from tokenize import detect_encoding
 from typing import Final
 

@@ -8,13 +8,11 @@ others to say.
 from __future__ import annotations
 
 import re
-from typing import Final
-from typing import Literal
+from typing import Final, Literal
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.condition import compile_condition
-from pytest_cideldill.sourcecode.template import InvalidTemplate
-from pytest_cideldill.sourcecode.template import parse_template
+from pytest_cideldill.sourcecode.template import InvalidTemplate, parse_template
 
 FORMS: Final = (
     "FILE:LINE=TEMPLATE, FILE:LINE if EXPR => TEMPLATE or "

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from types import CodeType
 
-from pytest_cideldill.interpreter.borders import passes
-from pytest_cideldill.interpreter.borders import text_of
+from pytest_cideldill.interpreter.borders import passes, text_of
 
 
 class Verdict(Enum):

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Collection
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 
-from pytest_cideldill.interpreter.frame_locals import forget
-from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import forget, read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.tracing.border import Border
-from pytest_cideldill.tracing.border import Verdict
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import OnEnd
-from pytest_cideldill.tracing.interface import OnStart
+from pytest_cideldill.tracing.border import Border, Verdict
+from pytest_cideldill.tracing.interface import Deliberate, OnEnd, OnStart
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,9 @@ Run on the thread of the program, in place of coverage's own; they see what it w
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
-from typing import Protocol
+from typing import Any, Protocol
 
 _DEPTH = 5
 """Calls that coverage needs to take note of a frame, and some more."""

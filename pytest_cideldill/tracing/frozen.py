@@ -9,10 +9,8 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from types import FunctionType
-from types import ModuleType
-from typing import Any
-from typing import Final
+from types import FunctionType, ModuleType
+from typing import Any, Final
 
 _BATCH: Final = 1_000
 

@@ -9,23 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Iterator
-from types import FrameType
-from types import MethodType
+from collections.abc import Callable, Iterator
+from types import FrameType, MethodType
 from typing import Any
 
 from pytest_cideldill.interpreter.borders import is_ours
-from pytest_cideldill.interpreter.running import current_frames
-from pytest_cideldill.interpreter.running import main_ident
-from pytest_cideldill.interpreter.running import running_frames
-from pytest_cideldill.tracing.coverage import Chain
-from pytest_cideldill.tracing.coverage import FrameChain
-from pytest_cideldill.tracing.coverage import Trace
+from pytest_cideldill.interpreter.running import current_frames, main_ident, running_frames
+from pytest_cideldill.tracing.coverage import Chain, FrameChain, Trace
 from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.thread_states import LayoutUnknown
-from pytest_cideldill.tracing.thread_states import ThreadStates
-from pytest_cideldill.tracing.thread_states import Tracing
+from pytest_cideldill.tracing.thread_states import LayoutUnknown, ThreadStates, Tracing
 
 _MAIN = main_ident()
 _REMOVED = (

@@ -9,25 +9,23 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from enum import Enum
 from itertools import chain
 from operator import attrgetter
-from types import AsyncGeneratorType
-from types import CodeType
-from types import CoroutineType
-from types import FrameType
-from types import FunctionType
-from types import GeneratorType
-from types import TracebackType
-from typing import Any
-from typing import Protocol
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    TracebackType,
+)
+from typing import Any, Protocol
 
-from pytest_cideldill.interpreter.borders import at_exit
-from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.borders import at_exit, at_fork
 from pytest_cideldill.interpreter.code_files import file_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Collection
-from types import CodeType
-from types import FrameType
+from collections.abc import Callable, Collection
+from types import CodeType, FrameType
 from typing import Any
 
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Takes
+from pytest_cideldill.tracing.interface import Deliberate, Takes
 
 LineCallback = Callable[[CodeType, int], Any]
 

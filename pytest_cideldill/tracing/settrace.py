@@ -7,28 +7,18 @@ thread that coverage measures keeps its tracer, which goes on behind ours (`chai
 from __future__ import annotations
 
 import sys
-from _thread import allocate_lock
-from _thread import get_ident
-from types import CodeType
-from types import FrameType
-from types import TracebackType
+from _thread import allocate_lock, get_ident
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
-from pytest_cideldill.interpreter.running import current_frames
-from pytest_cideldill.interpreter.running import running_frames
-from pytest_cideldill.tracing.code_shapes import RETURN
-from pytest_cideldill.tracing.code_shapes import YIELD
-from pytest_cideldill.tracing.code_shapes import Raised
-from pytest_cideldill.tracing.code_shapes import Shape
+from pytest_cideldill.interpreter.running import current_frames, running_frames
+from pytest_cideldill.tracing.code_shapes import RETURN, YIELD, Raised, Shape
 from pytest_cideldill.tracing.installer import Installer
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import Raises
-from pytest_cideldill.tracing.source import BESIDE
-from pytest_cideldill.tracing.source import BaseSource
-from pytest_cideldill.tracing.trail import Left
-from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.interface import Handlers, Raises
+from pytest_cideldill.tracing.source import BESIDE, BaseSource
+from pytest_cideldill.tracing.trail import Left, Trail
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _set_traceback = BaseException.__dict__["__traceback__"].__set__

@@ -7,11 +7,8 @@ know where events come from.
 from __future__ import annotations
 
 from _thread import get_ident
-from abc import ABC
-from abc import abstractmethod
-from types import CodeType
-from types import FrameType
-from types import TracebackType
+from abc import ABC, abstractmethod
+from types import CodeType, FrameType, TracebackType
 from typing import Final
 
 from pytest_cideldill.interpreter.code_files import frame_file
@@ -19,19 +16,19 @@ from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.tracing.border import Border
-from pytest_cideldill.tracing.border import Verdict
-from pytest_cideldill.tracing.call_events import CallEvents
-from pytest_cideldill.tracing.call_events import Recorder
+from pytest_cideldill.tracing.border import Border, Verdict
+from pytest_cideldill.tracing.call_events import CallEvents, Recorder
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import OnEnd
-from pytest_cideldill.tracing.interface import OnStart
-from pytest_cideldill.tracing.interface import Raises
-from pytest_cideldill.tracing.interface import Seen
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.interface import Watch
+from pytest_cideldill.tracing.interface import (
+    Deliberate,
+    Handlers,
+    OnEnd,
+    OnStart,
+    Raises,
+    Seen,
+    SourceUnavailable,
+    Watch,
+)
 from pytest_cideldill.tracing.passes import repeats
 from pytest_cideldill.tracing.trail import Trail
 from pytest_cideldill.tracing.trails import Trails

@@ -10,35 +10,30 @@ from __future__ import annotations
 import sys
 from _thread import RLock
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import chain
-from itertools import repeat
+from itertools import chain, repeat
 from operator import or_
-from types import CodeType
-from types import FrameType
-from types import MethodType
-from typing import Any
-from typing import Final
+from types import CodeType, FrameType, MethodType
+from typing import Any, Final
 
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.interface import Handlers, SourceUnavailable
 from pytest_cideldill.tracing.linecall import line_callback
 from pytest_cideldill.tracing.source import BaseSource
-from pytest_cideldill.tracing.tool_ids import NONE
-from pytest_cideldill.tracing.tool_ids import ORIGINAL
-from pytest_cideldill.tracing.tool_ids import claim
-from pytest_cideldill.tracing.tool_ids import claim_back
-from pytest_cideldill.tracing.tool_ids import claim_instead
-from pytest_cideldill.tracing.tool_ids import end_lending
-from pytest_cideldill.tracing.tool_ids import is_ours
-from pytest_cideldill.tracing.tool_ids import lend
-from pytest_cideldill.tracing.tool_ids import owners
-from pytest_cideldill.tracing.trail import Left
-from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.tool_ids import (
+    NONE,
+    ORIGINAL,
+    claim,
+    claim_back,
+    claim_instead,
+    end_lending,
+    is_ours,
+    lend,
+    owners,
+)
+from pytest_cideldill.tracing.trail import Left, Trail
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _monitoring: Final = sys.monitoring

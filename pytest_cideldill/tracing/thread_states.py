@@ -12,12 +12,8 @@ import sys
 from _thread import get_ident
 from collections import deque
 from collections.abc import Iterator
-from itertools import accumulate
-from itertools import chain
-from itertools import repeat
-from itertools import takewhile
-from operator import attrgetter
-from operator import truth
+from itertools import accumulate, chain, repeat, takewhile
+from operator import attrgetter, truth
 from typing import Any
 
 _WORDS = 60

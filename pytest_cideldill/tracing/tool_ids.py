@@ -7,13 +7,9 @@ of an id leave it first. Runs on the threads of the program.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from collections.abc import Iterable
-from types import FunctionType
-from types import SimpleNamespace
-from typing import Any
-from typing import Final
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from types import FunctionType, SimpleNamespace
+from typing import Any, Final, Protocol
 
 from pytest_cideldill.patching.builtin_proxy import Disguise
 from pytest_cideldill.tracing.interface import SourceUnavailable

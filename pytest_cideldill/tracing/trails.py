@@ -6,20 +6,15 @@ Runs on the thread of the program, without locks. Each thread has at most one tr
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable
-from collections.abc import Collection
-from types import CodeType
-from types import FrameType
+from collections.abc import Callable, Collection
+from types import CodeType, FrameType
 from typing import Any
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.tracing.border import Border
-from pytest_cideldill.tracing.border import Verdict
+from pytest_cideldill.tracing.border import Border, Verdict
 from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.passes import continuations
-from pytest_cideldill.tracing.passes import repeats
-from pytest_cideldill.tracing.trail import Left
-from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.passes import continuations, repeats
+from pytest_cideldill.tracing.trail import Left, Trail
 
 _COROUTINES = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 _HANDED_OUT = "async_generator_wrapped_value"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import random
 import string
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 MARK: Final = "§"

@@ -7,9 +7,7 @@ from itertools import cycle
 from typing import Final
 
 from tests.corpus.carriers import HARMLESS
-from tests.corpus.cases import TEXT
-from tests.corpus.cases import TOLD
-from tests.corpus.cases import Harmless
+from tests.corpus.cases import TEXT, TOLD, Harmless
 
 _HOLDERS: Final = {
     "local": "{n} = {v}\nassert 0",

@@ -12,32 +12,17 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.corpus.cases import BEYOND
-from tests.corpus.cases import HEX
-from tests.corpus.cases import MARK
-from tests.corpus.cases import Harmless
-from tests.corpus.cases import Planted
-from tests.corpus.project import FORMS
-from tests.corpus.project import PLAIN
-from tests.corpus.project import PLAIN_FORMS
-from tests.corpus.project import SECRETS
-from tests.corpus.project import Project
-from tests.corpus.project import write
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.records import QUIET
-from tests.together.records import recorded
+from tests.corpus.cases import BEYOND, HEX, MARK, Harmless, Planted
+from tests.corpus.project import FORMS, PLAIN, PLAIN_FORMS, SECRETS, Project, write
+from tests.together.frontend import FrontEnd, front_end
+from tests.together.records import QUIET, recorded
 
 _PIECE: Final = 8
 """Characters of a value that are a leak."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
-from tests.corpus.cases import DIGITS
-from tests.corpus.cases import TEXT
-from tests.corpus.cases import TOLD
-from tests.corpus.cases import Planted
+from tests.corpus.cases import DIGITS, TEXT, TOLD, Planted
 
 _KNOWN: Final = """
 password passwd pwd passphrase passcode secret secret_key client_secret token access_token

@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.corpus import harmless
-from tests.corpus import named
-from tests.corpus import shapes
-from tests.corpus import sources
-from tests.corpus import texts
-from tests.corpus.cases import MARK
-from tests.corpus.cases import TEXT
-from tests.corpus.cases import Harmless
-from tests.corpus.cases import Planted
+from tests.corpus import harmless, named, shapes, sources, texts
+from tests.corpus.cases import MARK, TEXT, Harmless, Planted
 
 SECRETS: Final[tuple[Planted, ...]] = (
     *named.cases(),

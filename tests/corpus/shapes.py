@@ -9,14 +9,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Final
 
-from tests.corpus.cases import DIGITS
-from tests.corpus.cases import HEX
-from tests.corpus.cases import LETTERS
-from tests.corpus.cases import LOWER
-from tests.corpus.cases import MIXED
-from tests.corpus.cases import TOLD
-from tests.corpus.cases import UPPER
-from tests.corpus.cases import Planted
+from tests.corpus.cases import DIGITS, HEX, LETTERS, LOWER, MIXED, TOLD, UPPER, Planted
 
 _UUID_END: Final = "-4f2a-4b1c-9d3e-0123456789ab"
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import cycle
-from itertools import islice
+from itertools import cycle, islice
 from typing import Final
 
 from tests.corpus.carriers import CARRIERS
-from tests.corpus.cases import BEYOND
-from tests.corpus.cases import MARK
-from tests.corpus.cases import TEXT
-from tests.corpus.cases import TOLD
-from tests.corpus.cases import Planted
+from tests.corpus.cases import BEYOND, MARK, TEXT, TOLD, Planted
 
 _ESCAPED: Final = {
     "header": "it was sent\nauthorization: §",

@@ -9,13 +9,10 @@ import contextlib
 import itertools
 import os
 import threading
-from _queue import Empty
-from _queue import SimpleQueue
-from collections.abc import Callable
-from collections.abc import Iterator
+from _queue import Empty, SimpleQueue
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.config.limits import DEFAULTS
@@ -29,14 +26,16 @@ from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import Identity
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import Evaluate
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import RemoveBreakpoint
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import (
+    AddBreakpoint,
+    Evaluate,
+    Event,
+    RemoveBreakpoint,
+    Replied,
+    Resume,
+    Resumed,
+    Stopped,
+)
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from tests.wire.linked import DirectLink

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.protocol.rows import HitTelling, Row
 
 
 class KeptRows:

@@ -7,12 +7,10 @@ import functools
 import math
 import operator
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import sqrt
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.process.tills import price_of as renamed_price
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.protocol.rows import Batch, HitTelling, Row
 from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor

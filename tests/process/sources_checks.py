@@ -15,22 +15,15 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import BuiltinFunctionType
-from types import CodeType
-from types import FrameType
+from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import Watch
-from pytest_cideldill.tracing.interface import open_source
+from pytest_cideldill.tracing.interface import Handlers, Source, Watch, open_source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MONITORING = sys.version_info >= (3, 12)

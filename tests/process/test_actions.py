@@ -13,12 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.pauses.resume import ALLOWED
-from pytest_cideldill.pauses.resume import check_action
-from pytest_cideldill.pauses.resume import decode
-from pytest_cideldill.pauses.resume import make_exception
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.pauses.resume import ALLOWED, check_action, decode, make_exception
 from pytest_cideldill.protocol import Resume
 
 

@@ -6,11 +6,8 @@ import textwrap
 
 import pytest
 
-from pytest_cideldill.sourcecode.anchors import Anchor
-from pytest_cideldill.sourcecode.anchors import find_again
-from pytest_cideldill.sourcecode.locations import InvalidColumn
-from pytest_cideldill.sourcecode.locations import InvalidLine
-from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.anchors import Anchor, find_again
+from pytest_cideldill.sourcecode.locations import InvalidColumn, InvalidLine, SourceMap
 
 SHOP = """\
 import math

@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.debuggee import ROOT
-from tests.process.debuggee import Debuggee
-from tests.process.debuggee import debuggee
+from tests.process.debuggee import ROOT, Debuggee, debuggee
 
 pytestmark = pytest.mark.full  # many scans of all that a test process holds
 

@@ -16,18 +16,14 @@ import pickle
 import sys
 import time
 import types
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import SetDefaultBehavior
-from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import Bound, SetDefaultBehavior, Stopped
 from tests.process import labels
-from tests.process.debuggee import Debuggee
-from tests.process.debuggee import debuggee
+from tests.process.debuggee import Debuggee, debuggee
 from tests.process.labels import Label
 
 pytestmark = pytest.mark.full  # dozens of scans of all that a test process holds

@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import Departed, Warned
 from pytest_cideldill.records import merge
 from pytest_cideldill.records import writer as writer_module
-from pytest_cideldill.records.hit_blocks import HitBlock
-from pytest_cideldill.records.hit_blocks import Stretches
+from pytest_cideldill.records.hit_blocks import HitBlock, Stretches
 from pytest_cideldill.records.manifest import summarize
 from pytest_cideldill.reports.digest import Story
-from tests.process.parts import Disk
-from tests.process.parts import Part
-from tests.process.parts import system_with
+from tests.process.parts import Disk, Part, system_with
 
 KEPT = 20
 

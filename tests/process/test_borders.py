@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 
 import pytest_cideldill
-from pytest_cideldill.interpreter.borders import add_to
-from pytest_cideldill.interpreter.borders import at_fork
-from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.interpreter.borders import every
-from pytest_cideldill.interpreter.borders import is_ours
-from pytest_cideldill.interpreter.borders import passes
-from pytest_cideldill.protocol.encoding import encoded
-from pytest_cideldill.protocol.encoding import repaired
+from pytest_cideldill.interpreter.borders import add_to, at_fork, contained, every, is_ours, passes
+from pytest_cideldill.protocol.encoding import encoded, repaired
 
 
 class Late(Exception):

@@ -23,13 +23,10 @@ import pytest
 from pytest_cideldill.interpreter.one_shot import reply_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode import catalog
-from pytest_cideldill.sourcecode.catalog import Catalog
-from pytest_cideldill.sourcecode.catalog import scan
+from pytest_cideldill.sourcecode.catalog import Catalog, scan
 from pytest_cideldill.sourcecode.describe import FunctionInfo
-from pytest_cideldill.sourcecode.helper import answer
-from pytest_cideldill.sourcecode.helper import source_map
-from pytest_cideldill.sourcecode.names import close_names
-from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.helper import answer, source_map
+from pytest_cideldill.sourcecode.names import close_names, parse_function_name
 
 full = pytest.mark.full
 

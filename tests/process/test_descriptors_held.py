@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.interpreter.descriptors import HeldFile
-from pytest_cideldill.interpreter.descriptors import HeldSocket
-from pytest_cideldill.interpreter.descriptors import TakenAway
-from pytest_cideldill.interpreter.descriptors import moved
-from pytest_cideldill.interpreter.descriptors import wait_for
-from pytest_cideldill.link.wakeup import LockBell
-from pytest_cideldill.link.wakeup import SocketBell
+from pytest_cideldill.interpreter.descriptors import (
+    HeldFile,
+    HeldSocket,
+    TakenAway,
+    moved,
+    wait_for,
+)
+from pytest_cideldill.link.wakeup import LockBell, SocketBell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fcntl")
 

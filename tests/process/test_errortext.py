@@ -15,8 +15,7 @@ import pytest
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.exception_text import ASK
-from pytest_cideldill.rendering.exception_text import message_of
+from pytest_cideldill.rendering.exception_text import ASK, message_of
 
 ROOT = Path(__file__).parents[2]
 

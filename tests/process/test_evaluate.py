@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -21,9 +20,7 @@ import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.repl_eval import Evaluation
-from pytest_cideldill.evaluation.repl_eval import Interruptor
-from pytest_cideldill.evaluation.repl_eval import evaluate
+from pytest_cideldill.evaluation.repl_eval import Evaluation, Interruptor, evaluate
 
 LIMIT = 1
 PATIENCE = 10.0  # seconds until a test that waits gives up

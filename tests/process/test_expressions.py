@@ -11,17 +11,13 @@ import builtins
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from collections.abc import Iterator
-from types import FrameType
-from types import FunctionType
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.evaluation.compiled import Expressions
-from pytest_cideldill.evaluation.compiled import our_statements
-from pytest_cideldill.evaluation.compiled import parse_expression
+from pytest_cideldill.evaluation.compiled import Expressions, our_statements, parse_expression
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 

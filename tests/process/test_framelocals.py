@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -15,8 +14,7 @@ import pytest
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.frames.frames import short_locals
-from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.interpreter.frame_locals import write_local
+from pytest_cideldill.interpreter.frame_locals import read_locals, write_local
 from pytest_cideldill.pauses.variables import names_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor

@@ -15,19 +15,10 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Configure
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import Begin, Bound, Configure, Refused, Stopped, Warned
 from tests.process import tills
-from tests.process.debuggee import ROOT
-from tests.process.debuggee import Debuggee
-from tests.process.debuggee import debuggee
-from tests.process.tills import COUNT_UP
-from tests.process.tills import price_of
-from tests.process.tills import price_twice
+from tests.process.debuggee import ROOT, Debuggee, debuggee
+from tests.process.tills import COUNT_UP, price_of, price_twice
 
 pytestmark = pytest.mark.full  # many scans of all that a test process holds
 

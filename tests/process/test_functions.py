@@ -11,9 +11,7 @@ import gc
 import math
 import sys
 import weakref
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -21,21 +19,20 @@ import pytest
 
 from pytest_cideldill.config.limits import DEFAULTS
 from pytest_cideldill.probes import nesting
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import SetDefaultBehavior
-from pytest_cideldill.protocol import Stopped
-from tests.process.debuggee import Debuggee
-from tests.process.debuggee import debuggee
-from tests.process.tills import COUNT_UP
-from tests.process.tills import Till
-from tests.process.tills import cached_price
-from tests.process.tills import counter
-from tests.process.tills import factorial
-from tests.process.tills import price_later
-from tests.process.tills import price_of
-from tests.process.tills import price_twice
-from tests.process.tills import prices_in_time
-from tests.process.tills import prices_in_turn
+from pytest_cideldill.protocol import Recorded, SetDefaultBehavior, Stopped
+from tests.process.debuggee import Debuggee, debuggee
+from tests.process.tills import (
+    COUNT_UP,
+    Till,
+    cached_price,
+    counter,
+    factorial,
+    price_later,
+    price_of,
+    price_twice,
+    prices_in_time,
+    prices_in_turn,
+)
 
 TILLS = "tests.process.tills"
 

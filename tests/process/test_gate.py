@@ -13,22 +13,14 @@ import sys
 import textwrap
 import threading
 from _queue import SimpleQueue
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.pauses.parking import Gate
-from pytest_cideldill.pauses.parking import Job
-from pytest_cideldill.pauses.parking import Pause
-from pytest_cideldill.pauses.parking import Resolution
-from pytest_cideldill.pauses.parking import Work
-from tests.process.debuggee import DEADLINE_S
-from tests.process.debuggee import ROOT
-from tests.process.debuggee import Running
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.pauses.parking import Gate, Job, Pause, Resolution, Work
+from tests.process.debuggee import DEADLINE_S, ROOT, Running
 
 
 class Parking:

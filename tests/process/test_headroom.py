@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_cideldill.tracing.headroom import TAKEN
-from pytest_cideldill.tracing.headroom import Headroom
+from pytest_cideldill.tracing.headroom import TAKEN, Headroom
 
 
 @pytest.fixture

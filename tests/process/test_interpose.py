@@ -12,20 +12,21 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Callable
-from types import FrameType
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
-from pytest_cideldill.patching.code_swap import FRAMES
-from pytest_cideldill.patching.code_swap import PASS
-from pytest_cideldill.patching.code_swap import arguments_of
-from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import (
+    FRAMES,
+    PASS,
+    arguments_of,
+    intercept,
+    is_trampoline,
+    original_code,
+)
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
 

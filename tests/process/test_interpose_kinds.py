@@ -6,18 +6,14 @@ import asyncio
 import inspect
 import traceback
 import types
-from collections.abc import AsyncIterator
-from collections.abc import Generator
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import intercept, original_code
 from pytest_cideldill.patching.function_code import code_of
-from tests.process.test_interpose import Calls
-from tests.process.test_interpose import as_function
+from tests.process.test_interpose import Calls, as_function
 
 
 def generator(start: int = 1) -> Generator[int, int, str]:

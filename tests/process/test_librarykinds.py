@@ -15,15 +15,11 @@ from unittest import mock
 
 import pytest
 
-from pytest_cideldill.objects.pickles import GivenUp
-from pytest_cideldill.objects.pickles import dilled
-from pytest_cideldill.objects.pickles import fast_digest
+from pytest_cideldill.objects.pickles import GivenUp, dilled, fast_digest
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rendering.instances import Unfit
-from pytest_cideldill.rendering.instances import reduction
+from pytest_cideldill.rendering.instances import Unfit, reduction
 from pytest_cideldill.rendering.one_line import render
-from pytest_cideldill.rendering.parts import DICT
-from pytest_cideldill.rendering.parts import items_of
+from pytest_cideldill.rendering.parts import DICT, items_of
 from pytest_cideldill.rendering.tree import describe
 
 ROOT = Path(__file__).parents[2]

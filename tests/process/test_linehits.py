@@ -12,45 +12,39 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import CHECK_S
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.evaluation.time_limit import CHECK_S, Overtime
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.linehits import LineBreakpoint
-from pytest_cideldill.probes.linehits import Probe
-from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.linehits import LineBreakpoint, Probe, Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Handlers
-from pytest_cideldill.tracing.interface import Watch
-from pytest_cideldill.tracing.interface import open_source
+from pytest_cideldill.tracing.interface import Deliberate, Handlers, Watch, open_source
 from tests.process.kept_rows import KeptRows
-from tests.process.sources_checks import MONITORING
-from tests.process.sources_checks import Skipped
-from tests.process.sources_checks import armed
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import inner
+from tests.process.sources_checks import (
+    MONITORING,
+    Skipped,
+    armed,
+    checks,
+    code_of,
+    in_thread,
+    inner,
+    report,
+    run_as_script,
+    tree,
+)
 from tests.process.sources_checks import lines as lines_of
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
-from tests.process.sources_checks import tree
 
 PATIENCE = 20.0  # seconds until a check that waits gives up
 

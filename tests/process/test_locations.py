@@ -9,24 +9,21 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.interpreter.one_shot import reply_on
-from pytest_cideldill.sourcecode.codes import CodeKey
-from pytest_cideldill.sourcecode.codes import find_codes
-from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.sourcecode.locations import Candidate
-from pytest_cideldill.sourcecode.locations import FunctionNotFound
-from pytest_cideldill.sourcecode.locations import InvalidColumn
-from pytest_cideldill.sourcecode.locations import InvalidLine
-from pytest_cideldill.sourcecode.locations import InvalidSource
-from pytest_cideldill.sourcecode.locations import SourceMap
+from pytest_cideldill.sourcecode.codes import CodeKey, find_codes, key_of, lines_of, walk
+from pytest_cideldill.sourcecode.locations import (
+    Candidate,
+    FunctionNotFound,
+    InvalidColumn,
+    InvalidLine,
+    InvalidSource,
+    SourceMap,
+)
 
 # Every line with code runs when this is executed; the comments are read by the tests.
 SHOP = '''\

@@ -13,13 +13,8 @@ from pytest_cideldill.link import row_log as log_module
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Loss
-from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.protocol import Event, Recorded, Warned
+from pytest_cideldill.protocol.rows import Batch, HitTelling, Loss, Row
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 

@@ -17,22 +17,16 @@ import random
 import sys
 import uuid
 import zoneinfo
-from collections.abc import Callable
-from collections.abc import Iterator
-from types import FrameType
-from types import SimpleNamespace
-from typing import Any
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from types import FrameType, SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.linehits import LineBreakpoint
-from pytest_cideldill.probes.linehits import Probe
-from pytest_cideldill.probes.linehits import Surroundings
-from pytest_cideldill.probes.linehits import Watcher
+from pytest_cideldill.probes.linehits import LineBreakpoint, Probe, Surroundings, Watcher
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import one_line

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.names import Precision, parse_function_name
 
 MODULE, FILE = "shop.cart", "src/shop/cart.py"
 

@@ -16,24 +16,19 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import CodeType
 from typing import Any
 
 import dill
 import pytest
 
-from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import is_trampoline, original_code
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import Stopped
+from pytest_cideldill.protocol import AddBreakpoint, Stopped
 from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.tracing.headroom import TAKEN
-from tests.process.debuggee import Debuggee
-from tests.process.debuggee import debuggee
+from tests.process.debuggee import Debuggee, debuggee
 
 pytestmark = pytest.mark.full  # many scans of all that a test process holds
 

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.objects import object_file
-from pytest_cideldill.objects.object_file import CorruptObject
-from pytest_cideldill.objects.object_file import ObjectFile
-from pytest_cideldill.objects.object_log import StoredObject
-from pytest_cideldill.objects.object_log import sealed
+from pytest_cideldill.objects.object_file import CorruptObject, ObjectFile
+from pytest_cideldill.objects.object_log import StoredObject, sealed
 from pytest_cideldill.objects.store import CIDStore
 
 

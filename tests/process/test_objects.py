@@ -31,22 +31,16 @@ import pytest
 
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruptor
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.objects import content_ids
-from pytest_cideldill.objects.content_ids import Held
-from pytest_cideldill.objects.content_ids import Identified
-from pytest_cideldill.objects.content_ids import Objects
-from pytest_cideldill.objects.object_log import ObjectLog
-from pytest_cideldill.objects.object_log import StoredObject
+from pytest_cideldill.objects.content_ids import Held, Identified, Objects
+from pytest_cideldill.objects.object_log import ObjectLog, StoredObject
 from pytest_cideldill.objects.pickles import fast
-from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.patching.code_swap import original_code
+from pytest_cideldill.patching.code_swap import intercept, original_code
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
-from tests.process.test_snapshot import Ran
-from tests.process.test_snapshot import hostile_values
+from tests.process.test_snapshot import Ran, hostile_values
 from tests.together import counted
 from tests.together.tiers import rest_in_full
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import Event, Warned
 
 
 class Sent(list[Event]):

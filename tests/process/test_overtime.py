@@ -9,11 +9,9 @@ import functools
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -23,15 +21,12 @@ from pytest_cideldill.evaluation import time_limit as module
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Interruptor
 from pytest_cideldill.evaluation.messages import RenderedMessage
-from pytest_cideldill.evaluation.time_limit import CHECK_S
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.evaluation.time_limit import CHECK_S, Overtime
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from tests.process.sources_checks import checks, report, run_as_script
 
 PATIENCE = 20.0  # seconds until a check that waits gives up
 SOON = 0.05

@@ -17,24 +17,12 @@ from pytest_cideldill.reports import html
 from pytest_cideldill.reports.digest import read
 from pytest_cideldill.reports.html import page
 from pytest_cideldill.reports.html_data import of_run
-from pytest_cideldill.reports.markdown import MOST_BYTES
-from pytest_cideldill.reports.markdown import append
-from pytest_cideldill.reports.markdown import code
-from pytest_cideldill.reports.markdown import fenced
-from pytest_cideldill.reports.markdown import markdown
+from pytest_cideldill.reports.markdown import MOST_BYTES, append, code, fenced, markdown
 from pytest_cideldill.reports.markup import tag
-from pytest_cideldill.reports.terminal import Style
-from pytest_cideldill.reports.terminal import one_test
-from pytest_cideldill.reports.terminal import overview
+from pytest_cideldill.reports.terminal import Style, one_test, overview
 from pytest_cideldill.reports.terminal import write as write_lines
-from pytest_cideldill.reports.words import duration
-from pytest_cideldill.reports.words import left_out
-from pytest_cideldill.reports.words import verdict
-from tests.process.written import Writer
-from tests.process.written import call
-from tests.process.written import hit
-from tests.process.written import phase
-from tests.process.written import write
+from pytest_cideldill.reports.words import duration, left_out, verdict
+from tests.process.written import Writer, call, hit, phase, write
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&amp;\x1b]0;x\x07\ud800\0"

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.protocol.current_test_file import PositionFile
-from pytest_cideldill.protocol.current_test_file import read_position
+from pytest_cideldill.protocol.current_test_file import PositionFile, read_position
 
 
 @pytest.fixture

@@ -17,11 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cideldill.sourcecode.quiet import compiled
-from pytest_cideldill.sourcecode.quiet import literal
-from pytest_cideldill.sourcecode.quiet import parse
-from pytest_cideldill.sourcecode.quiet import parse_expression
-from pytest_cideldill.sourcecode.quiet import tokens
+from pytest_cideldill.sourcecode.quiet import compiled, literal, parse, parse_expression, tokens
 
 WARNED = {
     "an escape": r'"\d"',

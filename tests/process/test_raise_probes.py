@@ -17,9 +17,7 @@ from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import Bound, Event, LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.exceptions import check_exception_name

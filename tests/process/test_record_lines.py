@@ -14,22 +14,11 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.protocol import Hello
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import PART
-from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.format import line_of
-from pytest_cideldill.records.format import part
-from pytest_cideldill.records.manifest import summarize
-from pytest_cideldill.records.manifest import write_manifest
-from pytest_cideldill.records.manifest import write_summaries
-from pytest_cideldill.records.merge import merge_run
-from pytest_cideldill.records.merge import raw_lines
-from pytest_cideldill.records.merge import run_folder
-from pytest_cideldill.records.reader import NoRecord
-from pytest_cideldill.records.reader import refuse_newer
-from pytest_cideldill.records.reader import run_folders
-from tests.record_schema import ROWS
-from tests.record_schema import written
+from pytest_cideldill.records.format import EVENTS, PART, Line, line_of, part
+from pytest_cideldill.records.manifest import summarize, write_manifest, write_summaries
+from pytest_cideldill.records.merge import merge_run, raw_lines, run_folder
+from pytest_cideldill.records.reader import NoRecord, refuse_newer, run_folders
+from tests.record_schema import ROWS, written
 from tests.wire.test_wire import messages
 
 # --- one line -----------------------------------------------------------------------------------

@@ -7,34 +7,24 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import HitTelling
-from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.protocol import Departed, NodeFinished, PhaseReported, Warned
+from pytest_cideldill.protocol.rows import Batch, HitTelling, Row
 from pytest_cideldill.records import hit_lines as hitlines_module
 from pytest_cideldill.records import quota as share_module
 from pytest_cideldill.records import writer as writer_module
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.merge import raw_lines
-from pytest_cideldill.records.quota import Share
-from pytest_cideldill.records.quota import Shares
+from pytest_cideldill.records.quota import Share, Shares
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.process.parts import PLACE
-from tests.process.parts import Disk
-from tests.process.parts import Part
-from tests.process.parts import system_with
+from tests.process.parts import PLACE, Disk, Part, system_with
 
 FAILED = PhaseReported("t::x", "call", "failed", "failed", 0.1)
 FINISHED = NodeFinished("t::x", 0.1, {})

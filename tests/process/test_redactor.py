@@ -14,8 +14,7 @@ import threading
 
 import pytest
 
-from pytest_cideldill.redaction.redactor import MARGIN
-from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.redaction.redactor import MARGIN, Redactor
 from pytest_cideldill.rendering.one_line import render
 from pytest_cideldill.rendering.tree import describe
 

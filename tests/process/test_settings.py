@@ -8,10 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_cideldill.config import options
-from pytest_cideldill.config import settings
-from pytest_cideldill.config.limits import BOUNDS
-from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.config import options, settings
+from pytest_cideldill.config.limits import BOUNDS, Limits
 from pytest_cideldill.config.settings import Settings
 
 

@@ -22,17 +22,12 @@ from unittest import mock
 import pytest
 
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.frames.frames import NOT_SHOWN
-from pytest_cideldill.frames.frames import locals_of
-from pytest_cideldill.frames.frames import notice_secrets
+from pytest_cideldill.frames.frames import NOT_SHOWN, locals_of, notice_secrets
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.one_line import Detail
-from pytest_cideldill.rendering.one_line import class_name
-from pytest_cideldill.rendering.one_line import render
-from pytest_cideldill.rendering.one_line import type_name
+from pytest_cideldill.rendering.one_line import Detail, class_name, render, type_name
 
 HERE = __name__
 

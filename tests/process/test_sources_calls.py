@@ -9,11 +9,7 @@ import itertools
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -21,15 +17,16 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Source
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from pytest_cideldill.tracing.interface import Deliberate, Source
+from tests.process.sources_checks import (
+    Consumer,
+    checks,
+    code_of,
+    in_thread,
+    opened,
+    report,
+    run_as_script,
+)
 
 
 class Log:

@@ -7,9 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType
-from types import FrameType
-from types import SimpleNamespace
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,15 +17,17 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event
-from tests.process.sources_checks import MONITORING
-from tests.process.sources_checks import OUR_IDS
-from tests.process.sources_checks import ROOT
-from tests.process.sources_checks import Skipped
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from tests.process.sources_checks import (
+    MONITORING,
+    OUR_IDS,
+    ROOT,
+    Skipped,
+    checks,
+    code_of,
+    in_thread,
+    report,
+    run_as_script,
+)
 
 
 def played(**attributes: Any) -> Any:

@@ -10,34 +10,31 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 from _pytest.outcomes import Failed
 
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.interface import Watch
-from pytest_cideldill.tracing.interface import open_source
-from tests.process.sources_checks import MONITORING
-from tests.process.sources_checks import OUR_IDS
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import Skipped
-from tests.process.sources_checks import armed
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import lines
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
-from tests.process.sources_checks import tree
+from pytest_cideldill.tracing.interface import Deliberate, SourceUnavailable, Watch, open_source
+from tests.process.sources_checks import (
+    MONITORING,
+    OUR_IDS,
+    Consumer,
+    Skipped,
+    armed,
+    checks,
+    code_of,
+    in_thread,
+    lines,
+    opened,
+    report,
+    run_as_script,
+    tree,
+)
 
 Hook = Callable[[FrameType, int], None]
 

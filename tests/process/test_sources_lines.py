@@ -8,33 +8,30 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType
-from types import FrameType
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.tracing.interface import Watch
-from pytest_cideldill.tracing.interface import existing_code
-from pytest_cideldill.tracing.interface import existing_functions
+from pytest_cideldill.tracing.interface import Watch, existing_code, existing_functions
 from pytest_cideldill.tracing.trail import Trail
-from tests.process.sources_checks import MONITORING
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import armed
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import inner
-from tests.process.sources_checks import lines
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
-from tests.process.sources_checks import tree
+from tests.process.sources_checks import (
+    MONITORING,
+    Consumer,
+    armed,
+    checks,
+    code_of,
+    in_thread,
+    inner,
+    lines,
+    opened,
+    report,
+    run_as_script,
+    tree,
+)
 
 
 def total(numbers: list[int]) -> int:

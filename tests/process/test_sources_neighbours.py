@@ -11,27 +11,25 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.interface import Watch
-from tests.process.sources_checks import MONITORING
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import Skipped
-from tests.process.sources_checks import assert_clean
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import lines
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from pytest_cideldill.tracing.interface import Deliberate, Source, SourceUnavailable, Watch
+from tests.process.sources_checks import (
+    MONITORING,
+    Consumer,
+    Skipped,
+    assert_clean,
+    checks,
+    code_of,
+    in_thread,
+    lines,
+    opened,
+    report,
+    run_as_script,
+)
 
 PROGRAM = """\
 import threading

@@ -7,28 +7,26 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.tracing.interface import Deliberate
-from pytest_cideldill.tracing.interface import Raises
-from pytest_cideldill.tracing.interface import Source
-from tests.process.sources_checks import OUR_IDS
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import in_thread
-from tests.process.sources_checks import lines
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from pytest_cideldill.tracing.interface import Deliberate, Raises, Source
+from tests.process.sources_checks import (
+    OUR_IDS,
+    Consumer,
+    checks,
+    code_of,
+    in_thread,
+    lines,
+    opened,
+    report,
+    run_as_script,
+)
 
 Told = list[tuple[str, str]]
 

@@ -6,19 +6,13 @@ import contextlib
 import gc
 import itertools
 import random
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from tests.process.sources_checks import Consumer, checks, code_of, opened, report, run_as_script
 
 ERRORS = {each.__name__: each for each in (KeyError, TypeError, ValueError)}
 PROGRAMS = 400

@@ -8,14 +8,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.interpreter.code_files import file_now
-from pytest_cideldill.interpreter.code_files import frame_file
+from pytest_cideldill.interpreter.code_files import file_now, frame_file
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import source_text

@@ -7,35 +7,31 @@ import importlib
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
-from types import CodeType
-from types import FrameType
-from types import FunctionType
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
 
 from pytest_cideldill.patching.code_swap import intercept
-from pytest_cideldill.pauses.stepping import StepOrder
-from pytest_cideldill.pauses.stepping import Steps
+from pytest_cideldill.pauses.stepping import StepOrder, Steps
 from pytest_cideldill.project import Project
 from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.trail import REST
-from pytest_cideldill.tracing.trail import Trail
-from tests.process.sources_checks import MONITORING
-from tests.process.sources_checks import ROOT
-from tests.process.sources_checks import Consumer
-from tests.process.sources_checks import Skipped
-from tests.process.sources_checks import armed
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import lines
-from tests.process.sources_checks import name_of_line
-from tests.process.sources_checks import opened
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
+from pytest_cideldill.tracing.trail import REST, Trail
+from tests.process.sources_checks import (
+    MONITORING,
+    ROOT,
+    Consumer,
+    Skipped,
+    armed,
+    checks,
+    code_of,
+    lines,
+    name_of_line,
+    opened,
+    report,
+    run_as_script,
+)
 
 NOTHING: dict[str, None] = {}
 DRIVES = {"walk", "run_as_script", "<module>", "__call__"}

@@ -22,14 +22,9 @@ from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.objects import database
 from pytest_cideldill.objects import store as store_module
-from pytest_cideldill.objects.content_ids import Held
-from pytest_cideldill.objects.content_ids import Objects
-from pytest_cideldill.objects.object_log import BATCH_BYTES
-from pytest_cideldill.objects.object_log import Budget
-from pytest_cideldill.objects.object_log import ObjectLog
-from pytest_cideldill.objects.object_log import StoredObject
-from pytest_cideldill.objects.pickle_reader import plain_value
-from pytest_cideldill.objects.pickle_reader import strings
+from pytest_cideldill.objects.content_ids import Held, Objects
+from pytest_cideldill.objects.object_log import BATCH_BYTES, Budget, ObjectLog, StoredObject
+from pytest_cideldill.objects.pickle_reader import plain_value, strings
 from pytest_cideldill.objects.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
 

@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.reports.digest import KEPT
-from pytest_cideldill.reports.digest import read
-from pytest_cideldill.reports.digest import runs_in
-from tests.process.written import BEGAN
-from tests.process.written import Writer
-from tests.process.written import call
-from tests.process.written import hit
-from tests.process.written import phase
-from tests.process.written import write
-from tests.process.written import write_part
+from pytest_cideldill.reports.digest import KEPT, read, runs_in
+from tests.process.written import BEGAN, Writer, call, hit, phase, write, write_part
 
 
 def test_tests_failures_hits_and_calls_are_told_of_all_processes(tmp_path: Path) -> None:

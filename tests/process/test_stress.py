@@ -23,17 +23,17 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.probes.linehits import Probe
-from pytest_cideldill.protocol import AddException
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import RemoveBreakpoint
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.sourcecode.codes import key_of
-from pytest_cideldill.sourcecode.codes import walk
+from pytest_cideldill.protocol import (
+    AddException,
+    AddLine,
+    Recorded,
+    RemoveBreakpoint,
+    Stopped,
+    Warned,
+)
+from pytest_cideldill.sourcecode.codes import key_of, walk
 from tests.process.debuggee import Debuggee
-from tests.process.sources_checks import armed
-from tests.process.sources_checks import assert_clean
+from tests.process.sources_checks import armed, assert_clean
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = """\

@@ -16,17 +16,12 @@ from unittest import mock
 import pytest
 
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.protocol.object_paths import item_key
-from pytest_cideldill.protocol.object_paths import parse_path
+from pytest_cideldill.protocol.object_paths import item_key, parse_path
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import tree
-from pytest_cideldill.rendering.tree import Unreachable
-from pytest_cideldill.rendering.tree import navigate
-from pytest_cideldill.rendering.tree import navigate_description
-from tests.process.test_snapshot import Ran
-from tests.process.test_snapshot import cyclic
-from tests.process.test_snapshot import hostile_values
+from pytest_cideldill.rendering.tree import Unreachable, navigate, navigate_description
+from tests.process.test_snapshot import Ran, cyclic, hostile_values
 
 HERE = __name__
 

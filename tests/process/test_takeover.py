@@ -18,9 +18,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import clean_environment
-from tests.together.frontend import module_command
+from tests.together.frontend import DEADLINE_S, clean_environment, module_command
 
 USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
 ON_COMMAND_LINE_ONLY = "--cideldill-mcp counts on the command line only"

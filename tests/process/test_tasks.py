@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import asyncio.tasks
 import sys
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_cideldill.frames.tasks import MAX_CHAIN
-from pytest_cideldill.frames.tasks import MAX_TASKS
-from pytest_cideldill.frames.tasks import describe_tasks
-from pytest_cideldill.frames.tasks import logical_stack
-from pytest_cideldill.frames.tasks import names_of_tasks
+from pytest_cideldill.frames.tasks import (
+    MAX_CHAIN,
+    MAX_TASKS,
+    describe_tasks,
+    logical_stack,
+    names_of_tasks,
+)
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

@@ -8,10 +8,7 @@ import sys
 
 import pytest
 
-from pytest_cideldill.sourcecode.template import Field
-from pytest_cideldill.sourcecode.template import InvalidTemplate
-from pytest_cideldill.sourcecode.template import Template
-from pytest_cideldill.sourcecode.template import parse_template
+from pytest_cideldill.sourcecode.template import Field, InvalidTemplate, Template, parse_template
 
 NESTED_QUOTES = sys.version_info >= (3, 12)
 

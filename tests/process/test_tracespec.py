@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cideldill.sourcecode.tracespec import InvalidSpec
-from pytest_cideldill.sourcecode.tracespec import TraceSpec
-from pytest_cideldill.sourcecode.tracespec import parse_spec
+from pytest_cideldill.sourcecode.tracespec import InvalidSpec, TraceSpec, parse_spec
 
 LINE_5: dict[str, Any] = {"file": "till.py", "line": 5}
 TOTAL: dict[str, Any] = {"function": "shop.till.total", "module": "shop.till"}

@@ -9,13 +9,8 @@ from types import FrameType
 
 import pytest
 
-from tests.process.sources_checks import checks
-from tests.process.sources_checks import code_of
-from tests.process.sources_checks import lines
-from tests.process.sources_checks import report
-from tests.process.sources_checks import run_as_script
-from tests.process.test_linehits import Lab
-from tests.process.test_linehits import lab
+from tests.process.sources_checks import checks, code_of, lines, report, run_as_script
+from tests.process.test_linehits import Lab, lab
 
 
 def pay(amount: int) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 
 def price_of(amount: int, each: int = 3, *, discount: int = 0) -> int:

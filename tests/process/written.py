@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.format import part
+from pytest_cideldill.records.format import EVENTS, Line, part
 
 BEGAN = 1_790_000_000.0
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.events.log import EventPage
-from cideldill_mcp.events.log import Filter
+from cideldill_mcp.events.log import EventLog, EventPage, Filter
 
 ALL = Filter()
 

@@ -9,11 +9,8 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Coroutine
-from typing import Any
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
 
 import mcp_types as types
 
@@ -21,21 +18,21 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.run import RunOrder
+from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.definitions import Progress
 from cideldill_mcp.tools.toolbox import Toolbox
-from pytest_cideldill.protocol import PROTOCOL
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol import (
+    PROTOCOL,
+    Begin,
+    Hello,
+    Message,
+    Replied,
+    Stopped,
+    from_plain,
+    to_plain,
+)
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 from tests.contract_table import checked
 
 NO_PID = 4_194_305

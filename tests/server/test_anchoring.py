@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.breakpoints import inspection
-from cideldill_mcp.breakpoints import places
+from cideldill_mcp.breakpoints import inspection, places
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.inspection import find_places
 from cideldill_mcp.breakpoints.places import Stamp
 from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.processes.helpers import Helper
 from cideldill_mcp.processes.launch import Recipe
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from tests.server.processes import in_loop
 
 SHOP = "import math\nprice = 1\n"

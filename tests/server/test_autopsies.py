@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.replies.render import dumps
-from cideldill_mcp.runs.failures import FEW_CHILDREN
-from cideldill_mcp.runs.failures import FEW_FRAMES
-from cideldill_mcp.runs.failures import FEW_LOCALS
-from cideldill_mcp.runs.failures import fitted
-from cideldill_mcp.runs.failures import shaped
-from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.failures import (
+    FEW_CHILDREN,
+    FEW_FRAMES,
+    FEW_LOCALS,
+    fitted,
+    shaped,
+    siblings,
+)
 from cideldill_mcp.runs.results import Results
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import NodeFinished, NodeStarted, PhaseReported
 
 
 def frame(index: int, *, variables: int | None = None) -> dict[str, Any]:

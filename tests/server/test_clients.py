@@ -6,9 +6,7 @@ Live cases are in `tests/together/test_transports.py` and `test_http_life.py`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from contextlib import ExitStack
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 

@@ -18,22 +18,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import FindCode
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Stopped
-from tests.server.processes import NO_PID
-from tests.server.processes import Front
-from tests.server.processes import Process
-from tests.server.processes import hello_of
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
+from pytest_cideldill.protocol import Departed, FindCode, Finished, ReadThreads, Replied, Stopped
+from tests.server.processes import NO_PID, Front, Process, hello_of, in_loop, pause_of
 from tests.server.test_resources import URIS as ALWAYS
-from tests.server.test_resources import call
-from tests.server.test_resources import connected
-from tests.server.test_resources import read
+from tests.server.test_resources import call, connected, read
 
 URIS = ["debugger://session", "debugger://breakpoints", "debugger://threads"]
 TEMPLATE = "debugger://source/{+file}"

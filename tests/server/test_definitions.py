@@ -15,14 +15,9 @@ from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.definitions import MAX_CHARS
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
+from cideldill_mcp.tools.definitions import MAX_CHARS, Param, Reply, Request, Tool
 from cideldill_mcp.tools.toolbox import Toolbox
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from tests.server.processes import in_loop
 
 ALL = profile.tools("full")

@@ -11,11 +11,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.runs.end import MAX_MESSAGE
-from cideldill_mcp.runs.end import MAX_STACKS
-from cideldill_mcp.runs.end import Cut
-from cideldill_mcp.runs.end import Evidence
-from cideldill_mcp.runs.end import classify
+from cideldill_mcp.runs.end import MAX_MESSAGE, MAX_STACKS, Cut, Evidence, classify
 from pytest_cideldill.protocol.current_test_file import FilePosition
 
 LAST = FilePosition("call", "test_a.py::test_b", 0.0)

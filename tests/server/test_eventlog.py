@@ -14,13 +14,8 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.events import log as log_module
-from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.events.log import EventPage
-from cideldill_mcp.events.log import Filter
-from tests.server.logs import ALL
-from tests.server.logs import fill
-from tests.server.logs import numbers
-from tests.server.logs import page
+from cideldill_mcp.events.log import EventLog, EventPage, Filter
+from tests.server.logs import ALL, fill, numbers, page
 from tests.server.processes import in_loop
 
 

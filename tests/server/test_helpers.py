@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.processes.helpers import Unanswered
-from cideldill_mcp.processes.helpers import ask
+from cideldill_mcp.processes.helpers import Unanswered, ask
 from pytest_cideldill.interpreter.one_shot import reply_in
 
 HELPER = "pytest_cideldill.sourcecode.helper"

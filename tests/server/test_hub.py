@@ -18,26 +18,25 @@ from cideldill_mcp.processes import process as process_module
 from cideldill_mcp.runs import breakpoint_sync as setting_module
 from cideldill_mcp.runs import registry as runs_module
 from cideldill_mcp.tools import functions
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import Configure
-from pytest_cideldill.protocol import Evaluate
-from pytest_cideldill.protocol import Interrupt
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeRelayed
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import ReleaseAll
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import SetDefaultBehavior
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol import (
+    AddBreakpoint,
+    Configure,
+    Evaluate,
+    Interrupt,
+    NodeFinished,
+    NodeRelayed,
+    NodeStarted,
+    Refused,
+    ReleaseAll,
+    Replied,
+    Resume,
+    Resumed,
+    SetDefaultBehavior,
+    Warned,
+    to_plain,
+)
 from pytest_cideldill.protocol.framing import encode_frame
-from tests.server.processes import NO_PID
-from tests.server.processes import hello_of
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.processes import NO_PID, hello_of, in_loop, serving
 
 # --- two processes ------------------------------------------------------------------------------
 

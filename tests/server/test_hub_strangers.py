@@ -9,16 +9,9 @@ import pytest
 
 from cideldill_mcp.processes import listener as hub_module
 from cideldill_mcp.tools import functions
-from pytest_cideldill.protocol import PROTOCOL
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.protocol import PROTOCOL, Begin, Refused, Resume, Warned
 from pytest_cideldill.protocol.framing import encode_frame
-from tests.server.processes import Process
-from tests.server.processes import hello_of
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.processes import Process, hello_of, in_loop, serving
 
 # --- who is let in ------------------------------------------------------------------------------
 

@@ -10,21 +10,20 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.breakpoints import inspection
-from cideldill_mcp.breakpoints.inspection import Sources
-from cideldill_mcp.breakpoints.inspection import Survey
-from cideldill_mcp.breakpoints.inspection import find_places
-from cideldill_mcp.breakpoints.inspection import path_of
-from cideldill_mcp.breakpoints.inspection import shown_path
-from cideldill_mcp.breakpoints.inspection import sources_of
+from cideldill_mcp.breakpoints.inspection import (
+    Sources,
+    Survey,
+    find_places,
+    path_of,
+    shown_path,
+    sources_of,
+)
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.tools.tests import _relative
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import Replied
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import AddBreakpoint, Replied
 from pytest_cideldill.sourcecode.names import parse_function_name
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.processes import in_loop, serving
 
 CART = """
 class Cart:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import pytest
 
 from cideldill_mcp.clients import outbox
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.clients.outbox import CALL_COMPLETED
-from cideldill_mcp.clients.outbox import EXECUTION_PAUSED
-from cideldill_mcp.clients.outbox import EXECUTION_RESUMED
-from cideldill_mcp.clients.outbox import Notifier
+from cideldill_mcp.clients.outbox import (
+    CALL_COMPLETED,
+    EXECUTION_PAUSED,
+    EXECUTION_RESUMED,
+    Notifier,
+)
 from cideldill_mcp.events.log import EventLog
-from tests.server.processes import DEADLINE_S
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
+from tests.server.processes import DEADLINE_S, in_loop, pause_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

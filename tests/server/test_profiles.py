@@ -10,11 +10,9 @@ from cideldill_mcp.prompts.guide import instructions
 from cideldill_mcp.tools import profile
 from pytest_cideldill.config.options import PROFILES
 from pytest_cideldill.protocol import Stopped
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
+from tests.server.processes import in_loop, pause_of
 from tests.server.test_prompts import text_of
-from tests.server.test_resources import call
-from tests.server.test_resources import connected
+from tests.server.test_resources import call, connected
 
 PRESENT = {
     "breakpoint_add",

@@ -18,11 +18,8 @@ from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.prompts import defined
 from cideldill_mcp.replies import prose
 from pytest_cideldill.protocol import Stopped
-from tests.server.processes import Front
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
-from tests.server.test_resources import ROOT
-from tests.server.test_resources import connected
+from tests.server.processes import Front, in_loop, pause_of
+from tests.server.test_resources import ROOT, connected
 
 SITE = {"file": "shop/cart.py", "line": 33}
 CALL = {

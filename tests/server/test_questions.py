@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cideldill_mcp.breakpoints.inspection import find_each
-from cideldill_mcp.breakpoints.inspection import find_places
+from cideldill_mcp.breakpoints.inspection import find_each, find_places
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.sources import questions
 from cideldill_mcp.sources.questions import Questions
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from tests.server.processes import DEADLINE_S
-from tests.server.processes import in_loop
+from pytest_cideldill.errors import ErrorCode, Refusal
+from tests.server.processes import DEADLINE_S, in_loop
 
 Ask = Callable[..., Coroutine[Any, Any, list[Any]]]
 

@@ -17,19 +17,14 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.callrecords import store
-from cideldill_mcp.callrecords.records import CallFilter
-from cideldill_mcp.callrecords.records import CallPage
-from cideldill_mcp.callrecords.records import Records
+from cideldill_mcp.callrecords.records import CallFilter, CallPage, Records
 from cideldill_mcp.callrecords.store import Table
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.replies.render import fit
 from cideldill_mcp.tools.records import is_meant_by
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.sourcecode.names import parse_function_name
-from tests.server.processes import Front
-from tests.server.processes import Process
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.processes import Front, Process, in_loop, serving
 
 KEYS = {
     "call_id", "method_name", "qualified_name", "status", "pretty_args", "pretty_kwargs",

@@ -8,20 +8,18 @@ from dataclasses import replace
 import pytest
 
 from cideldill_mcp.processes import listener as hub_module
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Rejoined
-from pytest_cideldill.protocol import ReleaseAll
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import to_plain
+from pytest_cideldill.protocol import (
+    Begin,
+    Departed,
+    Hello,
+    Refused,
+    Rejoined,
+    ReleaseAll,
+    Warned,
+    to_plain,
+)
 from pytest_cideldill.protocol.framing import encode_frame
-from tests.server.processes import Front
-from tests.server.processes import Process
-from tests.server.processes import hello_of
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.processes import Front, Process, hello_of, in_loop, serving
 
 ALIVE = replace(hello_of("r1", "main"), pid=os.getpid())
 

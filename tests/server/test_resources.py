@@ -25,11 +25,8 @@ from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings
-from tests.contract_table import checked
-from tests.contract_table import checked_resource
-from tests.server.processes import Front
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.contract_table import checked, checked_resource
+from tests.server.processes import Front, in_loop, serving
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

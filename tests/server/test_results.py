@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.runs.results import Results
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import CollectionFailed
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeRelayed
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol import (
+    Collected,
+    CollectionFailed,
+    NodeFinished,
+    NodeRelayed,
+    NodeStarted,
+    PhaseReported,
+)
 
 TEST = "test_a.py::test_x"
 

@@ -12,24 +12,22 @@ import pytest
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.run_list import RunList
-from cideldill_mcp.tools import profile
-from cideldill_mcp.tools import run_replies
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import CollectionFailed
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import InternalErrorRaised
-from pytest_cideldill.protocol import Interrupted
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import Stopped
-from tests.server.processes import autopsy_of
-from tests.server.processes import frame_of
-from tests.server.processes import hello_of
-from tests.server.processes import pause_of
+from cideldill_mcp.tools import profile, run_replies
+from pytest_cideldill.protocol import (
+    Collected,
+    CollectionFailed,
+    Departed,
+    Event,
+    Finished,
+    InternalErrorRaised,
+    Interrupted,
+    NodeFinished,
+    NodeStarted,
+    PhaseReported,
+    Resumed,
+    Stopped,
+)
+from tests.server.processes import autopsy_of, frame_of, hello_of, pause_of
 
 TEST = "test_a.py::test_x"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.sources import files
-from cideldill_mcp.sources.files import MAX_BYTES
-from cideldill_mcp.sources.files import PREFIX
+from cideldill_mcp.sources.files import MAX_BYTES, PREFIX
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor

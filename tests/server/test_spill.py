@@ -15,15 +15,10 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.events import log as log_module
-from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.events.log import EventPage
-from cideldill_mcp.events.log import Filter
+from cideldill_mcp.events.log import EventLog, EventPage, Filter
 from pytest_cideldill.protocol import Recorded
-from tests.server.logs import fill
-from tests.server.logs import numbers
-from tests.server.logs import page
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.logs import fill, numbers, page
+from tests.server.processes import in_loop, serving
 
 
 @pytest.fixture

@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.processes.cpu import Usage
-from cideldill_mcp.processes.cpu import handles
-from cideldill_mcp.processes.cpu import usage
-from cideldill_mcp.processes.cpu import verdict
+from cideldill_mcp.processes.cpu import Usage, handles, usage, verdict
 from cideldill_mcp.runs.stacks import threads_in
 from cideldill_mcp.runs.stall import state_of
 from pytest_cideldill.project import Project

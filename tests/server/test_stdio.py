@@ -9,12 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import ExitStack
-from contextlib import asynccontextmanager
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 

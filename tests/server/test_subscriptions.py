@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -19,20 +18,14 @@ import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import ResourcesListChanged
-from mcp.shared.subscriptions import ResourceUpdated
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
-from cideldill_mcp.clients.outbox import LIST_CHANGED
-from cideldill_mcp.clients.outbox import UPDATED
-from cideldill_mcp.clients.outbox import Notifier
+from cideldill_mcp.clients.outbox import LIST_CHANGED, UPDATED, Notifier
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings
-from tests.server.processes import DEADLINE_S
-from tests.server.processes import Front
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from tests.server.processes import DEADLINE_S, Front, in_loop, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 

@@ -21,16 +21,8 @@ from mcp.shared.exceptions import MCPError
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import profile
 from pytest_cideldill.config.options import PROFILES
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import Stopped
-from tests.server.processes import Front
-from tests.server.processes import Process
-from tests.server.processes import autopsy_of
-from tests.server.processes import frame_of
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
+from pytest_cideldill.protocol import NodeFinished, NodeStarted, PhaseReported, Stopped
+from tests.server.processes import Front, Process, autopsy_of, frame_of, in_loop, pause_of
 from tests.server.test_prompts import text_of
 from tests.server.test_resources import connected
 

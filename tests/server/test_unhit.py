@@ -10,18 +10,18 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.processes.process import Target
-from cideldill_mcp.runs.not_hit import never_hit
-from cideldill_mcp.runs.not_hit import why_not_hit
+from cideldill_mcp.runs.not_hit import never_hit, why_not_hit
 from cideldill_mcp.runs.run import Run
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import LinesPassed
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Watched
-from tests.server.processes import hello_of
-from tests.server.processes import pause_of
+from pytest_cideldill.protocol import (
+    Collected,
+    Departed,
+    Finished,
+    LinesPassed,
+    NodeFinished,
+    Stopped,
+    Watched,
+)
+from tests.server.processes import hello_of, pause_of
 
 CALLED = {"why": "never_called", "whole": True}
 BESIDE = {"why": "line_not_reached", "whole": True, "line": 40}

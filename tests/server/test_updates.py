@@ -10,8 +10,7 @@ import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -19,26 +18,22 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.resources import changes
-from cideldill_mcp.resources.changes import Throttle
-from cideldill_mcp.resources.changes import Updates
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import LinesPassed
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import SetDefaultBehavior
-from pytest_cideldill.protocol import Stopped
-from tests.server.processes import DEADLINE_S
-from tests.server.processes import Front
-from tests.server.processes import Process
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
-from tests.server.processes import serving
+from cideldill_mcp.resources.changes import Throttle, Updates
+from pytest_cideldill.protocol import (
+    Bound,
+    Collected,
+    Departed,
+    Finished,
+    LinesPassed,
+    NodeStarted,
+    ReadThreads,
+    Recorded,
+    Replied,
+    Resumed,
+    SetDefaultBehavior,
+    Stopped,
+)
+from tests.server.processes import DEADLINE_S, Front, Process, in_loop, pause_of, serving
 from tests.server.test_records import row
 from tests.server.test_resources import ROOT
 

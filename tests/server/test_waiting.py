@@ -13,19 +13,16 @@ import pytest
 
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.tools import stops
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import Resume
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import Stopped
-from tests.server.processes import Front
-from tests.server.processes import Process
-from tests.server.processes import autopsy_of
-from tests.server.processes import in_loop
-from tests.server.processes import pause_of
-from tests.server.processes import serving
+from pytest_cideldill.protocol import (
+    Departed,
+    Finished,
+    NodeStarted,
+    Recorded,
+    Resume,
+    Resumed,
+    Stopped,
+)
+from tests.server.processes import Front, Process, autopsy_of, in_loop, pause_of, serving
 
 SOON = 20
 """Milliseconds of a wait that is to time out."""

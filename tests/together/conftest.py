@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 MakeProject = Callable[..., Path]
 

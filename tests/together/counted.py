@@ -12,8 +12,7 @@ import contextlib
 import copyreg
 import pathlib
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 COUNTS: collections.Counter[str] = collections.Counter()

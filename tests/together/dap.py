@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-from typing import Self
+from typing import Any, Self
 
 DEADLINE_S = 30.0
 """No wait takes longer."""

@@ -9,19 +9,15 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from anyio.from_thread import BlockingPortal
-from anyio.from_thread import start_blocking_portal
-from mcp import Client
-from mcp import StdioServerParameters
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
-from tests.contract_table import checked
-from tests.contract_table import checked_resource
+from tests.contract_table import checked, checked_resource
 from tests.together.frontend import FEW_GUESTS
 
 DEADLINE_S = 30.0

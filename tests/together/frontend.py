@@ -18,14 +18,12 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.contract_table import check_answer
-from tests.contract_table import check_notification
+from tests.contract_table import check_answer, check_notification
 
 DEADLINE_S = 20.0
 """No wait of a test is longer."""

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from contextlib import contextmanager
-from typing import Any
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.client.subscriptions import Subscription
 from mcp.shared.subscriptions import ResourceUpdated
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import Agent
-from tests.together.driver import connected
+from tests.together.driver import DEADLINE_S, Agent, connected
 
 ERAS = ("legacy", "auto")
 """Modes of the client: the handshake, and what `server/discover` tells: 2026-07-28."""

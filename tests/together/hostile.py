@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Tool
+from cideldill_mcp.tools.definitions import Param, Tool
 
 PAUSE = "r1.main.1"
 """The pause that is there."""

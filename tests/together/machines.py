@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.together.frontend import clean_environment
-from tests.together.frontend import wait_until
+from tests.together.frontend import clean_environment, wait_until
 
 ELSEWHERE = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 """Where the other machines listen."""

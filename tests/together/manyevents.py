@@ -6,10 +6,7 @@ from pathlib import Path
 
 from pytest_cideldill.objects.store import CIDStore
 from tests.process.test_people import HOSTILE
-from tests.process.written import Writer
-from tests.process.written import call
-from tests.process.written import hit
-from tests.process.written import write
+from tests.process.written import Writer, call, hit, write
 
 CID = "ab" * 64
 TESTS = 200

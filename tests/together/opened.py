@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mcp import StdioServerParameters
 
-from tests.together.driver import Agent
-from tests.together.driver import connected
+from tests.together.driver import Agent, connected
 from tests.together.timelines import timeline
 from tests.together.workbench import Bench
 

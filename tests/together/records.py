@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import RUN
+from pytest_cideldill.records.format import EVENTS, RUN
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import FEW_GUESTS
 

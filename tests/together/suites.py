@@ -9,22 +9,22 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 
-from tests.together.driver import connected
-from tests.together.driver import server
+from tests.together.driver import connected, server
 from tests.together.frontend import FEW_GUESTS
 from tests.together.installed import installed
-from tests.together.real_package import Breakage
-from tests.together.real_package import Difference
-from tests.together.real_package import Record
-from tests.together.real_package import Release
-from tests.together.real_package import environment
-from tests.together.real_package import recording
-from tests.together.real_package import unpacked
+from tests.together.real_package import (
+    Breakage,
+    Difference,
+    Record,
+    Release,
+    environment,
+    recording,
+    unpacked,
+)
 from tests.together.workbench import OVER
 
 SUITE_S = 600.0

@@ -15,12 +15,8 @@ import pytest
 from mcp import StdioServerParameters
 
 from cideldill_mcp.tools import profile
-from tests.together.driver import Agent
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
-from tests.together.transcript import blocks
-from tests.together.transcript import replay
+from tests.together.driver import Agent, connected, only_stop, server
+from tests.together.transcript import blocks, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KIT = EXAMPLES / "agent"

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import ToolError
-from tests.together.driver import only_stop
+from tests.together.driver import ToolError, only_stop
 from tests.together.opened import opened
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 SHOP = """
     class Cart:

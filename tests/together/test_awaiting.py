@@ -8,8 +8,7 @@ import pytest
 
 from tests.together.driver import only_stop
 from tests.together.real_package import environment
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

@@ -17,9 +17,7 @@ from pytest_cideldill.records.format import EVENTS
 from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import FEW_GUESTS
-from tests.together.records import Recorded
-from tests.together.records import command
-from tests.together.records import recorded
+from tests.together.records import Recorded, command, recorded
 from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.workbench import OVER
-from tests.together.workbench import Bench
+from tests.together.workbench import OVER, Bench
 
 full = pytest.mark.full
 

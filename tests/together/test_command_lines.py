@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
+from tests.together.frontend import FrontEnd, front_end
 
 SECRET = "hunter[0-9]+x"
 """A pattern, which tells how secrets look; also a name of one."""

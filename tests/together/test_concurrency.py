@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from tests.together import ledger
-from tests.together.driver import ToolError
-from tests.together.driver import only_stop
-from tests.together.workbench import OVER
-from tests.together.workbench import Bench
+from tests.together.driver import ToolError, only_stop
+from tests.together.workbench import OVER, Bench
 
 THREADS = 8
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.demo import debug
-from cideldill_mcp.demo import find_shop
+from cideldill_mcp.demo import debug, find_shop
 
 MakeShop = Callable[[str, str, str], Path]
 

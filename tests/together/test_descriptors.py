@@ -18,13 +18,9 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.objects.store import CIDStore
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
-from tests.together.records import QUIET
-from tests.together.records import Recorded
-from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.records import QUIET, Recorded, recorded
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")
 

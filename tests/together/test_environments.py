@@ -13,22 +13,16 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import Agent
-from tests.together.driver import connected
-from tests.together.driver import server
+from tests.together.driver import DEADLINE_S, Agent, connected, server
 from tests.together.frontend import clean_environment
-from tests.together.real_package import INSIDE
-from tests.together.real_package import Record
-from tests.together.real_package import differences
+from tests.together.real_package import INSIDE, Record, differences
 from tests.together.workbench import OVER
 
 SHOP = r'''

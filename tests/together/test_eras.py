@@ -11,13 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
+from tests.together.frontend import FrontEnd, front_end, wait_until
 
 UPDATED = "notifications/resources/updated"
 LIST_CHANGED = "notifications/resources/list_changed"

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,20 +19,20 @@ from typing import Any
 import pytest
 
 from tests.together import driver
-from tests.together.driver import Agent
-from tests.together.driver import connected
-from tests.together.driver import server
-from tests.together.real_package import CLICK
-from tests.together.real_package import MORE_ITERTOOLS
-from tests.together.real_package import Difference
-from tests.together.real_package import Record
-from tests.together.real_package import Release
-from tests.together.real_package import all_results
-from tests.together.real_package import differences
-from tests.together.real_package import environment
-from tests.together.real_package import plain_run
-from tests.together.real_package import recording
-from tests.together.real_package import unpacked
+from tests.together.driver import Agent, connected, server
+from tests.together.real_package import (
+    CLICK,
+    MORE_ITERTOOLS,
+    Difference,
+    Record,
+    Release,
+    all_results,
+    differences,
+    environment,
+    plain_run,
+    recording,
+    unpacked,
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 

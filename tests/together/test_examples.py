@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import connected
-from tests.together.driver import server
-from tests.together.transcript import differences
-from tests.together.transcript import exchanges
-from tests.together.transcript import replay
+from tests.together.driver import connected, server
+from tests.together.transcript import differences, exchanges, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SESSIONS = sorted(EXAMPLES.glob("*/session.md"))

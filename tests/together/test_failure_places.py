@@ -12,8 +12,7 @@ import pytest
 from tests.together.driver import only_stop
 from tests.together.records import recorded
 from tests.together.test_recorded_for_people import cideldill
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

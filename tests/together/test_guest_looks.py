@@ -10,8 +10,7 @@ import pytest
 from tests.together.driver import only_stop
 from tests.together.installed import on_path
 from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

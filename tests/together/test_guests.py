@@ -10,14 +10,9 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.real_package import Record
-from tests.together.real_package import differences
-from tests.together.real_package import environment
-from tests.together.real_package import plain_run
-from tests.together.real_package import recording
+from tests.together.real_package import Record, differences, environment, plain_run, recording
 from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

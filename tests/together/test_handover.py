@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import clean_environment
-from tests.together.frontend import front_end
-from tests.together.frontend import module_command
-from tests.together.frontend import wait_until
+from tests.together.frontend import (
+    DEADLINE_S,
+    FrontEnd,
+    clean_environment,
+    front_end,
+    module_command,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

@@ -16,11 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
+from tests.together.driver import DEADLINE_S, only_stop
 from tests.together.test_endings import ended
-from tests.together.workbench import OVER
-from tests.together.workbench import Bench
+from tests.together.workbench import OVER, Bench
 
 ANSWER_S = 2.0
 """The server answers within it, whatever the tests do."""

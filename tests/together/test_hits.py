@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
-from tests.together.tracing import tracepoint
-from tests.together.tracing import until_pushed
+from tests.together.frontend import FrontEnd, front_end, wait_until
+from tests.together.tracing import tracepoint, until_pushed
 
 LOOP = """
 def test_it():

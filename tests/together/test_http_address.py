@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import clean_environment
+from tests.together.frontend import DEADLINE_S, clean_environment
 from tests.together.web import web_end
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks at owners and modes")

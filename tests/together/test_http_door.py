@@ -16,13 +16,9 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.transports.http import MAX_BODY_BYTES
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import FrontEnd
+from tests.together.frontend import DEADLINE_S, FrontEnd
 from tests.together.test_intruders import write_failing
-from tests.together.web import INITIALIZE
-from tests.together.web import Place
-from tests.together.web import tool_call
-from tests.together.web import web_end
+from tests.together.web import INITIALIZE, Place, tool_call, web_end
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

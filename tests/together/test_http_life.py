@@ -14,33 +14,36 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import HELLO
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import clean_environment
-from tests.together.frontend import front_end
-from tests.together.frontend import module_command
-from tests.together.frontend import wait_until
+from tests.together.frontend import (
+    DEADLINE_S,
+    HELLO,
+    FrontEnd,
+    clean_environment,
+    front_end,
+    module_command,
+    wait_until,
+)
 from tests.together.transcript import blocks
-from tests.together.web import ACCEPT
-from tests.together.web import INITIALIZE
-from tests.together.web import INITIALIZED
-from tests.together.web import Place
-from tests.together.web import next_event
-from tests.together.web import over_http
-from tests.together.web import over_sse
-from tests.together.web import place_of
-from tests.together.web import stateless
-from tests.together.web import tool_call
-from tests.together.web import web_end
+from tests.together.web import (
+    ACCEPT,
+    INITIALIZE,
+    INITIALIZED,
+    Place,
+    next_event,
+    over_http,
+    over_sse,
+    place_of,
+    stateless,
+    tool_call,
+    web_end,
+)
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

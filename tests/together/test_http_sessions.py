@@ -9,15 +9,9 @@ import pytest
 
 from cideldill_mcp.transports.http import MAX_SESSIONS
 from tests.together.conftest import MakeProject
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import module_command
-from tests.together.frontend import wait_until
-from tests.together.test_http_life import BUSY
-from tests.together.test_http_life import FAILING
-from tests.together.web import Place
-from tests.together.web import next_event
-from tests.together.web import tool_call
-from tests.together.web import web_end
+from tests.together.frontend import DEADLINE_S, module_command, wait_until
+from tests.together.test_http_life import BUSY, FAILING
+from tests.together.web import Place, next_event, tool_call, web_end
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

@@ -10,21 +10,14 @@ import select
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from contextlib import closing
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import module_command
-from tests.together.frontend import wait_until
-from tests.together.web import Place
-from tests.together.web import tool_call
-from tests.together.web import web_end
+from tests.together.frontend import DEADLINE_S, FrontEnd, module_command, wait_until
+from tests.together.web import Place, tool_call, web_end
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

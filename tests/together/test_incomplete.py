@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.inside.injector import COMBINATIONS
-from tests.together.inside.injector import VALUES
+from tests.together.inside.injector import COMBINATIONS, VALUES
 from tests.together.records import recorded
 from tests.together.tiers import rest_in_full
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 INSIDE = Path(__file__).parent / "inside"
 INJECTOR = ("-p", "injector")

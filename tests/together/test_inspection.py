@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
+from tests.together.frontend import front_end, wait_until
 from tests.together.workbench import Bench
 
 CART = """

@@ -15,12 +15,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.protocol.framing import MAX_FRAME
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
+from pytest_cideldill.protocol.framing import MAX_FRAME, FrameDecoder, encode_frame
+from tests.together.frontend import DEADLINE_S, FrontEnd, front_end
 from tests.together.machines import HERE
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")

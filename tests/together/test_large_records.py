@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.reports.bounds import MOST
-from tests.process.written import Writer
-from tests.process.written import write
+from tests.process.written import Writer, write
 from tests.together.driver import DEADLINE_S
-from tests.together.opened import ROOM
-from tests.together.opened import opened
+from tests.together.opened import ROOM, opened
 
 pytestmark = pytest.mark.full
 

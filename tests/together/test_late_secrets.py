@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.redaction.tags import HOW_TO_SHOW
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import connected, only_stop, server
 from tests.together.records import recorded
 from tests.together.workbench import Bench
 

@@ -15,12 +15,9 @@ from typing import Any
 import pytest
 
 from tests.together import counted
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
-from tests.together.records import command
-from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.records import command, recorded
+from tests.together.workbench import Bench, workbench
 
 COUNTED = Path(counted.__file__).read_text(encoding="utf-8")
 

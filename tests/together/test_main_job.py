@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import connected, only_stop, server
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 

@@ -12,8 +12,7 @@ import pytest
 from tests.together.conftest import MakeProject
 from tests.together.dap import DapClient
 from tests.together.records import recorded
-from tests.together.workbench import OVER
-from tests.together.workbench import Bench
+from tests.together.workbench import OVER, Bench
 
 pytestmark = pytest.mark.full
 

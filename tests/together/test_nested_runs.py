@@ -9,8 +9,7 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.frontend import clean_environment
-from tests.together.records import QUIET
-from tests.together.records import command
+from tests.together.records import QUIET, command
 from tests.together.workbench import workbench
 
 NESTED = """

@@ -14,13 +14,8 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
-from tests.together.nasty import CONFTEST
-from tests.together.nasty import MEASURING
-from tests.together.nasty import STARTUP
-from tests.together.nasty import measured
+from tests.together.driver import connected, only_stop, server
+from tests.together.nasty import CONFTEST, MEASURING, STARTUP, measured
 from tests.together.workbench import Bench
 
 full = pytest.mark.full

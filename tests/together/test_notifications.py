@@ -13,18 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.client.extension import ClientExtension
-from mcp.client.extension import NotificationBinding
-from pydantic import BaseModel
-from pydantic import ConfigDict
+from mcp.client.extension import ClientExtension, NotificationBinding
+from pydantic import BaseModel, ConfigDict
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import connected
-from tests.together.driver import server
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
+from tests.together.driver import DEADLINE_S, connected, server
+from tests.together.frontend import FrontEnd, front_end, wait_until
 
 PAUSED = "notifications/breakpoint/execution_paused"
 RESUMED = "notifications/breakpoint/execution_resumed"

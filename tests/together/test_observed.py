@@ -13,8 +13,7 @@ import pytest
 from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import clean_environment
-from tests.together.records import command
-from tests.together.records import recorded
+from tests.together.records import command, recorded
 from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import ToolError
+from tests.together.driver import DEADLINE_S, ToolError
 from tests.together.frontend import front_end
 from tests.together.workbench import Bench
 

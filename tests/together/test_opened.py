@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.opened import answers
-from tests.together.opened import opened
+from tests.together.opened import answers, opened
 from tests.together.records import recorded
 from tests.together.workbench import workbench
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.together.driver import only_stop
 from tests.together.tiers import rest_in_full
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 LETTERS = """
     import pytest

@@ -13,13 +13,11 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
+from tests.together.driver import DEADLINE_S, only_stop
 from tests.together.frontend import clean_environment
 from tests.together.records import recorded
 from tests.together.workbench import workbench

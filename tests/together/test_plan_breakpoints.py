@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from tests.together import ledger
-from tests.together.ledger import AFTER
-from tests.together.ledger import AFTER_AND_EXCEPTION
-from tests.together.ledger import BEFORE
-from tests.together.ledger import BEFORE_AND_EXCEPTION
-from tests.together.ledger import EXCEPTION
-from tests.together.ledger import PAIR
-from tests.together.ledger import PLAIN
-from tests.together.ledger import stepwise
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.ledger import (
+    AFTER,
+    AFTER_AND_EXCEPTION,
+    BEFORE,
+    BEFORE_AND_EXCEPTION,
+    EXCEPTION,
+    PAIR,
+    PLAIN,
+    stepwise,
+)
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

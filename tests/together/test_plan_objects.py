@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from tests.together import ledger
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import connected, only_stop, server
 from tests.together.workbench import Bench
 
 pytestmark = pytest.mark.full

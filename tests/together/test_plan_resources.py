@@ -9,8 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.together import ledger
 from tests.together.driver import only_stop
-from tests.together.ledger import BEFORE
-from tests.together.ledger import PLAIN
+from tests.together.ledger import BEFORE, PLAIN
 from tests.together.workbench import Bench
 
 pytestmark = pytest.mark.full

@@ -22,8 +22,7 @@ import pytest
 from pytest_cideldill.records.reader import run_folders
 from pytest_cideldill.reports.digest import read
 from tests.together.driver import DEADLINE_S
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import ast
 import shutil
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,22 @@ from typing import Any
 import pytest
 
 from tests.together import driver
-from tests.together.driver import Agent
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import Agent, connected, only_stop, server
 from tests.together.inside.second_opinion import INTACT
-from tests.together.real_package import CLICK
-from tests.together.real_package import MORE_ITERTOOLS
-from tests.together.real_package import SUITE_S
-from tests.together.real_package import Breakage
-from tests.together.real_package import Record
-from tests.together.real_package import Release
-from tests.together.real_package import all_results
-from tests.together.real_package import differences
-from tests.together.real_package import environment
-from tests.together.real_package import plain_run
-from tests.together.real_package import recording
-from tests.together.real_package import unpacked
+from tests.together.real_package import (
+    CLICK,
+    MORE_ITERTOOLS,
+    SUITE_S,
+    Breakage,
+    Record,
+    Release,
+    all_results,
+    differences,
+    environment,
+    plain_run,
+    recording,
+    unpacked,
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 

@@ -15,15 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import Line
+from pytest_cideldill.records.format import EVENTS, Line
 from pytest_cideldill.records.manifest import summarize
 from pytest_cideldill.records.merge import raw_lines
 from tests.together.driver import DEADLINE_S
-from tests.together.opened import ROOM
-from tests.together.opened import opened
-from tests.together.records import command
-from tests.together.records import recorded
+from tests.together.opened import ROOM, opened
+from tests.together.records import command, recorded
 
 pytestmark = pytest.mark.full
 

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.records.quota import MAX_ROWS
-from pytest_cideldill.records.quota import MAX_ROWS_PER_S
-from tests.together.records import Recorded
-from tests.together.records import recorded
+from pytest_cideldill.records.quota import MAX_ROWS, MAX_ROWS_PER_S
+from tests.together.records import Recorded, recorded
 
 HOT = """
 import warnings

@@ -18,8 +18,7 @@ from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.reader import object_files
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import FEW_GUESTS
-from tests.together.records import Recorded
-from tests.together.records import command
+from tests.together.records import Recorded, command
 
 pytestmark = [
     pytest.mark.full,

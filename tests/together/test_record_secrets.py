@@ -14,14 +14,8 @@ import pytest
 
 from pytest_cideldill.reports.words import NOT_HIDING
 from tests.together.opened import opened
-from tests.together.records import Recorded
-from tests.together.records import recorded
-from tests.together.test_secrets import ASSIGNED
-from tests.together.test_secrets import HOLDING
-from tests.together.test_secrets import PIECES
-from tests.together.test_secrets import PRINTING
-from tests.together.test_secrets import RAISING
-from tests.together.test_secrets import VAULT
+from tests.together.records import Recorded, recorded
+from tests.together.test_secrets import ASSIGNED, HOLDING, PIECES, PRINTING, RAISING, VAULT
 
 ARGUMENT = "tok-from-argv-4711"
 ARGUMENTS = (f"--token={ARGUMENT}", "--password", "pw-from-argv-0815")

@@ -15,9 +15,7 @@ import pytest
 
 from tests.together.driver import DEADLINE_S
 from tests.together.records import recorded
-from tests.together.test_recorded_runs import TEST
-from tests.together.test_recorded_runs import TILL
-from tests.together.test_recorded_runs import TRACE
+from tests.together.test_recorded_runs import TEST, TILL, TRACE
 from tests.together.transcript import blocks
 
 ROOT = Path(__file__).resolve().parents[2]

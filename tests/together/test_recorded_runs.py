@@ -12,9 +12,7 @@ import pytest
 
 from tests.together.frontend import FEW_GUESTS
 from tests.together.opened import opened
-from tests.together.records import Recorded
-from tests.together.records import command
-from tests.together.records import recorded
+from tests.together.records import Recorded, command, recorded
 from tests.together.workbench import workbench
 
 TILL = """

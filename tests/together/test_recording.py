@@ -7,9 +7,7 @@ import sys
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import Agent
-from tests.together.driver import connected
-from tests.together.driver import server
+from tests.together.driver import Agent, connected, server
 
 BEFORE_3_12 = sys.version_info < (3, 12)
 

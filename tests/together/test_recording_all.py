@@ -11,15 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected
-from tests.together.driver import server
-from tests.together.nasty import CONFTEST
-from tests.together.nasty import MEASURING
-from tests.together.nasty import NASTY
-from tests.together.nasty import ROUGH
-from tests.together.nasty import STARTUP
-from tests.together.nasty import TESTS
-from tests.together.nasty import measured
+from tests.together.driver import connected, server
+from tests.together.nasty import CONFTEST, MEASURING, NASTY, ROUGH, STARTUP, TESTS, measured
 
 pytest.importorskip("coverage")
 

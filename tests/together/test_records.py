@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import ToolError
-from tests.together.driver import connected
-from tests.together.driver import server
+from tests.together.driver import ToolError, connected, server
 from tests.together.opened import opened
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 TOOL = "breakpoint_get_call_records"
 ROOM = 200_000

@@ -20,12 +20,8 @@ from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from pytest_cideldill.protocol import RedactionChosen
 from tests.server.processes import hello_of
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import clean_environment
-from tests.together.frontend import module_command
+from tests.together.driver import connected, only_stop, server
+from tests.together.frontend import DEADLINE_S, clean_environment, module_command
 from tests.together.workbench import Bench
 
 full = pytest.mark.full

@@ -16,12 +16,9 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.machines import HERE
-from tests.together.machines import gateways
-from tests.together.machines import ssh
+from tests.together.machines import HERE, gateways, ssh
 from tests.together.transcript import blocks
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
 

@@ -9,9 +9,7 @@ import pytest
 
 from pytest_cideldill.reports.digest import runs_in
 from pytest_cideldill.reports.html import write_report
-from tests.together.browser import COMMAND
-from tests.together.browser import Page
-from tests.together.browser import browser
+from tests.together.browser import COMMAND, Page, browser
 from tests.together.manyevents import big_record
 
 pytestmark = [

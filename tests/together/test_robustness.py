@@ -10,35 +10,20 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import ExitStack
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck
-from hypothesis import Phase
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.contract_table import checked
 from tests.together.driver import Agent
-from tests.together.frontend import DEADLINE_S
-from tests.together.frontend import FrontEnd
-from tests.together.hostile import PAUSE
-from tests.together.hostile import Monster
-from tests.together.hostile import answers_owed
-from tests.together.hostile import bursts
+from tests.together.frontend import DEADLINE_S, FrontEnd
+from tests.together.hostile import PAUSE, Monster, answers_owed, bursts
 from tests.together.test_intruders import write_failing
-from tests.together.web import Answer
-from tests.together.web import Place
-from tests.together.web import check_reply
-from tests.together.web import next_event
-from tests.together.web import over_http
-from tests.together.web import stateless
-from tests.together.web import web_end
+from tests.together.web import Answer, Place, check_reply, next_event, over_http, stateless, web_end
 
 LATEST_S = 5.0
 """No call of the other client takes longer, on a machine under load."""

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.workbench import Bench, workbench
 
 TILL = """
     def total(prices, rate):

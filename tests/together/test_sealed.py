@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
+from tests.together.driver import DEADLINE_S, only_stop
 from tests.together.frontend import clean_environment
 from tests.together.installed import on_path
 from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 WALKER = """
     import dis, json, pathlib, sys, types

@@ -11,8 +11,7 @@ import pytest
 
 from tests.corpus.cases import BEYOND
 from tests.corpus.measured import measure
-from tests.corpus.project import PLAIN
-from tests.corpus.project import SECRETS
+from tests.corpus.project import PLAIN, SECRETS
 
 RECALL = 0.98
 FALSE_ALARMS = 0.02

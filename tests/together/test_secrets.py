@@ -14,10 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import ToolError
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import ToolError, connected, only_stop, server
 from tests.together.workbench import Bench
 
 BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 ODD_IDS = """
     import pytest

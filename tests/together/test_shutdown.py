@@ -17,9 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
+from tests.together.frontend import FrontEnd, front_end, wait_until
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

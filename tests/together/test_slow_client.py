@@ -14,11 +14,8 @@ import pytest
 
 from cideldill_mcp.tools.control import EVENT_TYPES
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
-from tests.together.tracing import line_of
-from tests.together.tracing import tracepoint
+from tests.together.frontend import FrontEnd, front_end, wait_until
+from tests.together.tracing import line_of, tracepoint
 
 HITS = 50_000
 

@@ -7,9 +7,7 @@ import sys
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
+from tests.together.frontend import FrontEnd, front_end, wait_until
 
 IMPATIENT = """
 import sys

@@ -9,8 +9,7 @@ import pytest
 
 from tests.together.driver import only_stop
 from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 NESTED = "[" * 60 + "]" * 60
 

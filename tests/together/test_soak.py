@@ -8,13 +8,10 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.scale import front_end
-from benchmarks.scale import watch
+from benchmarks.scale import front_end, watch
 from benchmarks.scale_workers import Plan
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import connected, only_stop, server
 from tests.together.timelines import timeline
 
 pytestmark = pytest.mark.soak

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.tracing import line_of
-from tests.together.tracing import messages
-from tests.together.tracing import tracepoint
-from tests.together.tracing import until_pushed
+from tests.together.frontend import FrontEnd, front_end
+from tests.together.tracing import line_of, messages, tracepoint, until_pushed
 
 pytestmark = pytest.mark.full
 

@@ -19,12 +19,8 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.tracing import line_of
-from tests.together.tracing import messages
-from tests.together.tracing import tracepoint
-from tests.together.tracing import until_pushed
+from tests.together.frontend import FrontEnd, front_end
+from tests.together.tracing import line_of, messages, tracepoint, until_pushed
 
 pytestmark = pytest.mark.full
 

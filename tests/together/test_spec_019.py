@@ -12,8 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,9 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.together.driver import Agent
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import Agent, only_stop, server
 from tests.together.frontend import wait_until
-from tests.together.hearing import ERAS
-from tests.together.hearing import LIST
-from tests.together.hearing import Ear
-from tests.together.hearing import hearing
+from tests.together.hearing import ERAS, LIST, Ear, hearing
 from tests.together.tracing import line_of
 
 pytestmark = [

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 BUSY = """
     import os, pathlib

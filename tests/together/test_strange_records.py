@@ -23,12 +23,9 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.objects.store import READ_S
-from pytest_cideldill.records.format import EVENTS
-from pytest_cideldill.records.format import MANIFEST
+from pytest_cideldill.records.format import EVENTS, MANIFEST
 from tests.process.slowstore import slow_store
-from tests.process.written import Writer
-from tests.process.written import call
-from tests.process.written import write
+from tests.process.written import Writer, call, write
 from tests.together.driver import DEADLINE_S
 from tests.together.opened import opened
 from tests.together.records import recorded

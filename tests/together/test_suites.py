@@ -11,16 +11,8 @@ from fnmatch import fnmatchcase
 import pytest
 
 from tests.together import driver
-from tests.together.real_package import Breakage
-from tests.together.real_package import Difference
-from tests.together.real_package import Record
-from tests.together.real_package import Release
-from tests.together.real_package import differences
-from tests.together.suites import ALL_GUESTS
-from tests.together.suites import PAUSES
-from tests.together.suites import WAIT_S
-from tests.together.suites import Suite
-from tests.together.suites import bed_of
+from tests.together.real_package import Breakage, Difference, Record, Release, differences
+from tests.together.suites import ALL_GUESTS, PAUSES, WAIT_S, Suite, bed_of
 
 OURS = "next to the frame of a swapped function are two of ours"
 SIXTH = "looks for the file that called a function among its six innermost frames; "

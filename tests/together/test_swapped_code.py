@@ -17,8 +17,7 @@ from tests.together.conftest import MakeProject
 from tests.together.driver import only_stop
 from tests.together.installed import on_path
 from tests.together.records import recorded
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 full = pytest.mark.full
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 full = pytest.mark.full
 

@@ -10,23 +10,22 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import clean_environment
-from tests.together.frontend import front_end
-from tests.together.frontend import module_command
-from tests.together.frontend import wait_until
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.frontend import (
+    FrontEnd,
+    clean_environment,
+    front_end,
+    module_command,
+    wait_until,
+)
+from tests.together.workbench import Bench, workbench
 
 full = pytest.mark.full
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")

@@ -13,8 +13,7 @@ import pytest
 
 from tests.together.driver import only_stop
 from tests.together.timelines import timeline
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 STORY = """
     import pytest

@@ -6,30 +6,18 @@ HTTP interface of its own is here one of the transports.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import Agent
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import wait_until
-from tests.together.hearing import LIST
-from tests.together.hearing import hearing
-from tests.together.test_notifications import PAUSED
-from tests.together.test_notifications import RESUMED
-from tests.together.test_notifications import Watching
-from tests.together.test_notifications import pushed
-from tests.together.web import Place
-from tests.together.web import over_http
-from tests.together.web import over_sse
-from tests.together.web import stateless
-from tests.together.web import tool_call
-from tests.together.web import web_end
+from tests.together.driver import DEADLINE_S, Agent
+from tests.together.frontend import FrontEnd, wait_until
+from tests.together.hearing import LIST, hearing
+from tests.together.test_notifications import PAUSED, RESUMED, Watching, pushed
+from tests.together.web import Place, over_http, over_sse, stateless, tool_call, web_end
 
 TESTS = """
 def price(amount):

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected
-from tests.together.driver import server
+from tests.together.driver import connected, server
 
 LIBRARY = """\
 def freight(weight):

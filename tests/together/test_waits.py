@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.tracing import line_of
-from tests.together.tracing import tracepoint
+from tests.together.frontend import FrontEnd, front_end
+from tests.together.tracing import line_of, tracepoint
 
 pytestmark = pytest.mark.full
 

@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import only_stop
-from tests.together.records import Recorded
-from tests.together.records import command
-from tests.together.records import recorded
+from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.records import Recorded, command, recorded
 from tests.together.workbench import Bench
 
 SHOP = r"""

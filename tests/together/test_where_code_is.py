@@ -14,11 +14,8 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
-from tests.together.frontend import clean_environment
-from tests.together.frontend import module_command
+from tests.together.driver import connected, only_stop, server
+from tests.together.frontend import clean_environment, module_command
 
 CART = """\
 def total(prices):

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.together.frontend import wait_until
-from tests.together.workbench import Bench
-from tests.together.workbench import workbench
+from tests.together.workbench import Bench, workbench
 
 pytestmark = [
     pytest.mark.full,

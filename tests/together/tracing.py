@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import wait_until
+from tests.together.frontend import FrontEnd, wait_until
 from tests.together.timelines import timeline
 
 

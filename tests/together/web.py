@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,19 +17,12 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CLIENT_CAPABILITIES_META_KEY
-from mcp_types import CLIENT_INFO_META_KEY
-from mcp_types import PROTOCOL_VERSION_META_KEY
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from tests.contract_table import check_answer
-from tests.contract_table import check_notification
-from tests.together.driver import DEADLINE_S
-from tests.together.driver import Agent
-from tests.together.frontend import HELLO
-from tests.together.frontend import FrontEnd
-from tests.together.frontend import front_end
-from tests.together.frontend import wait_until
+from tests.contract_table import check_answer, check_notification
+from tests.together.driver import DEADLINE_S, Agent
+from tests.together.frontend import HELLO, FrontEnd, front_end, wait_until
 
 ACCEPT = "application/json, text/event-stream"
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.together.driver import Agent
-from tests.together.driver import connected
-from tests.together.driver import only_stop
-from tests.together.driver import server
+from tests.together.driver import Agent, connected, only_stop, server
 
 # pytest trusts a cached test module of the same size that was written in the same second.
 _NO_CACHES = {"PYTHONDONTWRITEBYTECODE": "1"}

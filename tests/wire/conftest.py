@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.linked import DEADLINE_S
-from tests.wire.linked import FileLinked
+from tests.wire.linked import DEADLINE_S, FileLinked
 
 
 @pytest.fixture

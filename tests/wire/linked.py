@@ -12,16 +12,10 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.link.inline import FileLink
-from pytest_cideldill.link.sinks import FileOutlet
-from pytest_cideldill.link.sinks import SocketOutlet
+from pytest_cideldill.link.sinks import FileOutlet, SocketOutlet
 from pytest_cideldill.link.threaded import ThreadedLink
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol import Command, Event, Message, from_plain, to_plain
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor

@@ -9,17 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.protocol.rows import Row
+from pytest_cideldill.protocol import Event, Warned
+from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.records import writer
 from pytest_cideldill.records.format import Line
 from tests.process.parts import system_with
-from tests.wire.linked import DEADLINE_S
-from tests.wire.linked import FileLinked
-from tests.wire.linked import needs_proc
-from tests.wire.linked import system_threads
+from tests.wire.linked import DEADLINE_S, FileLinked, needs_proc, system_threads
 
 
 def test_what_is_told_of_a_recorded_run_is_written_at_once(filed: FileLinked) -> None:

@@ -16,13 +16,15 @@ import pytest
 
 from cideldill_mcp.fast_json import decode_fast
 from pytest_cideldill.protocol import framing
-from pytest_cideldill.protocol.framing import TOKEN_BYTES
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import FrameError
-from pytest_cideldill.protocol.framing import decode_text
-from pytest_cideldill.protocol.framing import encode_frame
-from pytest_cideldill.protocol.framing import new_token
-from pytest_cideldill.protocol.framing import token_matches
+from pytest_cideldill.protocol.framing import (
+    TOKEN_BYTES,
+    FrameDecoder,
+    FrameError,
+    decode_text,
+    encode_frame,
+    new_token,
+    token_matches,
+)
 
 Decode = Callable[[bytes], Any]
 

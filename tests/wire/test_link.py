@@ -24,23 +24,20 @@ from pytest_cideldill.link import threaded as link_module
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.sinks import FileOutlet
 from pytest_cideldill.link.threaded import ThreadedLink
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import ReleaseAll
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol import (
+    Departed,
+    Event,
+    Message,
+    NodeStarted,
+    Refused,
+    ReleaseAll,
+    Stopped,
+    Warned,
+)
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.wire.linked import DEADLINE_S
-from tests.wire.linked import DirectLink
-from tests.wire.linked import Linked
-from tests.wire.linked import needs_proc
-from tests.wire.linked import system_threads
+from tests.wire.linked import DEADLINE_S, DirectLink, Linked, needs_proc, system_threads
 
 
 class Linking(Protocol):

@@ -16,15 +16,10 @@ import pytest
 
 from pytest_cideldill.link import row_log as log_module
 from pytest_cideldill.link import threaded as link_module
-from pytest_cideldill.link.row_log import MAX_BATCH
-from pytest_cideldill.link.row_log import MAX_LATE
-from pytest_cideldill.link.row_log import RowLog
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
+from pytest_cideldill.link.row_log import MAX_BATCH, MAX_LATE, RowLog
+from pytest_cideldill.protocol import Recorded, Stopped, Warned
 from pytest_cideldill.protocol.framing import FrameDecoder
-from tests.wire.linked import DEADLINE_S
-from tests.wire.linked import Linked
+from tests.wire.linked import DEADLINE_S, Linked
 
 
 class Recording:

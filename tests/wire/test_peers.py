@@ -13,12 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.processes.private_directory import NoScratch
-from cideldill_mcp.processes.private_directory import make_folder
-from pytest_cideldill.link.handshake import Invitation
-from pytest_cideldill.link.handshake import connect
-from tests.server.processes import in_loop
-from tests.server.processes import serving
+from cideldill_mcp.processes.private_directory import NoScratch, make_folder
+from pytest_cideldill.link.handshake import Invitation, connect
+from tests.server.processes import in_loop, serving
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no users")
 needs_root = pytest.mark.skipif(

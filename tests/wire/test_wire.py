@@ -17,15 +17,16 @@ from typing import Any
 import pytest
 
 from pytest_cideldill import protocol
-from pytest_cideldill.protocol import KINDS
-from pytest_cideldill.protocol import MalformedMessage
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import kind_of
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import encode_frame
+from pytest_cideldill.protocol import (
+    KINDS,
+    MalformedMessage,
+    Message,
+    Stopped,
+    from_plain,
+    kind_of,
+    to_plain,
+)
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 
 SCALARS: dict[Any, list[Any]] = {
     int: [0, 7, 2**60],

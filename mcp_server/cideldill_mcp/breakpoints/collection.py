@@ -6,18 +6,17 @@ Lives on the event loop.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from cideldill_mcp.breakpoints.kinds import Breakpoint
-from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
-from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
-from cideldill_mcp.breakpoints.kinds import LineBreakpoint
-from cideldill_mcp.breakpoints.kinds import Passes
+from cideldill_mcp.breakpoints.kinds import (
+    Breakpoint,
+    ExceptionBreakpoint,
+    FunctionBreakpoint,
+    LineBreakpoint,
+    Passes,
+)
 from cideldill_mcp.breakpoints.places import Place
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import Bound, LinesPassed
 
 
 class Desired:

@@ -7,29 +7,19 @@ them; it runs no code of the user's (`pytest_cideldill.sourcecode.helper`). Work
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.breakpoints.places import Place
-from cideldill_mcp.breakpoints.places import Stamp
-from cideldill_mcp.processes.helpers import Unanswered
-from cideldill_mcp.processes.helpers import ask
+from cideldill_mcp.breakpoints.places import Place, Stamp
+from cideldill_mcp.processes.helpers import Unanswered, ask
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.sources.questions import HELPER
-from cideldill_mcp.sources.questions import TIMEOUT_S
-from cideldill_mcp.sources.questions import Answer
-from cideldill_mcp.sources.questions import Questions
-from cideldill_mcp.sources.questions import unanswered
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from cideldill_mcp.sources.questions import HELPER, TIMEOUT_S, Answer, Questions, unanswered
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sourcecode.names import close_names
+from pytest_cideldill.sourcecode.names import FunctionName, Precision, close_names
 
 SCAN_S = 10
 """How long it may read files of a project; then the next call goes on."""

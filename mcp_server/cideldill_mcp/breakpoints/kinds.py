@@ -5,23 +5,15 @@ Lives on the event loop.
 
 from __future__ import annotations
 
-from abc import ABC
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cideldill_mcp.breakpoints.places import Place
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import AddException
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Command
+from pytest_cideldill.protocol import AddBreakpoint, AddException, AddLine, AddTrace, Bound, Command
 from pytest_cideldill.sourcecode.exceptions import builtin_exception
-from pytest_cideldill.sourcecode.reading import source_bytes
-from pytest_cideldill.sourcecode.reading import text_in
+from pytest_cideldill.sourcecode.reading import source_bytes, text_in
 
 PENDING = "not bound yet: no test process has loaded such a function; it is bound when one does"
 

@@ -6,8 +6,7 @@ Compares names and lists folders; on the event loop.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 MOST = 3

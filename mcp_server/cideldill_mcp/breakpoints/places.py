@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha1
 
-from pytest_cideldill.sourcecode.reading import Unreadable
-from pytest_cideldill.sourcecode.reading import source_bytes
+from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from typing import Any
 
 from cideldill_mcp.breakpoints.inspection import ask_each
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
-from cideldill_mcp.breakpoints.places import Place
-from cideldill_mcp.breakpoints.places import Stamp
+from cideldill_mcp.breakpoints.places import Place, Stamp
 from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.errors import Refusal
 

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import marshal
 import re
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cideldill_mcp.callrecords.store import Choice
-from cideldill_mcp.callrecords.store import Entry
-from cideldill_mcp.callrecords.store import Kind
-from cideldill_mcp.callrecords.store import Store
-from cideldill_mcp.callrecords.store import open_store
+from cideldill_mcp.callrecords.store import Choice, Entry, Kind, Store, open_store
 
 RUNNING = "running"
 STATUSES = ("success", "exception", RUNNING)

@@ -10,17 +10,14 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from cideldill_mcp.clients import hit_payload
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.events.log import Event
-from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.events.log import Event, EventLog
 from cideldill_mcp.replies.render import readable
 
 MAX_WAITING = 10_000

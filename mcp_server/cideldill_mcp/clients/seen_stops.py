@@ -5,8 +5,7 @@ Lives on the event loop. Clients are known by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 

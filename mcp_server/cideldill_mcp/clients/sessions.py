@@ -8,12 +8,10 @@ stays open, `subscriptions/listen`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -21,9 +19,7 @@ from anyio.abc import TaskGroup
 from mcp.server import ServerRequestContext
 from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import ResourcesListChanged
-from mcp.server.subscriptions import ResourceUpdated
-from mcp.server.subscriptions import ServerEvent
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from cideldill_mcp.clients.outbox import Notifier

@@ -11,23 +11,16 @@ import json
 import sys
 import time
 import traceback
-from collections import Counter
-from collections import deque
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.events.spill import Block
-from cideldill_mcp.events.spill import Spill
-from cideldill_mcp.fast_json import encode_ascii
-from cideldill_mcp.fast_json import encode_fast
+from cideldill_mcp.events.spill import Block, Spill
+from cideldill_mcp.fast_json import encode_ascii, encode_fast
 
 RING = 20_000
 """Events kept in memory."""

@@ -11,17 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.objects.merge import merge_objects
 from pytest_cideldill.objects.store import CIDStore
-from pytest_cideldill.records.format import OBJECTS
-from pytest_cideldill.records.format import PART
+from pytest_cideldill.records.format import OBJECTS, PART
 from pytest_cideldill.records.manifest import write_summaries
-from pytest_cideldill.records.merge import merge_kept
-from pytest_cideldill.records.merge import merge_run
+from pytest_cideldill.records.merge import merge_kept, merge_run
 from pytest_cideldill.records.reader import object_files
 
 STOP_S: Final = 1.0

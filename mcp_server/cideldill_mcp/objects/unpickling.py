@@ -8,11 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.processes.helpers import Unanswered
-from cideldill_mcp.processes.helpers import ask
+from cideldill_mcp.processes.helpers import Unanswered, ask
 from cideldill_mcp.processes.launch import Recipe
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 TIMEOUT_S = 10.0
 """How long it may take; then the process is killed."""

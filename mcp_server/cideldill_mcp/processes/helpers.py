@@ -14,8 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from cideldill_mcp.processes.launch import VARIABLE
-from pytest_cideldill.interpreter.one_shot import reply_in
-from pytest_cideldill.interpreter.one_shot import reply_on
+from pytest_cideldill.interpreter.one_shot import reply_in, reply_on
 
 MAX_REPLY_BYTES = 64_000_000
 """Of one reply among several."""

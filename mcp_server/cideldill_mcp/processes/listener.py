@@ -13,11 +13,9 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,26 +24,30 @@ from cideldill_mcp.processes.addresses import FOLDER_PREFIX
 from cideldill_mcp.processes.cpu import runs
 from cideldill_mcp.processes.private_directory import make_folder
 from cideldill_mcp.processes.process import Target
-from pytest_cideldill.protocol import PROTOCOL
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import MalformedMessage
-from pytest_cideldill.protocol import Message
-from pytest_cideldill.protocol import Refused
-from pytest_cideldill.protocol import Rejoined
-from pytest_cideldill.protocol import from_plain
-from pytest_cideldill.protocol import is_moment
-from pytest_cideldill.protocol import kind_of
-from pytest_cideldill.protocol import to_plain
-from pytest_cideldill.protocol.framing import TOKEN_BYTES
-from pytest_cideldill.protocol.framing import FrameDecoder
-from pytest_cideldill.protocol.framing import FrameError
-from pytest_cideldill.protocol.framing import encode_frame
-from pytest_cideldill.protocol.framing import new_token
-from pytest_cideldill.protocol.framing import token_matches
+from pytest_cideldill.protocol import (
+    PROTOCOL,
+    Begin,
+    Command,
+    Departed,
+    Event,
+    Hello,
+    MalformedMessage,
+    Message,
+    Refused,
+    Rejoined,
+    from_plain,
+    is_moment,
+    kind_of,
+    to_plain,
+)
+from pytest_cideldill.protocol.framing import (
+    TOKEN_BYTES,
+    FrameDecoder,
+    FrameError,
+    encode_frame,
+    new_token,
+    token_matches,
+)
 from pytest_cideldill.protocol.peers import is_same_user
 from pytest_cideldill.protocol.tcp import look_after
 

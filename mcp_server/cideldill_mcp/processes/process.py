@@ -12,13 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import Command
-from pytest_cideldill.protocol import FindCode
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol import Replied
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import Command, FindCode, Hello, ReadThreads, Replied
 
 MAIN = "main"
 """Worker name of a process that is no xdist worker."""

@@ -12,8 +12,7 @@ import shutil
 import subprocess
 import threading
 
-from pytest_cideldill.protocol.current_test_file import ENDING
-from pytest_cideldill.protocol.current_test_file import TEXT
+from pytest_cideldill.protocol.current_test_file import ENDING, TEXT
 
 TICK_S = 0.2
 """How often it looks."""

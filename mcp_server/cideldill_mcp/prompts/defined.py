@@ -6,26 +6,23 @@ Runs on the event loop. Knows the tools by name only. Nothing counts as delivere
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.prompts.triage import failing_test
-from cideldill_mcp.replies.prose import joined
-from cideldill_mcp.replies.prose import possible
-from cideldill_mcp.replies.prose import section
-from cideldill_mcp.replies.prose import shown_arguments
-from cideldill_mcp.replies.prose import shown_exception
-from cideldill_mcp.replies.prose import shown_frame
-from cideldill_mcp.replies.prose import shown_place
-from cideldill_mcp.replies.render import MAX_MAX_CHARS
-from cideldill_mcp.replies.render import dumps
+from cideldill_mcp.replies.prose import (
+    joined,
+    possible,
+    section,
+    shown_arguments,
+    shown_exception,
+    shown_frame,
+    shown_place,
+)
+from cideldill_mcp.replies.render import MAX_MAX_CHARS, dumps
 from cideldill_mcp.runs.registry import Runs
 from pytest_cideldill.errors import Refusal
 

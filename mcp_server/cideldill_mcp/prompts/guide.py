@@ -7,8 +7,7 @@ that the client does not have.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 _LINES: tuple[tuple[str, ...], ...] = (
     (

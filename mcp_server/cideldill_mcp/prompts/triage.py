@@ -8,21 +8,14 @@ from __future__ import annotations
 import ast
 import builtins
 import json
-from collections.abc import Container
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import Any
 
-from cideldill_mcp.replies.prose import joined
-from cideldill_mcp.replies.prose import section
-from cideldill_mcp.replies.prose import shown_exception
-from cideldill_mcp.replies.prose import shown_frame
+from cideldill_mcp.replies.prose import joined, section, shown_exception, shown_frame
 from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.runs.failures import siblings
-from cideldill_mcp.runs.history import MAX_NAMES
-from cideldill_mcp.runs.history import Case
-from cideldill_mcp.runs.history import changes
-from cideldill_mcp.runs.history import find
+from cideldill_mcp.runs.history import MAX_NAMES, Case, changes, find
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.results import FAILED
 from pytest_cideldill.protocol import PhaseReported

@@ -5,9 +5,7 @@ Pure functions; the values are those of replies (contract, sections 2 to 5).
 
 from __future__ import annotations
 
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 MAX_LINE = 200

@@ -9,13 +9,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 DEFAULT_MAX_CHARS = 8_000

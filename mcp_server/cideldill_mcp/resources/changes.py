@@ -9,18 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cideldill_mcp.events.log import Event
-from cideldill_mcp.resources.debug import BREAKPOINTS
-from cideldill_mcp.resources.debug import SESSION
-from cideldill_mcp.resources.debug import THREADS
-from cideldill_mcp.resources.resources import CALLS
-from cideldill_mcp.resources.resources import FUNCTIONS
-from cideldill_mcp.resources.resources import NAMES
-from cideldill_mcp.resources.resources import PAUSED
-from cideldill_mcp.resources.resources import STATUS
+from cideldill_mcp.resources.debug import BREAKPOINTS, SESSION, THREADS
+from cideldill_mcp.resources.resources import CALLS, FUNCTIONS, NAMES, PAUSED, STATUS
 from cideldill_mcp.runs.registry import Runs
 
 QUIET_S = 0.3

@@ -10,25 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import Any
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import mcp_types as types
 
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Look
-from cideldill_mcp.processes.process import Target
-from cideldill_mcp.replies.render import MAX_MAX_CHARS
-from cideldill_mcp.replies.render import fit
+from cideldill_mcp.processes.process import MAIN, Look, Target
+from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.sources import files
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.project import Project
 
 T = TypeVar("T")

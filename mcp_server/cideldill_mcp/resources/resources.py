@@ -12,11 +12,8 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from cideldill_mcp.replies.render import MAX_MAX_CHARS
-from cideldill_mcp.replies.render import dumps
-from cideldill_mcp.resources.debug import DebugResources
-from cideldill_mcp.resources.debug import Read
-from cideldill_mcp.resources.debug import is_of_run
+from cideldill_mcp.replies.render import MAX_MAX_CHARS, dumps
+from cideldill_mcp.resources.debug import DebugResources, Read, is_of_run
 from cideldill_mcp.runs.registry import Runs
 
 JSON = "application/json"

@@ -10,10 +10,8 @@ import asyncio
 from cideldill_mcp.breakpoints.kinds import Breakpoint
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import RemoveBreakpoint
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import Bound, RemoveBreakpoint
 
 BIND_S = 2.0
 """How long a tool waits for a live process."""

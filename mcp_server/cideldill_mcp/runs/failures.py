@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from cideldill_mcp.replies.render import dumps
-from cideldill_mcp.replies.render import fit
+from cideldill_mcp.replies.render import dumps, fit
 from cideldill_mcp.runs.results import Results
 
 FEW_FRAMES = 5

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from time import monotonic
@@ -18,11 +17,9 @@ from typing import Any
 
 from cideldill_mcp.replies.prose import short
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.results import FAILED
-from cideldill_mcp.runs.results import TestResult
+from cideldill_mcp.runs.results import FAILED, TestResult
 from cideldill_mcp.runs.run import Run
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.sourcecode.catalog import find_sources
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cideldill_mcp.breakpoints.kinds import Breakpoint
-from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
-from cideldill_mcp.breakpoints.kinds import LineBreakpoint
+from cideldill_mcp.breakpoints.kinds import Breakpoint, ExceptionBreakpoint, LineBreakpoint
 from cideldill_mcp.runs.run import Run
 
 Fact = dict[str, Any]

@@ -20,33 +20,27 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.objects.files import ObjectFiles
-from cideldill_mcp.processes.launch import HASH_SEED
-from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.processes.launch import launch
-from cideldill_mcp.processes.listener import Hub
-from cideldill_mcp.processes.listener import Owner
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Target
+from cideldill_mcp.processes.launch import HASH_SEED, Recipe, launch
+from cideldill_mcp.processes.listener import Hub, Owner
+from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.processes.reaper import Reaper
 from cideldill_mcp.runs.hit_quota import due
 from cideldill_mcp.runs.not_hit import never_hit
-from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.run import RunOrder
+from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.run_list import RunList
-from cideldill_mcp.runs.stopping import INTERRUPT_S
-from cideldill_mcp.runs.stopping import Ladder
-from cideldill_mcp.runs.stopping import tears_down
+from cideldill_mcp.runs.stopping import INTERRUPT_S, Ladder, tears_down
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import Begin
-from pytest_cideldill.protocol import Bound
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import LinesPassed
-from pytest_cideldill.protocol import NodeRelayed
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import SetDefaultBehavior
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import (
+    Begin,
+    Bound,
+    Event,
+    LinesPassed,
+    NodeRelayed,
+    Recorded,
+    Replied,
+    SetDefaultBehavior,
+)
 from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.records.merge import run_folder
 

@@ -10,46 +10,37 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from cideldill_mcp.breakpoints.kinds import from_command
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Target
+from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.results import FAILED
-from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.run import RunOrder
-from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.protocol import AddException
-from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol import Changed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Hello
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol import RedactionChosen
+from cideldill_mcp.runs.run import Run, RunOrder
+from pytest_cideldill.protocol import (
+    AddBreakpoint,
+    AddException,
+    AddLine,
+    AddTrace,
+    Changed,
+    Event,
+    Hello,
+    NodeFinished,
+    NodeStarted,
+    PhaseReported,
+    Recorded,
+    RedactionChosen,
+)
 from pytest_cideldill.protocol.current_test_file import FilePosition
-from pytest_cideldill.records.format import DROPPED
-from pytest_cideldill.records.format import ROWS
-from pytest_cideldill.records.format import Line
-from pytest_cideldill.records.merge import Raw
-from pytest_cideldill.records.merge import raw_lines
+from pytest_cideldill.records.format import DROPPED, ROWS, Line
+from pytest_cideldill.records.merge import Raw, raw_lines
 from pytest_cideldill.records.reader import run_folders
-from pytest_cideldill.reports.bounds import MOST
-from pytest_cideldill.reports.bounds import Bounds
-from pytest_cideldill.reports.words import NOT_HIDING
-from pytest_cideldill.reports.words import counted
-from pytest_cideldill.reports.words import cut_short
+from pytest_cideldill.reports.bounds import MOST, Bounds
+from pytest_cideldill.reports.words import NOT_HIDING, counted, cut_short
 
 _is_id = re.compile(r"(?:bp|tp|ex|fn)-[0-9]{1,9}").fullmatch
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_cideldill.protocol import CRASHED
-from pytest_cideldill.protocol import Collected
-from pytest_cideldill.protocol import CollectionFailed
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import ItemsFound
-from pytest_cideldill.protocol import NodeFinished
-from pytest_cideldill.protocol import NodeRelayed
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import is_made_again
-from pytest_cideldill.protocol import lost_reports
+from pytest_cideldill.protocol import (
+    CRASHED,
+    Collected,
+    CollectionFailed,
+    Event,
+    ItemsFound,
+    NodeFinished,
+    NodeRelayed,
+    NodeStarted,
+    PhaseReported,
+    is_made_again,
+    lost_reports,
+)
 from pytest_cideldill.reports.words import said
 
 Logged = tuple[str, dict[str, Any]]

@@ -6,44 +6,39 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.processes.launch import Child
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Target
-from cideldill_mcp.runs.end import Cut
-from cideldill_mcp.runs.end import Evidence
-from cideldill_mcp.runs.end import classify
-from cideldill_mcp.runs.redaction import learn
-from cideldill_mcp.runs.redaction import redactor_of
-from cideldill_mcp.runs.results import Logged
-from cideldill_mcp.runs.results import Results
+from cideldill_mcp.processes.process import MAIN, Target
+from cideldill_mcp.runs.end import Cut, Evidence, classify
+from cideldill_mcp.runs.redaction import learn, redactor_of
+from cideldill_mcp.runs.results import Logged, Results
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.protocol import Changed
-from pytest_cideldill.protocol import Configure
-from pytest_cideldill.protocol import Departed
-from pytest_cideldill.protocol import EngineChosen
-from pytest_cideldill.protocol import Event
-from pytest_cideldill.protocol import Finished
-from pytest_cideldill.protocol import InternalErrorRaised
-from pytest_cideldill.protocol import Interrupted
-from pytest_cideldill.protocol import NodeRelayed
-from pytest_cideldill.protocol import NodeStarted
-from pytest_cideldill.protocol import RedactionChosen
-from pytest_cideldill.protocol import Relay
-from pytest_cideldill.protocol import Replied
-from pytest_cideldill.protocol import Resumed
-from pytest_cideldill.protocol import StepEnded
-from pytest_cideldill.protocol import Stopped
-from pytest_cideldill.protocol import Warned
-from pytest_cideldill.protocol import Watched
-from pytest_cideldill.protocol import WorkerLost
-from pytest_cideldill.protocol import WorkerReady
-from pytest_cideldill.protocol.current_test_file import FilePosition
-from pytest_cideldill.protocol.current_test_file import read_position
+from pytest_cideldill.protocol import (
+    Changed,
+    Configure,
+    Departed,
+    EngineChosen,
+    Event,
+    Finished,
+    InternalErrorRaised,
+    Interrupted,
+    NodeRelayed,
+    NodeStarted,
+    RedactionChosen,
+    Relay,
+    Replied,
+    Resumed,
+    StepEnded,
+    Stopped,
+    Warned,
+    Watched,
+    WorkerLost,
+    WorkerReady,
+)
+from pytest_cideldill.protocol.current_test_file import FilePosition, read_position
 
 MAX_WARNINGS = 20
 

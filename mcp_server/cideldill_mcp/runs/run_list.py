@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.redaction.nodeids import meant
 
 

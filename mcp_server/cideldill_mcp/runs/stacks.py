@@ -13,8 +13,7 @@ import signal
 import time
 from typing import Any
 
-from cideldill_mcp.processes.cpu import handles
-from cideldill_mcp.processes.cpu import has_open
+from cideldill_mcp.processes.cpu import handles, has_open
 from cideldill_mcp.processes.process import Target
 from pytest_cideldill.project import Project
 

@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cideldill_mcp.processes.cpu import Usage
-from cideldill_mcp.processes.cpu import usage
-from cideldill_mcp.processes.cpu import verdict
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Target
+from cideldill_mcp.processes.cpu import Usage, usage, verdict
+from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.results import TestResult
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stacks import dumped_threads
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol.current_test_file import FilePosition
-from pytest_cideldill.protocol.current_test_file import is_ending
-from pytest_cideldill.protocol.current_test_file import read_position
+from pytest_cideldill.protocol.current_test_file import FilePosition, is_ending, read_position
 
 IDLE_S = 10.0
 """A process that told nothing for so long makes no progress; one that was waited for less long,

@@ -10,19 +10,15 @@ import asyncio
 import sys
 import time
 import traceback
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Child
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Target
+from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.end import Cut
 from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol import ReleaseAll
+from pytest_cideldill.protocol import ReadThreads, ReleaseAll
 from pytest_cideldill.protocol.current_test_file import is_ending
 
 INTERRUPT_S = 2.0

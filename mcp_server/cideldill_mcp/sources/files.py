@@ -13,18 +13,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from io import BytesIO
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from urllib.parse import unquote_to_bytes
 
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.interpreter.regular_files import NO_LINK
-from pytest_cideldill.interpreter.regular_files import open_regular
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.interpreter.regular_files import NO_LINK, open_regular
 from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.reading import Unreadable
-from pytest_cideldill.sourcecode.reading import encoding_of
+from pytest_cideldill.sourcecode.reading import Unreadable, encoding_of
 
 PREFIX = "debugger://source/"
 TEMPLATE = f"{PREFIX}{{+file}}"

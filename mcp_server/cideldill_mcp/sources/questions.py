@@ -15,10 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from cideldill_mcp.processes.helpers import Helper
-from cideldill_mcp.processes.helpers import Unanswered
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from cideldill_mcp.processes.helpers import Helper, Unanswered
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 TIMEOUT_S = 15.0
 """How long one answer may take; usually it is a tenth of a second."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
 from pydantic_core import from_json
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
-from cideldill_mcp.tools.catalog import find_one
-from cideldill_mcp.tools.catalog import stored
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from cideldill_mcp.tools.catalog import find_one, stored
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import SetDefaultBehavior
 from pytest_cideldill.sourcecode.names import parse_function_name
 

@@ -5,32 +5,30 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cideldill_mcp.breakpoints.inspection import Function
-from cideldill_mcp.breakpoints.inspection import Survey
-from cideldill_mcp.breakpoints.inspection import beside
-from cideldill_mcp.breakpoints.inspection import find_places
-from cideldill_mcp.breakpoints.inspection import path_of
-from cideldill_mcp.breakpoints.inspection import project_of
-from cideldill_mcp.breakpoints.inspection import sources_of
-from cideldill_mcp.breakpoints.kinds import SOURCES
-from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
+from cideldill_mcp.breakpoints.inspection import (
+    Function,
+    Survey,
+    beside,
+    find_places,
+    path_of,
+    project_of,
+    sources_of,
+)
+from cideldill_mcp.breakpoints.kinds import SOURCES, FunctionBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from cideldill_mcp.tools.paging import AFTER
-from cideldill_mcp.tools.paging import behind
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.paging import AFTER, behind
 from cideldill_mcp.tools.tests import matches
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import Bound
-from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.sourcecode.names import Precision
-from pytest_cideldill.sourcecode.names import method_of_c
-from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.names import (
+    FunctionName,
+    Precision,
+    method_of_c,
+    parse_function_name,
+)
 
 MAX_CANDIDATES = 20
 """Functions told of a name that means too many."""

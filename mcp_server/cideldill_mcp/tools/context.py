@@ -8,26 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.runs.failures import fitted
-from cideldill_mcp.runs.failures import shaped
-from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.failures import fitted, shaped, siblings
 from cideldill_mcp.runs.results import FAILED
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.looking import LOOK_S
-from cideldill_mcp.tools.run_replies import AUTOPSY_CHARS
-from cideldill_mcp.tools.run_replies import FRAMES
-from cideldill_mcp.tools.run_replies import INNER
-from cideldill_mcp.tools.run_replies import VARIABLES
-from cideldill_mcp.tools.run_replies import changed
-from cideldill_mcp.tools.run_replies import failure
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import PhaseReported
-from pytest_cideldill.protocol import ReadContext
+from cideldill_mcp.tools.run_replies import (
+    AUTOPSY_CHARS,
+    FRAMES,
+    INNER,
+    VARIABLES,
+    changed,
+    failure,
+)
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import PhaseReported, ReadContext
 
 _AROUND = 300
 """Characters of a reply besides the autopsy."""

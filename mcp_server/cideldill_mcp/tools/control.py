@@ -8,19 +8,13 @@ from functools import partial
 from cideldill_mcp.events.log import Filter
 from cideldill_mcp.processes.process import MAIN
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.stall import state_of
-from cideldill_mcp.runs.stall import under_way
+from cideldill_mcp.runs.stall import state_of, under_way
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.tests import PAUSE_ON
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import PauseOn
-from pytest_cideldill.protocol import Resume
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import PauseOn, Resume
 
 
 async def state(request: Request) -> Reply:

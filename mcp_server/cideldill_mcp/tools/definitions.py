@@ -6,25 +6,17 @@ two can't drift.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.replies.render import MAX_MAX_CHARS
-from cideldill_mcp.replies.render import fit
+from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.tools.arguments import UnreadableArgument
-from cideldill_mcp.tools.arguments import read
-from cideldill_mcp.tools.arguments import read_values
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.lines import choices
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.sourcecode.exceptions import check_exception_name
 
 

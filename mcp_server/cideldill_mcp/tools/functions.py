@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.runs.breakpoint_sync import remove_everywhere
-from cideldill_mcp.runs.breakpoint_sync import set_everywhere
+from cideldill_mcp.runs.breakpoint_sync import remove_everywhere, set_everywhere
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.catalog import foreseen
-from cideldill_mcp.tools.catalog import parsed
-from cideldill_mcp.tools.catalog import stored
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from cideldill_mcp.tools.paging import AFTER
-from cideldill_mcp.tools.paging import behind
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import Evaluate
-from pytest_cideldill.protocol import Interrupt
-from pytest_cideldill.protocol import Resume
+from cideldill_mcp.tools.catalog import foreseen, parsed, stored
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.paging import AFTER, behind
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import Evaluate, Interrupt, Resume
 from pytest_cideldill.sourcecode.condition import compile_condition
 
 BEHAVIORS = ("stop", "go", "yield")

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.breakpoints.inspection import find_places
-from cideldill_mcp.breakpoints.inspection import path_of
-from cideldill_mcp.breakpoints.kinds import Breakpoint
-from cideldill_mcp.breakpoints.kinds import ExceptionBreakpoint
-from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
-from cideldill_mcp.breakpoints.kinds import LineBreakpoint
+from cideldill_mcp.breakpoints.inspection import find_places, path_of
+from cideldill_mcp.breakpoints.kinds import (
+    Breakpoint,
+    ExceptionBreakpoint,
+    FunctionBreakpoint,
+    LineBreakpoint,
+)
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from cideldill_mcp.tools.paging import AFTER
-from cideldill_mcp.tools.paging import behind
-from cideldill_mcp.tools.tracepoints import COLUMN
-from cideldill_mcp.tools.tracepoints import CONDITION
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.paging import AFTER, behind
+from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, set_added
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
-from cideldill_mcp.tools.tracepoints import location
-from cideldill_mcp.tools.tracepoints import set_added
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 
 async def set_breakpoint(request: Request) -> Reply:

@@ -8,14 +8,9 @@ from typing import Any
 
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import ReadStack
-from pytest_cideldill.protocol import ReadVariables
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import ReadStack, ReadVariables
 
 LOOK_S = 5.0
 """How long a process may take to answer; its parked threads answer at once."""

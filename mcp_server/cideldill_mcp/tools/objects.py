@@ -7,16 +7,10 @@ from typing import Any
 import anyio.to_thread
 
 from cideldill_mcp.objects.unpickling import look_into
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import Inspect
-from pytest_cideldill.protocol import Interrupt
-from pytest_cideldill.protocol.object_paths import Unreachable
-from pytest_cideldill.protocol.object_paths import navigate_description
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import Inspect, Interrupt
+from pytest_cideldill.protocol.object_paths import Unreachable, navigate_description
 
 DEPTH = 3
 MAX_DEPTH = 10

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from cideldill_mcp.tools import behaviors
-from cideldill_mcp.tools import catalog
-from cideldill_mcp.tools import context
-from cideldill_mcp.tools import control
-from cideldill_mcp.tools import exceptions
-from cideldill_mcp.tools import functions
-from cideldill_mcp.tools import lines
-from cideldill_mcp.tools import looking
-from cideldill_mcp.tools import objects
-from cideldill_mcp.tools import records
-from cideldill_mcp.tools import stepping
-from cideldill_mcp.tools import stops
-from cideldill_mcp.tools import tests
+from cideldill_mcp.tools import (
+    behaviors,
+    catalog,
+    context,
+    control,
+    exceptions,
+    functions,
+    lines,
+    looking,
+    objects,
+    records,
+    stepping,
+    stops,
+    tests,
+)
 from cideldill_mcp.tools.definitions import Tool
 
 ALL = (

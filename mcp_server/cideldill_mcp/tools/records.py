@@ -6,20 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cideldill_mcp.callrecords.records import STATUSES
-from cideldill_mcp.callrecords.records import CalledFunction
-from cideldill_mcp.callrecords.records import CallFilter
-from cideldill_mcp.callrecords.records import IsMeant
+from cideldill_mcp.callrecords.records import STATUSES, CalledFunction, CallFilter, IsMeant
 from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.tools.catalog import parsed
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.sourcecode.names import FunctionName
-from pytest_cideldill.sourcecode.names import Precision
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.sourcecode.names import FunctionName, Precision
 
 MAX_PAGE = 2_000
 """Records of one reply; more never fit into the largest one."""

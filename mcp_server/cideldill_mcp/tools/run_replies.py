@@ -7,10 +7,7 @@ import time
 from typing import Any
 
 from cideldill_mcp.events.log import Filter
-from cideldill_mcp.runs.failures import OF_A_TEST
-from cideldill_mcp.runs.failures import fitted
-from cideldill_mcp.runs.failures import shaped
-from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.failures import OF_A_TEST, fitted, shaped, siblings
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import standstill

@@ -5,25 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cideldill_mcp.processes.process import MAIN
-from cideldill_mcp.processes.process import Target
+from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stacks import dumped_threads
 from cideldill_mcp.runs.stall import under_way
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from cideldill_mcp.tools.functions import RESUME_S
-from cideldill_mcp.tools.functions import WAIT_S
-from cideldill_mcp.tools.looking import LOOK_S
-from cideldill_mcp.tools.looking import targets_of
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.protocol import CancelPause
-from pytest_cideldill.protocol import PauseNow
-from pytest_cideldill.protocol import Step
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.functions import RESUME_S, WAIT_S
+from cideldill_mcp.tools.looking import LOOK_S, targets_of
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import CancelPause, PauseNow, Step
 
 STOP_S = 2.0
 """How long a thread may take to come to Python code where it can stop."""

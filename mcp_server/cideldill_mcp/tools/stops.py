@@ -11,18 +11,12 @@ from typing import Any
 
 from cideldill_mcp.breakpoints.collection import id_meant
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
-from cideldill_mcp.events.log import Event
-from cideldill_mcp.events.log import Filter
+from cideldill_mcp.events.log import Event, Filter
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.stall import state_of
-from cideldill_mcp.runs.stall import under_way
+from cideldill_mcp.runs.stall import state_of, under_way
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 DEFAULT_MS = 25_000
 MAX_MS = 300_000

@@ -10,24 +10,15 @@ from typing import Any
 from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.runs.history import failed_nodeids
-from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.registry import run_active
-from cideldill_mcp.runs.results import FAILED
-from cideldill_mcp.runs.results import Results
-from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.run import RunOrder
+from cideldill_mcp.runs.registry import Runs, run_active
+from cideldill_mcp.runs.results import FAILED, Results
+from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import Tell
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from cideldill_mcp.tools.paging import AFTER
-from cideldill_mcp.tools.paging import behind
-from cideldill_mcp.tools.tracepoints import location
-from cideldill_mcp.tools.tracepoints import wishes
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.paging import AFTER, behind
+from cideldill_mcp.tools.tracepoints import location, wishes
+from pytest_cideldill.errors import ErrorCode, Refusal
 
 PAUSE_ON = ("never", "failure", "error")
 LIST_S = 50.0

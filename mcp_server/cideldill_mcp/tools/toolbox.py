@@ -12,22 +12,14 @@ from typing import Any
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.clients.seen_stops import Deliveries
-from cideldill_mcp.clients.seen_stops import tells_hits
-from cideldill_mcp.clients.seen_stops import told_in
+from cideldill_mcp.clients.seen_stops import Deliveries, tells_hits, told_in
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.replies.prose import possible
-from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.replies.render import fit
+from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.tools.definitions import Progress
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
-from pytest_cideldill.errors import ErrorCode
-from pytest_cideldill.errors import Refusal
-from pytest_cideldill.redaction.tags import HOW_TO_SHOW
-from pytest_cideldill.redaction.tags import TAGGED
+from cideldill_mcp.tools.definitions import Progress, Reply, Request, Tool
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.redaction.tags import HOW_TO_SHOW, TAGGED
 
 
 class Toolbox:

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.breakpoints.inspection import find_each
-from cideldill_mcp.breakpoints.inspection import path_of
+from cideldill_mcp.breakpoints.inspection import find_each, path_of
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
-from cideldill_mcp.tools.definitions import Param
-from cideldill_mcp.tools.definitions import Reply
-from cideldill_mcp.tools.definitions import Request
-from cideldill_mcp.tools.definitions import Tool
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from pytest_cideldill.errors import Refusal
 
 

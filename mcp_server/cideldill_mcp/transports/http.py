@@ -11,11 +11,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import ExitStack
-from contextlib import contextmanager
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -28,22 +25,13 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp
-from starlette.types import Message
-from starlette.types import Receive
-from starlette.types import Scope
-from starlette.types import Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from cideldill_mcp.clients.sessions import Clients
-from cideldill_mcp.processes.addresses import PATH
-from cideldill_mcp.processes.addresses import announce
-from cideldill_mcp.transports.auth import ADMIT
-from cideldill_mcp.transports.auth import MAX_STRANGERS
-from cideldill_mcp.transports.auth import Door
-from cideldill_mcp.transports.auth import Strangers
-from cideldill_mcp.transports.auth import new_token
+from cideldill_mcp.processes.addresses import PATH, announce
+from cideldill_mcp.transports.auth import ADMIT, MAX_STRANGERS, Door, Strangers, new_token
 
 SSE_PATH = "/mcp/sse"
 _POST_PATH = "/mcp/sse/messages"

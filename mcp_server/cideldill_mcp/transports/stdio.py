@@ -15,11 +15,8 @@ import math
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import asynccontextmanager
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
