@@ -37,6 +37,8 @@ PAGES = [
 ]
 CACHES = ("__pycache__", ".git", ".venv", ".*_cache", "build", "dist")
 
+OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+SECRETS_PAGE = (ROOT / "docs" / "secrets.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
@@ -160,8 +162,8 @@ def test_the_line_for_a_separate_environment_starts_a_server(shop: Path) -> None
 
 
 @pytest.mark.full
-def test_what_the_section_on_secrets_names_is_hidden(tmp_path: Path) -> None:
-    (ini,), (hook,) = blocks(README, "ini"), blocks(README, "python")
+def test_what_the_page_on_secrets_names_is_hidden(tmp_path: Path) -> None:
+    (ini,), (hook,) = blocks(SECRETS_PAGE, "ini"), blocks(SECRETS_PAGE, "python")
     (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
     (tmp_path / "conftest.py").write_text(hook, encoding="utf-8")
     (tmp_path / "test_it.py").write_text(
@@ -185,7 +187,7 @@ def test_what_the_section_on_secrets_names_is_hidden(tmp_path: Path) -> None:
 # --- examples -----------------------------------------------------------------------------------
 
 REPLAYED = {
-    "README.md": {"sh", "json", "text", "ini", "python"},  # here
+    "README.md": {"sh", "json", "text"},  # here
     "CONTRIBUTING.md": {"sh"},  # .ci/run does that
     "docs/architecture.md": {"text"},  # a drawing
     "docs/concurrency.md": {"text"},  # a stack as test_tasks.py has it
@@ -193,6 +195,7 @@ REPLAYED = {
     "docs/record_format.md": {"sh"},  # test_record_format.py
     "docs/recording.md": {"sh", "text", "python"},  # test_recorded_for_people.py
     "docs/remote.md": {"sh"},  # test_remote.py
+    "docs/secrets.md": {"ini", "python"},  # here
     "docs/transports.md": {"text", "sh"},  # test_http_life.py; no `claude`, no `ssh`
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
     **{
@@ -227,11 +230,11 @@ def test_every_call_in_running_text_can_be_sent(page: Path) -> None:
 # --- tables and names ---------------------------------------------------------------------------
 
 
-def test_the_options_in_the_readme_are_those_that_exist() -> None:
+def test_the_page_of_options_has_those_that_exist() -> None:
     flags = {option.flag for option in OPTIONS if option.place != "ini file"}
-    assert set(re.findall(r"--cideldill-[a-z-]+", README)) == flags
+    assert set(re.findall(r"--cideldill-[a-z-]+", OPTIONS_PAGE)) == flags
     inis = {option.ini for option in OPTIONS if option.place != "command line"}
-    assert set(re.findall(r"`(cideldill_[a-z_]+)`", README)) == inis
+    assert set(re.findall(r"`(cideldill_[a-z_]+)`", OPTIONS_PAGE)) == inis
 
 
 def test_the_page_of_tools_is_up_to_date() -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.demo import debug, find_shop
+from tests.together.transcript import blocks
 
+ROOT = Path(__file__).resolve().parents[2]
 MakeShop = Callable[[str, str, str], Path]
 
 
@@ -55,6 +57,8 @@ def test_the_demo_proves_the_cause_and_confirms_the_fix_on_a_copy(tmp_path: Path
         "(proven; fix confirmed)."
     )
     assert max(map(len, lines)) <= 100
+    shown, *_ = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "text")
+    assert set(shown.splitlines()) - {" …"} <= set(lines)
     assert sources() == before
 
 
