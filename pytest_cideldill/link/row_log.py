@@ -81,7 +81,10 @@ class RowLog:
         self._rows.append(row)
         if not self._is_nudged:
             self._is_nudged = True
-            self._nudge()
+            try:
+                self._nudge()
+            except RecursionError:  # the row is here; the next one is added where there is room
+                self._is_nudged = False
 
     def number(self, telling: HitTelling) -> int:
         """What stands for a telling in rows, the same for the same; any thread, no hot path."""

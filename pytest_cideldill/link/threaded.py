@@ -169,7 +169,11 @@ class ThreadedLink:
             self.start()
         if urgent or not self._signalled:
             self._signalled = True
-            self._bell.ring(urgent=urgent)
+            try:
+                self._bell.ring(urgent=urgent)
+            except RecursionError:
+                self._signalled = False
+                raise
 
     # --- the I/O thread ---------------------------------------------------------------------
 

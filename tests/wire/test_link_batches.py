@@ -68,6 +68,33 @@ def stops_in(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [frame for frame in frames if "pause" in frame]
 
 
+def test_rows_are_taken_at_any_depth_of_the_stack() -> None:
+    """A recursion without end records calls where no frame is left to wake the link."""
+
+    def dive(depth: int, act: Callable[[], object]) -> None:
+        if depth:
+            dive(depth - 1, act)
+        else:
+            act()
+
+    def deepest(act: Callable[[], object]) -> int:
+        for depth in range(sys.getrecursionlimit(), 0, -1):
+            try:
+                dive(depth, act)
+            except RecursionError:
+                continue
+            return depth
+        raise AssertionError
+
+    with Recording() as recording:
+        row = (told, 0.0, 0.5, "shop.total", "t::x", 1, "(1)", "2", None)
+        most = deepest(lambda: [].append(recording))
+        for missing in range(30):
+            dive(most - missing, lambda: recording.log.add(row))
+            recording.add(1)
+            assert len(calls_in(recording.frames(lambda frames: len(calls_in(frames)) > 1))) == 2
+
+
 def test_rows_wake_the_link_by_themselves() -> None:
     """No event follows; they are told all the same."""
     with Recording() as recording:
