@@ -29,6 +29,10 @@ MODES = {
     "raises": "mock.Mock(side_effect=OSError)",
     "gives a mock": "mock.MagicMock()",
 }
+SLOW_MODES = [
+    pytest.param(mode, marks=pytest.mark.soak) if mode == "gives a mock" else mode for mode in MODES
+]
+"""A mock that is given where a value was is the least of the three, and costs as much."""
 
 FUNCTIONS = """
     import importlib, pathlib
@@ -200,7 +204,7 @@ def line_of(root: Path, mark: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if mark in line)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", SLOW_MODES)
 def test_calls_lines_raises_and_evaluations_make_no_call_of_what_is_patched(
     tmp_path: Path, mode: str
 ) -> None:
@@ -266,7 +270,13 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Failur
 
 
 @pytest.mark.parametrize(
-    ("mode", "pause_on"), [("counts", "never"), *((mode, "failure") for mode in MODES)]
+    ("mode", "pause_on"),
+    [
+        pytest.param("counts", "never", marks=pytest.mark.soak),
+        ("counts", "failure"),
+        ("raises", "failure"),
+        pytest.param("gives a mock", "failure", marks=pytest.mark.soak),
+    ],
 )
 def test_failures_whose_patch_is_alive_are_told_as_without_us(
     tmp_path: Path, mode: str, pause_on: str, failures: Callable[[str], Failures]

@@ -135,7 +135,11 @@ def test_a_broken_suite_fails_as_without_the_debugger(broken: Suite, tmp_path: P
         assert_same(broken, tmp_path / "driven.json", all_results(agent))
 
 
-@pytest.mark.parametrize(("release", "workers"), [(MORE_ITERTOOLS, 2), (CLICK, 4)])
+@pytest.mark.parametrize(
+    ("release", "workers"),
+    [pytest.param(MORE_ITERTOOLS, 2, marks=pytest.mark.soak), (CLICK, 4)],
+    ids=["more-itertools", "click"],
+)
 def test_a_suite_in_workers_ends_as_without_the_debugger(
     release: Release, workers: int, tmp_path: Path
 ) -> None:
@@ -172,7 +176,11 @@ def rest_of(agent: Agent, reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert reply["state"] == "finished", reply
 
 
-@pytest.mark.parametrize("breakage", [ONE_TOO_FEW, ONE_TOO_EARLY], ids=lambda each: each.function)
+@pytest.mark.parametrize(
+    "breakage",
+    [ONE_TOO_FEW, pytest.param(ONE_TOO_EARLY, marks=pytest.mark.soak)],
+    ids=["take", "last"],
+)
 def test_triage_names_the_broken_function(breakage: Breakage, tmp_path: Path) -> None:
     """As an agent would go about it that knows the package's name and has an older release."""
     root = unpacked(MORE_ITERTOOLS, tmp_path)
