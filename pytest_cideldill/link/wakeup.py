@@ -42,10 +42,16 @@ class Bell(Protocol):
 
 
 class _Urgency:
-    """Of those who ring. Taken one by one: what is added meanwhile stays."""
+    """Counts urgent rings. They are taken one by one: a ring that comes meanwhile stays."""
 
     def __init__(self) -> None:
         self._urgent: deque[None] = deque()
+
+    def ring(self, *, urgent: bool) -> None:
+        """See `Bell`."""
+        if urgent:
+            self._urgent.append(None)
+        self._wake()
 
     def take_urgent(self) -> bool:
         """See `Bell`."""
@@ -55,6 +61,10 @@ class _Urgency:
             is_any = True
         return is_any
 
+    def _wake(self) -> None:
+        """Wake the thread that waits, or have its next wait end at once."""
+        raise NotImplementedError
+
 
 class LockBell(_Urgency):
     """A bell without descriptors; there are no sockets to wait for."""
@@ -63,13 +73,6 @@ class LockBell(_Urgency):
         super().__init__()
         self._silent = allocate_lock()
         self._silent.acquire()
-
-    def ring(self, *, urgent: bool) -> None:
-        """See `Bell`."""
-        if urgent:
-            self._urgent.append(None)
-        with suppress(RuntimeError):  # it was rung already
-            self._silent.release()
 
     def wait(
         self,
@@ -83,25 +86,20 @@ class LockBell(_Urgency):
     def close(self) -> None:
         """See `Bell`."""
 
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # it was rung already
+            self._silent.release()
+
 
 class SocketBell(_Urgency):
     """A pair of sockets, made anew when the program has taken one of them away.
 
-    Whoever waits learns of that: its end is told that the other one is closed.
+    A thread that waits notices: its end reads that the other one is closed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._pair: tuple[HeldSocket, HeldSocket] | None = _pair(beyond=True)
-
-    def ring(self, *, urgent: bool) -> None:
-        """See `Bell`."""
-        if urgent:
-            self._urgent.append(None)
-        pair = self._pair
-        if pair is not None:
-            with suppress(OSError):  # full: it has been rung; taken away: that wakes, too
-                pair[1].send(b"r")
 
     def wait(
         self,
@@ -130,6 +128,12 @@ class SocketBell(_Urgency):
         for each in self._pair or ():
             each.close()
         self._pair = None
+
+    def _wake(self) -> None:
+        pair = self._pair
+        if pair is not None:
+            with suppress(OSError):  # full: it has been rung; taken away: that wakes, too
+                pair[1].send(b"r")
 
     def _renew(self) -> None:
         self.close()
