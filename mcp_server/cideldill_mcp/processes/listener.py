@@ -244,7 +244,7 @@ class Hub:
         if before is not None:
             if before.received <= hello.sent and connection.goes_on_from(before, hello.received):
                 target = before.target
-                target.tell = connection.write
+                target.send = connection.write
                 return target
             before.refuse()
         connection.write(Refused("hello", "this process is not known any more"))
