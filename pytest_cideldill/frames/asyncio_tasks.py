@@ -60,7 +60,7 @@ def is_in_loop() -> bool:
 
 
 def read(task: Any) -> Task:
-    """What is to be told of a task."""
+    """A task as plain data."""
     awaited = attribute(task, "_fut_waiter")
     thread_id = attribute(_ask(task, "get_loop"), "_thread_id")
     return Task(

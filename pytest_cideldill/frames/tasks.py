@@ -21,7 +21,7 @@ from pytest_cideldill.rendering.display import Lens
 
 MAX_TASKS: Final = 200
 MAX_CHAIN: Final = 20
-"""What is told of what a task awaits, from its outermost coroutine on."""
+"""Entries of `awaits`: what a task awaits, from its outermost coroutine on."""
 
 _MOST_WAITERS: Final = 20
 """Tasks whose frames are put into a stack."""
@@ -123,7 +123,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
     for each in tasks:
         for waiter in each.waiters:
             awaited.setdefault(id(waiter), []).append(each)
-    told = [
+    described = [
         {
             "name": lens.text(each.name),
             "state": _state(each),
@@ -133,7 +133,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
         }
         for each in sorted(tasks, key=lambda task: (not task.is_running, len(task.name), task.name))
     ]
-    return (told + list(_describe_greenlets(lens)))[:MAX_TASKS]
+    return (described + list(_describe_greenlets(lens)))[:MAX_TASKS]
 
 
 def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:

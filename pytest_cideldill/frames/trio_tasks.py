@@ -48,7 +48,7 @@ def is_in_loop() -> bool:
 
 
 def read(task: Any, thread_id: int | None = None) -> Task:
-    """What is to be told of a task."""
+    """A task as plain data."""
     parent, name = _parent(task), attribute(task, "name")
     return Task(
         task,

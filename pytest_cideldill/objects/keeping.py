@@ -80,7 +80,7 @@ class Keeping:
             self._warn(f"objects {LOST}: {self._file.problem}")
 
     def end(self) -> None:
-        """Nothing is watched any more: the next time it writes, it tells how many were lost."""
+        """Nothing is watched any more: the next write also warns how many objects were lost."""
         self._is_ending = True
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 REMEMBERED: Final = 8_192
-"""Objects of which at least so many are known to have been told."""
+"""How many objects, at least, the log remembers as logged already."""
 
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024
 """Beyond it objects are dropped until the writer comes round."""

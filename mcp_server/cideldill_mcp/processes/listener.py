@@ -82,7 +82,7 @@ _LIMITS: dict[str, Any] = {"backlog": BACKLOG, "limit": CHUNK}
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whom the hub tells what happens.
+    """Callbacks of the hub.
 
     Attributes:
         admit: A process said hello; raises ValueError with the reason to send it away.
@@ -99,7 +99,7 @@ class Hub:
     """The listening side of the wire. `directory` is private (0700); the reaper removes it.
 
     Args:
-        owner: Told what happens.
+        owner: Its callbacks.
         bind: Where the door is, as `HOST:PORT`; None: there is none.
 
     Raises:
@@ -115,7 +115,7 @@ class Hub:
         self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._joined: dict[tuple[str, str, int], Connection] = {}
-        # One connection at a time, and a little of it: a thousand that all have much to tell would
+        # One connection at a time, and a little of it: a thousand that all have much to send would
         # keep the loop for a minute.
         self._turn = asyncio.Lock()
 
@@ -178,7 +178,7 @@ class Hub:
             with suppress(OSError):
                 await writer.wait_closed()
         except (OSError, EOFError, FrameError, TimeoutError):
-            return  # whoever it was is gone or no process of ours; `lost` has been told
+            return  # the peer is gone or no process of ours; `lost` was called
         except asyncio.CancelledError:
             return  # close(); asyncio would log a cancelled connection callback
         finally:
