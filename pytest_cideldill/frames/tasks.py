@@ -1,7 +1,7 @@
 """Tasks of event loops to plain values, and the stacks that they make together.
 
-A stack of the interpreter ends in the event loop. Who awaits the task there, in other tasks, is put
-between the two: that is the stack as the program's author thinks of it. No user code runs; on any
+A stack of the interpreter ends in the event loop. The frames of tasks that await the task are put
+between that task and the loop: that is the stack as the program's author thinks of it. No user code runs; on any
 thread, of a moment unless the loop's thread stands still.
 """
 
@@ -33,7 +33,7 @@ _MOST_NAMES: Final = 5
 
 
 def logical_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
-    """`visible_stack`, with the frames of those who await a task behind the frames of the task."""
+    """`visible_stack`, with the frames of tasks that await a task behind the frames of that one."""
     frames = visible_stack(frame, project)
     for end, task, read in reversed(list(_running(frames))):
         waiting = [each for waiter in _waiters(task, read) for each in _frames_of(waiter)]
@@ -90,7 +90,7 @@ def _running(frames: Sequence[FrameType]) -> Iterator[tuple[int, Task, _Read]]:
 
 
 def _waiters(task: Task, read: _Read) -> Iterator[Task]:
-    """Those who wait for a task, and for them; nearest first."""
+    """The tasks that wait for a task, and for these; nearest first."""
     seen, ways = {id(task.held)}, deque(task.waiters)
     while ways and len(seen) <= _MOST_WAITERS:
         held = ways.popleft()

@@ -1,4 +1,4 @@
-"""The tasks of trio: which there are, and who waits for whom.
+"""The tasks of trio: which there are, and which waits for which.
 
 A thread that runs trio is known by a frame of its stack, so that this can be asked on any thread.
 """

@@ -83,7 +83,7 @@ def connect(invitation: Invitation) -> socket.socket:
     """A connection on which the token was sent.
 
     Raises:
-        OSError: Nobody listens there, it can't be reached, or it is another user who listens.
+        OSError: There is no listener, it can't be reached, or it is another user's.
     """
     if isinstance(invitation.address, str):
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -44,7 +44,7 @@ MAX_LATE = 100
 
 
 class RowLog:
-    """See the module.
+    """Rows that wait for the I/O thread, and how many were dropped.
 
     Args:
         nudge: Says to the link that something lies ready; called for the first row of a batch only.

@@ -39,7 +39,7 @@ _FOR_NOW: Final = (
 
 
 class Outlet(Protocol):
-    """See the module.
+    """Where a link writes its events.
 
     Attributes:
         socket: What is waited for; None: nothing need be, it takes all at once.
@@ -230,7 +230,7 @@ class FileOutlet:
             self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message | Batch) -> bool:
-        """See `Outlet`; answers are for who asked, and not written."""
+        """See `Outlet`; replies are for the front end, and not written."""
         try:
             if not isinstance(event, UNWRITTEN):
                 self.unsent.add(self._writer.lines(ts, event))

@@ -1,4 +1,4 @@
-"""Takes events away: one raw background thread.
+"""The link with a thread of its own: one raw background thread sends and receives.
 
 The thread is the only one that touches the outlets: the front end's socket, the file of a recorded
 run. It runs no user code and logs nothing.

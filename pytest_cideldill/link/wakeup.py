@@ -1,4 +1,4 @@
-"""Wakes the I/O thread: one that waits for a socket as well, or one that waits for nothing else."""
+"""Bells that wake the I/O thread: one waits for sockets as well, the other for rings only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 from pytest_cideldill.interpreter.descriptors import HeldSocket, wait_for
 
 _LOOK_S = 0.05
-"""How often one looks around that can't be woken, for want of descriptors."""
+"""How long a bell waits at most while it has no descriptors, and can't be rung."""
 
 _NOBODY: Collection[HeldSocket] = ()
 
@@ -21,13 +21,13 @@ Woken = tuple[bool, set[HeldSocket], set[HeldSocket]]
 
 
 class Bell(Protocol):
-    """See the module. Any thread rings; one waits."""
+    """Wakes the I/O thread. Any thread rings; one waits."""
 
     def ring(self, *, urgent: bool) -> None:
         """Wake it, or have its next wait end at once; never blocks."""
 
     def take_urgent(self) -> bool:
-        """Whether somebody rang urgently since this was asked last."""
+        """Whether there was an urgent ring since the last call."""
 
     def wait(
         self,
@@ -35,7 +35,7 @@ class Bell(Protocol):
         readers: Collection[HeldSocket] = _NOBODY,
         writers: Collection[HeldSocket] = _NOBODY,
     ) -> Woken:
-        """Wait until somebody rings or a socket is ready, at most so long."""
+        """Wait for a ring or a ready socket, at most so long."""
 
     def close(self) -> None:
         """Nobody waits any more."""
@@ -110,7 +110,7 @@ class SocketBell(_Urgency):
         """See `Bell`."""
         pair = self._pair
         if pair is None or not all(each.is_ours for each in pair):
-            self._renew()  # somebody may have rung the old one
+            self._renew()  # the old one may have been rung
             late = 0.0 if self._pair else _LOOK_S if seconds is None else min(seconds, _LOOK_S)
             return True, *wait_for(readers, writers, late)
         rung = pair[0]

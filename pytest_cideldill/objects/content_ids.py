@@ -135,7 +135,7 @@ class Held:
 
 
 class Objects:
-    """See the module.
+    """Gives objects their content ids, and logs new ones.
 
     Args:
         log: Takes what is new.

@@ -1,4 +1,4 @@
-"""Puts the objects of a run's processes together when it is over; `merging` does their lines.
+"""Puts the objects of a run's processes together when it is over; `records.merge` does their lines.
 
 In a file of a fresh name that gets its own when it is whole: nobody reads what is not, nobody locks
 it, and whatever a disk or a limit refuses meanwhile, the objects are where they were.

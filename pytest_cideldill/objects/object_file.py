@@ -61,7 +61,7 @@ class _Place(NamedTuple):
 
 
 class ObjectFile:
-    """See the module.
+    """The file of objects that this process writes.
 
     Args:
         path: The file, which must not be there; its folder must.

@@ -145,7 +145,7 @@ class Budget:
 
 
 class ObjectLog:
-    """See the module.
+    """Objects that wait to be written, and which were logged before.
 
     Args:
         max_waiting_bytes: How much may wait to be written.

@@ -98,7 +98,7 @@ class CallPage:
 
 
 class Records:
-    """See the module. Nothing is opened before the first record comes.
+    """All call records. Nothing is opened before the first one comes.
 
     Args:
         directory: A private folder; without one only the newest records are kept, in memory.

@@ -92,7 +92,7 @@ class EventPage:
 
 
 class EventLog:
-    """See the module.
+    """Appends events, and gives them to readers, waiters and observers.
 
     Args:
         max_run_bytes: Bytes of one run's events, as lines of JSON. Once they are reached, events of

@@ -48,8 +48,8 @@ def announce(listener: socket.socket, token: str, directory: Path) -> None:
 def announced() -> list[str]:
     """The lines of this user's servers that run, without the line feeds.
 
-    Only of folders and files that nobody else can have made or can read; a server runs if somebody
-    listens at its address.
+    Only of folders and files that no other user can have made or can read; a server runs if its
+    address accepts connections.
     """
     found = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*")):

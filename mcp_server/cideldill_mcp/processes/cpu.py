@@ -65,7 +65,7 @@ def handles(pid: int, number: int) -> bool:
         return not Path("/proc/self/status").exists()
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     caught = int(fields.get("SigCgt", "0").strip() or "0", 16)
-    # A stopped process would go on: somebody wants it to stand still.
+    # A stopped process would go on: it is to stand still.
     is_stopped = fields.get("State", "").strip()[:1] in ("T", "t")
     return not is_stopped and bool(caught >> (number - 1) & 1)
 

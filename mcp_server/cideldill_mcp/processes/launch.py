@@ -119,7 +119,7 @@ def _named_pipe(path: str) -> tuple[int, int]:
         AttributeError, OSError: There can't be any here.
     """
     os.mkfifo(path, 0o600)
-    # Not blocking: who opens one end waits for the other.
+    # Not blocking: opening one end waits for the other.
     outer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         inner = os.open(path, os.O_RDWR | os.O_CLOEXEC)

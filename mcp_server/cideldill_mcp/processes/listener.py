@@ -210,7 +210,7 @@ class Hub:
             while True:
                 async with self._turn:
                     self._handle(target, connection)
-                    await asyncio.sleep(0)  # who else waits for the loop comes first
+                    await asyncio.sleep(0)  # others that wait for the loop come first
                 try:
                     await connection.read()
                 except (ConnectionError, EOFError):

@@ -39,7 +39,7 @@ class Look:
 
 
 class Target:
-    """See the module.
+    """A connected process: sends it commands, and awaits its replies.
 
     Args:
         hello: The greeting of the process.

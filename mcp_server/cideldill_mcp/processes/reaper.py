@@ -150,4 +150,4 @@ class Reaper:
         try:
             self._process.stdin.write(b"%s %d %s\n" % (sign, group, run.encode()))
         except (OSError, ValueError):
-            return  # somebody killed it: an orderly end cleans up all the same; or it was closed
+            return  # it was killed: an orderly end cleans up all the same; or it was closed
