@@ -1,8 +1,8 @@
 """Tasks of event loops to plain values, and the stacks that they make together.
 
 A stack of the interpreter ends in the event loop. The frames of tasks that await the task are put
-between that task and the loop: that is the stack as the program's author thinks of it. No user code runs; on any
-thread, of a moment unless the loop's thread stands still.
+between that task and the loop: that is the stack as the program's author thinks of it. No user code
+runs; on any thread, of a moment unless the loop's thread stands still.
 """
 
 from __future__ import annotations
