@@ -1,7 +1,7 @@
-"""The tasks of asyncio, anyio's upon it included: which there are, and who waits for whom.
+"""The tasks of asyncio, anyio's upon it included: which there are, and which waits for which.
 
-asyncio itself only says what a task waits for, and often that is a bare future. Who set a callback
-on a task is the other end of the thread: from there the way leads to who waits. On any thread.
+asyncio itself only says what a task waits for, and often that is a bare future. So waiting tasks
+are found from the other end: from the owner of a callback that was set on a task. On any thread.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pytest_cideldill.rendering import layout
 
 _TRIES: Final = 10
 _MOST_STEPS: Final = 200
-"""Futures, callbacks and groups between a task and those who wait for it."""
+"""Futures, callbacks and groups between a task and the tasks that wait for it."""
 
 _PLUMBING: Final = ("asyncio.", "anyio.")
-"""Whose callbacks wake up who waits; what others do in theirs says nothing."""
+"""Modules whose callbacks wake up waiting tasks; callbacks of others say nothing about that."""
 
 _LEADS: Final = ("_parent_task", "cancel_scope", "_host_task", "_done", "_getters")
-"""Where objects of these modules (task groups, scopes, queues) have who waits for them."""
+"""Attributes of objects of these modules (task groups, scopes, queues) that lead to waiters."""
 
 
 def is_loaded() -> bool:
@@ -60,7 +60,7 @@ def is_in_loop() -> bool:
 
 
 def read(task: Any) -> Task:
-    """What is to be told of a task."""
+    """A task as plain data."""
     awaited = attribute(task, "_fut_waiter")
     thread_id = attribute(_ask(task, "get_loop"), "_thread_id")
     return Task(

@@ -14,7 +14,7 @@ from pytest_cideldill.rendering.display import MESSAGE, Lens
 from pytest_cideldill.rendering.layout import Layout
 
 MOST: Final = 5
-"""How many are told."""
+"""How many are described."""
 
 # Not the attributes: a class may define its own.
 _cause_of, _context_of, _hides_context = (
@@ -38,8 +38,8 @@ def inner_exceptions(error: BaseException, lens: Lens, most: int = MOST) -> dict
                 return {"innerExceptions": found, "innerExceptionsTruncated": True}
             seen.add(id(inner))
             waiting.append((inner, depth + 1))
-            told = {**raised(inner, lens), "depth": depth + 1, "relation": relation}
-            found.append(told | {"location": _place_of(inner, lens)})
+            described = {**raised(inner, lens), "depth": depth + 1, "relation": relation}
+            found.append(described | {"location": _place_of(inner, lens)})
     return {"innerExceptions": found, "innerExceptionsTruncated": False}
 
 

@@ -23,7 +23,7 @@ from pytest_cideldill.rendering import layout
 DEEPEST: Final = 100
 """Coroutines that one may wait for through others."""
 
-# Made by the interpreter around a coroutine or an asynchronous generator; they don't tell of which.
+# Made by the interpreter around a coroutine or an asynchronous generator; they don't say of which.
 _WRAPPERS: Final = frozenset(
     {"async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper"}
 )
@@ -38,7 +38,7 @@ class Task:
         name: What the program calls it.
         coroutine: What it drives.
         is_waiting: Whether it waits for something that has not come; else it runs or is about to.
-        awaits: What that is, where its coroutines don't tell: the type of a future.
+        awaits: What it awaits, where its coroutines don't show it: the type of a future.
         waiters: The tasks, as they are, that wait for this one; nearest first.
         thread_id: The thread of its loop, when that is known.
     """

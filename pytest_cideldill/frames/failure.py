@@ -37,7 +37,7 @@ class FailureExtent:
 
     Attributes:
         frames: How many, from the innermost on; None: as many as the limits say.
-        variables: For how many frames of the user, from the innermost on, variables are told.
+        variables: For how many frames of the user, from the innermost on, variables are described.
         inner: How many of the exceptions behind it.
     """
 
@@ -50,19 +50,19 @@ RECORDED: Final = FailureExtent(variables=3)
 """What is kept of each failure, for questions that come when the test is over."""
 
 
-def describe_exception(error: BaseException, told: str, lens: Lens) -> dict[str, Any]:
+def describe_exception(error: BaseException, printed: str, lens: Lens) -> dict[str, Any]:
     """`{type, message}` of an exception.
 
     Args:
         error: The exception; only its real class is looked at.
-        told: What pytest printed for it (`Type: message`); its text was already made by the report.
-            Notes at its end are told on their own.
+        printed: What pytest printed for it (`Type: message`); the report had made its text.
+            Notes at its end are left out: the autopsy has them by themselves.
     """
     cls, notes = type(error), all_notes_of(error)
-    told = told.removesuffix("\n".join(["", *notes]))
+    printed = printed.removesuffix("\n".join(["", *notes]))
     for name in (cls.__qualname__, class_name(cls)):
-        told = told.removeprefix(f"{name}: ")
-    return {"type": class_name(cls), "message": lens.text(told, MAX_MESSAGE)}
+        printed = printed.removeprefix(f"{name}: ")
+    return {"type": class_name(cls), "message": lens.text(printed, MAX_MESSAGE)}
 
 
 def autopsy(
@@ -91,8 +91,8 @@ def autopsy(
     left = extent.variables
     for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
         if left <= 0 or not lens.project.has(frame):
-            told = describe_frame(frame, line, index, lens, with_locals=False)
-            frames.append(told | {"arguments": None, "variables": None})
+            described = describe_frame(frame, line, index, lens, with_locals=False)
+            frames.append(described | {"arguments": None, "variables": None})
             continue
         is_first = left == extent.variables
         left -= 1
@@ -119,20 +119,21 @@ def _frame(
     first = names_in(
         statement_at(code, line, lens.texts.of(frame)), lens.source(frame, line)["source"]
     )
-    told = describe_frame(
+    described = describe_frame(
         frame, line, index, lens, with_locals=True, deadline=deadline, first=first
     )
     if is_first:
-        _open(frame, first, told, lens, deadline)
-    return told
+        _open(frame, first, described, lens, deadline)
+    return described
 
 
 def _open(
-    frame: FrameType, first: Sequence[str], told: dict[str, Any], lens: Lens, deadline: float
+    frame: FrameType, first: Sequence[str], described: dict[str, Any], lens: Lens, deadline: float
 ) -> None:
     """Open the variables that the failing line uses, then the arguments."""
-    shown = {each["name"]: each for each in told["arguments"] + told["variables"]["locals"]}
-    wanted = dict.fromkeys([*first, *(each["name"] for each in told["arguments"])])
+    arguments = described["arguments"]
+    shown = {each["name"]: each for each in arguments + described["variables"]["locals"]}
+    wanted = dict.fromkeys([*first, *(each["name"] for each in arguments)])
     held, left = read_locals(frame), MOST_OPENED
     for name in wanted:
         if name in shown and left and monotonic() < deadline:
@@ -144,12 +145,12 @@ def _open(
 def _trace(places: Sequence[Place], lens: Lens) -> str:
     """The traceback, outermost first: `file:line in function`, a line each."""
     shown = list(places[:MAX_TRACE])[::-1]
-    told = [
+    lines = [
         "{file}:{line} in {function}".format(
             **lens.place(frame, line), function=frame.f_code.co_qualname
         )
         for frame, line in shown
     ]
     if len(places) > len(shown):
-        told.insert(0, f"… {len(places) - len(shown)} outer frames")
-    return "\n".join(told)
+        lines.insert(0, f"… {len(places) - len(shown)} outer frames")
+    return "\n".join(lines)

@@ -161,7 +161,7 @@ def user_stack(
     Args:
         frames: Innermost first.
         lines: The current line of each where it is not the frame's own.
-        lens: Decides what is user code, and how many are told.
+        lens: Decides what is user code, and how many are described.
         is_hidden: Which code is left out further up although it looks like the user's.
     """
     shown = (
@@ -218,7 +218,7 @@ def locals_of(
     Names that only the interpreter or pytest's assertion rewriting made are left out.
 
     Args:
-        frame: Of a function; the globals of a module are not told.
+        frame: Of a function; the globals of a module are left out.
         lens: Shows the values, and knows how many there may be.
         deadline: Of `clock.monotonic`, behind which values are left out; default: in `capture_ms`.
         first: Names that come before the others, if they are locals.
@@ -229,8 +229,8 @@ def locals_of(
     held = dict(_named_locals(frame))
     ordered = {name: held[name] for name in first if name in held} | held
     for name, value in islice(ordered.items(), lens.limits.max_locals):
-        told = lens.show(value, name) if monotonic() <= deadline else NOT_SHOWN
-        shown.append({"name": name, "type": type_name(value), "value": told})
+        text = lens.show(value, name) if monotonic() <= deadline else NOT_SHOWN
+        shown.append({"name": name, "type": type_name(value), "value": text})
     return shown
 
 
@@ -252,9 +252,9 @@ def short_locals(frame: FrameType, lens: Lens) -> dict[str, str]:
 
 
 def notice_secrets(frame: FrameType, lens: Lens, more: Mapping[str, object] = _NOTHING) -> None:
-    """Have the lens know the secrets that a frame holds, and `more`.
+    """Make the secrets that a frame and `more` hold known to the lens.
 
-    Texts that others make of them (reports, a `repr`) tell the value without its name.
+    Texts that others make of them (reports, a `repr`) have the value without its name.
     """
     if frame.f_code.co_name != "<module>":
         for count, (name, value) in enumerate(_named_locals(frame)):

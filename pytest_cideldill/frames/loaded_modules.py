@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterator
 
+from pytest_cideldill.interpreter.loaded_names import file_of_module
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.project import Project
-from pytest_cideldill.rendering import layout
-
-# A module's class may define its own attributes.
-_namespace_of: Callable[[ModuleType], dict[str, Any] | None]
-_namespace_of = ModuleType.__dict__["__dict__"].__get__  # type: ignore[index]
 
 
 def is_loaded(path: str, project: Project) -> bool:
@@ -23,9 +17,8 @@ def is_loaded(path: str, project: Project) -> bool:
 
 def _files() -> Iterator[str]:
     for module in tuple(sys.modules.values()):
-        names = _namespace_of(module) if layout.is_a(type(module), ModuleType) else None
-        file = names.get("__file__") if names else None
-        if type(file) is str:
+        file = file_of_module(module)
+        if file is not None:
             yield file
     for frame in running_frames():
         yield frame.f_code.co_filename

@@ -138,51 +138,52 @@ def assertion_of(
     """
     test, seen = statement.test, _Seen(frame, values, lens)
     place = _comparison(test, compared)
-    told: dict[str, Any] = {"left": None, "op": TRUTH, "right": None}
+    described: dict[str, Any] = {"left": None, "op": TRUTH, "right": None}
     if place is not None:
         left, op, right = place
         sides = (compared.left, compared.right) if compared else (None, None)
-        told = {
+        described = {
             "left": seen.side(left, sides[0]),
             "op": op,
             "right": seen.side(right, sides[1]),
             "leftExpression": seen.text(left),
             "rightExpression": seen.text(right),
         }
-        told |= seen.parts("left", left, told["left"]) | seen.parts("right", right, told["right"])
+        described |= seen.parts("left", left, described["left"])
+        described |= seen.parts("right", right, described["right"])
     elif compared is not None:  # somewhere inside of a larger expression
-        told = {
+        described = {
             "left": lens.text(compared.left),
             "op": compared.op,
             "right": lens.text(compared.right),
         }
     else:
-        told |= {"left": seen.value(test), "leftExpression": seen.text(test)}
-        told |= seen.parts("left", test, told["left"])
-    known = (told.get("leftExpression"), told.get("rightExpression"), ast.unparse(test))
+        described |= {"left": seen.value(test), "leftExpression": seen.text(test)}
+        described |= seen.parts("left", test, described["left"])
+    known = (described.get("leftExpression"), described.get("rightExpression"), ast.unparse(test))
     inner = {
         lens.text(text, MAX_EXPRESSION): lens.show(value, _last_name(text))
         for text, value in values.items()
         if text not in known and type(value) not in _CALLABLES
     }
     if inner:
-        told["values"] = dict(islice(inner.items(), _MOST_VALUES))
-    return told | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
+        described["values"] = dict(islice(inner.items(), _MOST_VALUES))
+    return described | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
 
 
 def explained(compared: Compared | None, explanation: str, lens: Lens) -> dict[str, Any]:
-    """`assertion` where the statement is not known: what pytest told of it."""
+    """`assertion` where the statement is not known: by pytest's explanation."""
     left, op, right = (compared.left, compared.op, compared.right) if compared else (None,) * 3
-    told = {
+    described = {
         "left": None if left is None else lens.text(left),
         "op": op or TRUTH,
         "right": None if right is None else lens.text(right),
     }
-    return told | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
+    return described | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
 
 
 def _comparison(test: ast.expr, compared: Compared | None) -> tuple[ast.expr, str, ast.expr] | None:
-    """The link of a chain of comparisons that failed; None when it can't be told."""
+    """The link of a chain of comparisons that failed; None when it is not known."""
     if not isinstance(test, ast.Compare):
         return None
     sides = [test.left, *test.comparators]
@@ -219,7 +220,7 @@ class _Seen:
         return next((self.lens.show(*each) for each in self._held(node)), None)
 
     def parts(self, side: str, node: ast.expr, shown: str | None) -> dict[str, Any]:
-        """`children_of` an operand; those of a local are told where it is."""
+        """`children_of` an operand; those of a local stand with the local."""
         if shown is None or ast.unparse(node) in read_locals(self.frame):
             return {}
         return next((children_of(side, x, shown, self.lens) for x, _ in self._held(node)), {})
@@ -238,7 +239,7 @@ class _Seen:
             else:
                 yield ast.literal_eval(node), ""
         except (ValueError, TypeError, MemoryError, RecursionError, Unreachable):
-            pass  # only its code could tell
+            pass  # only its code could give the value
 
     def _inside(self, node: ast.expr, text: str) -> Iterator[tuple[Any, str]]:
         root = node

@@ -1,8 +1,8 @@
 """Tasks of event loops to plain values, and the stacks that they make together.
 
-A stack of the interpreter ends in the event loop. Who awaits the task there, in other tasks, is put
-between the two: that is the stack as the program's author thinks of it. No user code runs; on any
-thread, of a moment unless the loop's thread stands still.
+A stack of the interpreter ends in the event loop. The frames of tasks that await the task are put
+between that task and the loop: that is the stack as the program's author thinks of it. No user code
+runs; on any thread, of a moment unless the loop's thread stands still.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pytest_cideldill.rendering.display import Lens
 
 MAX_TASKS: Final = 200
 MAX_CHAIN: Final = 20
-"""What is told of what a task awaits, from its outermost coroutine on."""
+"""Entries of `awaits`: what a task awaits, from its outermost coroutine on."""
 
 _MOST_WAITERS: Final = 20
 """Tasks whose frames are put into a stack."""
@@ -33,7 +33,7 @@ _MOST_NAMES: Final = 5
 
 
 def logical_stack(frame: FrameType | None, project: Project) -> list[FrameType]:
-    """`visible_stack`, with the frames of those who await a task behind the frames of the task."""
+    """`visible_stack`, with the frames of tasks that await a task behind the frames of that one."""
     frames = visible_stack(frame, project)
     for end, task, read in reversed(list(_running(frames))):
         waiting = [each for waiter in _waiters(task, read) for each in _frames_of(waiter)]
@@ -90,7 +90,7 @@ def _running(frames: Sequence[FrameType]) -> Iterator[tuple[int, Task, _Read]]:
 
 
 def _waiters(task: Task, read: _Read) -> Iterator[Task]:
-    """Those who wait for a task, and for them; nearest first."""
+    """The tasks that wait for a task, and for these; nearest first."""
     seen, ways = {id(task.held)}, deque(task.waiters)
     while ways and len(seen) <= _MOST_WAITERS:
         held = ways.popleft()
@@ -123,7 +123,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
     for each in tasks:
         for waiter in each.waiters:
             awaited.setdefault(id(waiter), []).append(each)
-    told = [
+    described = [
         {
             "name": lens.text(each.name),
             "state": _state(each),
@@ -133,7 +133,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
         }
         for each in sorted(tasks, key=lambda task: (not task.is_running, len(task.name), task.name))
     ]
-    return (told + list(_describe_greenlets(lens)))[:MAX_TASKS]
+    return (described + list(_describe_greenlets(lens)))[:MAX_TASKS]
 
 
 def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:

@@ -38,7 +38,7 @@ def describe_threads(
     `is_ours`: it is this plugin's, that talks to the front end, and has no `location`.
 
     Args:
-        lens: Tells files.
+        lens: Shows paths of files.
         paused: Thread → id of its pause, the newest last. That one's thread is the current one,
             without a pause the main thread.
         stacks: Whether each has a `stack`, innermost first, of `file:line function`; without the
@@ -46,13 +46,13 @@ def describe_threads(
     """
     names, main = thread_names(), main_ident()
     current = next(reversed(paused), main)
-    told = []
+    described = []
     for ident, top in sorted(current_frames().items(), key=lambda each: each[0] != main):
         frames = user_side(visible_stack(top, lens.project), lens.project)
         is_ours = not frames or (ident == get_ident() and ident not in names)
         if is_ours and stacks:
             continue
-        told.append(
+        described.append(
             {
                 "id": ident,
                 "name": OWN_NAME if is_ours else names.get(ident, str(ident)),
@@ -64,5 +64,5 @@ def describe_threads(
             }
         )
         if stacks:
-            told[-1]["stack"] = [line_of(frame, lens) for frame in frames[:MAX_STACK]]
-    return told
+            described[-1]["stack"] = [line_of(frame, lens) for frame in frames[:MAX_STACK]]
+    return described

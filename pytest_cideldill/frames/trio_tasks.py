@@ -1,4 +1,4 @@
-"""The tasks of trio: which there are, and who waits for whom.
+"""The tasks of trio: which there are, and which waits for which.
 
 A thread that runs trio is known by a frame of its stack, so that this can be asked on any thread.
 """
@@ -48,7 +48,7 @@ def is_in_loop() -> bool:
 
 
 def read(task: Any, thread_id: int | None = None) -> Task:
-    """What is to be told of a task."""
+    """A task as plain data."""
     parent, name = _parent(task), attribute(task, "name")
     return Task(
         task,

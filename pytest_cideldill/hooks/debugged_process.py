@@ -203,6 +203,6 @@ def _collect(
     """In this order: an object is written before the event that names it leaves."""
     for each in batches:
         if observers.are_any:
-            observers.tell(each.told() if isinstance(each, Batch) else each)
+            observers.notify(each.event() if isinstance(each, Batch) else each)
         yield each
     yield from manager.look_around()

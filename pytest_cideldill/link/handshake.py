@@ -1,4 +1,4 @@
-"""Where the front end listens, and the handshake with it; what a worker is told of that.
+"""Where the front end listens, the handshake with it, and the invitation that workers get.
 
 The invitation is the value of an environment variable. xdist's controller makes one for each worker
 out of its own: one for this machine, and one for others, which have none of its files.
@@ -73,7 +73,7 @@ class Invitation:
         return replace(here, address=self.door, token=token, directory=None, record=None)
 
     def file(self, worker: str, kind: str) -> str | None:
-        """The path of a file that the front end reads when this process can't tell any more."""
+        """The path of a file that the front end reads when this process can't send any more."""
         if self.directory is None:
             return None
         return os.path.join(self.directory, f"{self.run_id}-{worker}-{os.getpid()}.{kind}")
@@ -83,7 +83,7 @@ def connect(invitation: Invitation) -> socket.socket:
     """A connection on which the token was sent.
 
     Raises:
-        OSError: Nobody listens there, it can't be reached, or it is another user who listens.
+        OSError: There is no listener, it can't be reached, or it is another user's.
     """
     if isinstance(invitation.address, str):
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,7 +1,7 @@
-"""Takes events of a run that is only recorded away: each is written where it comes from.
+"""The link of a run that is only recorded: each event is written by the thread that sends it.
 
 There nobody reads slowly and no thread is parked, so no thread of ours is needed, which the tests
-would have to share the interpreter with, and a process that is killed has written all it told.
+would have to share the interpreter with, and a process that is killed has written all that it sent.
 """
 
 from __future__ import annotations

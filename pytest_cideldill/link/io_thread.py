@@ -14,7 +14,7 @@ from pytest_cideldill.interpreter import clock, stack_room
 
 
 class RawThread:
-    """See the module.
+    """The thread, started and stopped.
 
     Args:
         work: Called on the thread each time it is started, looks at `is_stopping`, raises nothing.

@@ -1,4 +1,4 @@
-"""Who is told of pauses, resumptions and calls inside this process, besides the front end.
+"""Observers of pauses, resumptions and calls inside this process, besides the front end.
 
 Observers are called after the event is on its way, on the thread it comes from (calls: the I/O
 thread), and under no lock: they may ask the manager anything.
@@ -18,11 +18,14 @@ class Send(Protocol):
     """Queues an event for the front end; never blocks, never raises."""
 
     def __call__(self, event: Event, *, urgent: bool = False) -> None:
-        """`urgent`: don't wait for others to share the way."""
+        """`urgent`: don't wait for others to be sent with it."""
 
 
 class Observers:
-    """See the module. An observer that fails is told as a warning; the others still run."""
+    """Calls the observers of this process.
+
+    When one fails, a warning is sent; the others still run.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -42,16 +45,16 @@ class Observers:
 
     @property
     def are_any(self) -> bool:
-        """Whether anybody is told."""
+        """Whether there is any observer."""
         return bool(self._observers)
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Queue an event, then tell it; see `Send`."""
+        """Queue an event, then notify the observers; see `Send`."""
         self._send(event, urgent=urgent)
-        self.tell(event)
+        self.notify(event)
 
-    def tell(self, event: Event) -> Event:
-        """Tell an event that is sent otherwise; gives it back."""
+    def notify(self, event: Event) -> Event:
+        """Notify the observers of an event that is sent otherwise; returns it."""
         for observer in self._observers.copy():
             if observer not in self._observers:
                 continue  # removed by one before it, or by another thread

@@ -13,7 +13,7 @@ class Position:
     """The test and its phase, both None between tests; which attempt it is, if it has several.
 
     Attributes:
-        around: What an autopsy tells of the test, beside the exception; on any thread.
+        around: What an autopsy has of the test, beside the exception; on any thread.
     """
 
     nodeid: str | None = None

@@ -1,4 +1,4 @@
-"""What the hot path leaves behind: one row per recorded call or hit, taken away in batches.
+"""The log of rows: the hot path leaves one per recorded call or hit, the I/O thread takes batches.
 
 A row is appended by the thread of the program (a tuple and a deque: no lock, no system call, no
 object of ours); the link's I/O thread takes the batch before it sends anything, at the latest
@@ -16,10 +16,10 @@ from typing import Any
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.protocol import Event, Warned
-from pytest_cideldill.protocol.rows import Batch, HitTelling, Loss, Row
+from pytest_cideldill.protocol.rows import Batch, HitFormat, Loss, Row
 
 MAX_WAITING = 200_000
-"""Rows that may wait; beyond it the oldest are dropped, and the next one told says how many."""
+"""Rows that may wait; beyond it the oldest are dropped, and the next one sent says how many."""
 
 MAX_BATCH = 500
 """Rows of one event. Their lines in a file stay below the 128 KiB from which on the C library asks
@@ -44,10 +44,10 @@ MAX_LATE = 100
 
 
 class RowLog:
-    """See the module.
+    """Rows that wait for the I/O thread, and how many were dropped.
 
     Args:
-        nudge: Tells the link that something lies ready; called for the first row of a batch only.
+        nudge: Says to the link that something lies ready; called for the first row of a batch only.
         loses: Asked on the hot path about a row that is dropped.
         has_room: Whether more of what waits can be taken now; else it is asked for again.
     """
@@ -62,7 +62,7 @@ class RowLog:
         self._loses = loses
         self._has_room = has_room
         self._rows: deque[Row | _Mark] = deque()
-        self._tellings: dict[int, HitTelling] = {}
+        self._formats: dict[int, HitFormat] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._next_number = itertools.count().__next__
         # Items whose marks were passed, by id: of those that are not sent yet.
@@ -86,12 +86,12 @@ class RowLog:
             except RecursionError:  # the row is here; the next one is added where there is room
                 self._is_nudged = False
 
-    def number(self, telling: HitTelling) -> int:
-        """What stands for a telling in rows, the same for the same; any thread, no hot path."""
-        place = telling.location.values()
-        what = (telling.breakpoint_id, telling.condition_error, *place)
+    def number(self, hit_format: HitFormat) -> int:
+        """The number of a format in rows, the same for equal ones; any thread, no hot path."""
+        place = hit_format.location.values()
+        what = (hit_format.breakpoint_id, hit_format.condition_error, *place)
         number = self._numbers.setdefault(what, self._next_number())
-        self._tellings.setdefault(number, telling)
+        self._formats.setdefault(number, hit_format)
         return number
 
     def mark(self, item: object) -> None:
@@ -101,14 +101,14 @@ class RowLog:
     def take(self, until: object = None, is_late: bool = False) -> Iterator[Event]:
         """What `batches` gives, as events for a front end."""
         for each in self.batches(until, is_late):
-            yield each.told() if isinstance(each, Batch) else each
+            yield each.event() if isinstance(each, Batch) else each
 
     def batches(self, until: object = None, is_late: bool = False) -> Iterable[Batch | Event]:
         """The rows before the mark of an item, and what became of others; on the I/O thread.
 
         With None those of one batch, up to any mark; of an item without a mark all that wait now:
         what comes meanwhile must not hold up a stop. Of an item that is late those of the last
-        `MAX_LATE` rows; the first one tells how many were dropped.
+        `MAX_LATE` rows; the first one says how many were dropped.
         """
         return () if until is not None and self._is_next(until) else self._taken(until, is_late)
 
@@ -127,16 +127,18 @@ class RowLog:
         if is_late:
             self._drop_before(until)
         left = len(self._rows)
-        dropped = {loss: count for loss, each in self._drops.items() if (count := each.untold())}
+        dropped = {
+            loss: count for loss, each in self._drops.items() if (count := each.unreported())
+        }
         is_first = True
         while left > 0 and (rows := self._batch(min(left, MAX_BATCH), until)):
             left = left - len(rows) if until is not None else 0
             if is_first and dropped:
                 for each in self._drops.values():
-                    each.told()
+                    each.reported()
                 yield from self._warnings(dropped)
             begun = clock.monotonic()
-            yield Batch(rows, dropped if is_first else {}, self._tellings)
+            yield Batch(rows, dropped if is_first else {}, self._formats)
             self._look_ahead(rows, begun)
             is_first = False
             if left > 0 and id(until) not in self._passed and not self._has_room():
@@ -251,20 +253,20 @@ class _Drops:
         count: `count()`: one more.
     """
 
-    __slots__ = ("_next", "_untold", "count")
+    __slots__ = ("_next", "_unreported", "count")
 
     def __init__(self) -> None:
         self.count = itertools.count().__next__
         self._next = 0
-        self._untold = 0
+        self._unreported = 0
 
-    def untold(self) -> int:
-        """Those not told yet. A row follows behind each, and can tell of it."""
+    def unreported(self) -> int:
+        """How many no batch has reported yet. A row follows behind each, whose batch can."""
         number = self.count()
-        self._untold += number - self._next
+        self._unreported += number - self._next
         self._next = number + 1
-        return self._untold
+        return self._unreported
 
-    def told(self) -> None:
-        """Those that the last look found have been told."""
-        self._untold = 0
+    def reported(self) -> None:
+        """A batch reports those that `unreported` counted last."""
+        self._unreported = 0

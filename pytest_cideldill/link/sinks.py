@@ -39,7 +39,7 @@ _FOR_NOW: Final = (
 
 
 class Outlet(Protocol):
-    """See the module.
+    """Where a link writes its events.
 
     Attributes:
         socket: What is waited for; None: nothing need be, it takes all at once.
@@ -88,8 +88,8 @@ class SocketOutlet:
     Args:
         connected: This outlet closes it.
         decoder: Holds what was received after the handshake already.
-        rejoin: Makes another connection, told how many bytes were sent and received, and tells how
-            many have arrived; raises what `link.handshake.rejoin` does. None: there can't be one.
+        rejoin: Makes another connection. Takes how many bytes were sent and received, returns it
+            and how many have arrived; raises as `link.handshake.rejoin`. None: there can't be one.
         sent: How many bytes were sent before.
     """
 
@@ -137,8 +137,8 @@ class SocketOutlet:
         """See `Outlet`; of one that can't be encoded (a bug of ours) all that can be is sent."""
         stamp = {"n": self._next_number(), "ts": ts}
         try:
-            told = event.told() if isinstance(event, Batch) else event
-            self.unsent += encode_frame(stamp | to_plain(told))
+            sent = event.event() if isinstance(event, Batch) else event
+            self.unsent += encode_frame(stamp | to_plain(sent))
             return True
         except Exception as error:  # noqa: BLE001 - a border: without this thread nobody could resume
             frame, is_it = _in_its_place(stamp, event, error)
@@ -146,7 +146,7 @@ class SocketOutlet:
             return is_it
 
     def note(self, command: Message) -> None:
-        """See `Outlet`; whoever sent it knows it."""
+        """See `Outlet`; the front end, which sent it, needs no note."""
 
     def send(self) -> bool:
         """See `Outlet`; the peer takes more meanwhile, and each wait for it may take long."""
@@ -178,9 +178,9 @@ class SocketOutlet:
 def _in_its_place(
     stamp: dict[str, Any], event: Event | Batch, why: Exception
 ) -> tuple[bytes, bool]:
-    """The frame of what can be sent of an event, and whether it tells the event.
+    """The frame of what can be sent of an event, and whether it is that event.
 
-    A reply is all or nothing: whoever asked waits for it, and must not be given half of it.
+    A reply is all or nothing: the front end waits for it, and must not be given half of it.
     """
     if isinstance(event, Replied):
         refused = replace(event, result=None, error=internal_error(why).to_plain())
@@ -188,12 +188,12 @@ def _in_its_place(
     has_name = not isinstance(event, Stopped) or "id" in event.pause  # else nobody could resume it
     for is_short in (False, True) if has_name else ():
         try:
-            sent = event.told() if isinstance(event, Batch) else event
+            sent = event.event() if isinstance(event, Batch) else event
             plain = stamp | repaired(to_plain(sent), why, shortened=is_short)
             if isinstance(event, Stopped):  # it is a pause that clients see
                 plain["pause"] |= {INCOMPLETE: plain[INCOMPLETE]}
             return encode_frame(plain), True
-        except Exception:  # noqa: BLE001 - as above; the first failure is the one to tell
+        except Exception:  # noqa: BLE001 - as above; the first failure is reported
             continue
     name = "rows" if isinstance(event, Batch) else kind_of(event)
     warned = Warned(f"{name} could not be sent: {text_of(why)}")
@@ -211,7 +211,7 @@ class FileOutlet:
         self._writer = writer
 
     def restore(self) -> bool:
-        """See `Outlet`; whoever writes the file opens it again."""
+        """See `Outlet`; the writer opens the file again."""
         return True
 
     @property
@@ -230,7 +230,7 @@ class FileOutlet:
             self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message | Batch) -> bool:
-        """See `Outlet`; answers are for who asked, and not written."""
+        """See `Outlet`; replies are for the front end, and not written."""
         try:
             if not isinstance(event, UNWRITTEN):
                 self.unsent.add(self._writer.lines(ts, event))

@@ -1,4 +1,4 @@
-"""Takes events away: one raw background thread.
+"""The link with a thread of its own: one raw background thread sends and receives.
 
 The thread is the only one that touches the outlets: the front end's socket, the file of a recorded
 run. It runs no user code and logs nothing.
@@ -60,7 +60,7 @@ class ThreadedLink:
     Args:
         outlets: This link closes them. One that is lost is left out; with the last one it is dead.
         on_command: Takes the commands; unknown ones are refused here.
-        on_lost: Told that whoever sends commands is gone or sends garbage.
+        on_lost: Called when the front end is gone or sends garbage.
         is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
             that the I/O thread comes back right after a fork.
         mark: Notes beside what the hot path leaves that the item it is given belongs there.
@@ -68,7 +68,7 @@ class ThreadedLink:
             a batch; of few rows when it is late. On the I/O thread; hits come before the stop
             behind them, and not earlier.
         collects_every_s: How often it must be called although nothing is sent; None: never.
-        on_unsent: Told of an event of which nothing could be sent to whoever sends commands.
+        on_unsent: Called with an event of which nothing could be sent to the front end.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class ThreadedLink:
             self._has_more = self._encode_collected(None)
         were_any = any(each.unsent for each in ready)
         self._lose([each for each in ready if not each.send()])
-        self._tell_flushed()
+        self._report_flushed()
         return were_any
 
     def _encode_queue(self) -> bool:
@@ -277,13 +277,13 @@ class ThreadedLink:
         if not all(arrived):
             self._on_unsent(event)
 
-    def _tell_flushed(self) -> None:
+    def _report_flushed(self) -> None:
         while self._flushed:
-            ends, tell = self._flushed[0]
+            ends, report = self._flushed[0]
             if any(each.taken < ends[each] for each in self._outlets):
                 break
             self._flushed.popleft()
-            tell()
+            report()
 
     def _receive(self, outlet: Outlet) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Wakes the I/O thread: one that waits for a socket as well, or one that waits for nothing else."""
+"""Bells that wake the I/O thread: one waits for sockets as well, the other for rings only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 from pytest_cideldill.interpreter.descriptors import HeldSocket, wait_for
 
 _LOOK_S = 0.05
-"""How often one looks around that can't be woken, for want of descriptors."""
+"""How long a bell waits at most while it has no descriptors, and can't be rung."""
 
 _NOBODY: Collection[HeldSocket] = ()
 
@@ -21,13 +21,13 @@ Woken = tuple[bool, set[HeldSocket], set[HeldSocket]]
 
 
 class Bell(Protocol):
-    """See the module. Any thread rings; one waits."""
+    """Wakes the I/O thread. Any thread rings; one waits."""
 
     def ring(self, *, urgent: bool) -> None:
         """Wake it, or have its next wait end at once; never blocks."""
 
     def take_urgent(self) -> bool:
-        """Whether somebody rang urgently since this was asked last."""
+        """Whether there was an urgent ring since the last call."""
 
     def wait(
         self,
@@ -35,17 +35,23 @@ class Bell(Protocol):
         readers: Collection[HeldSocket] = _NOBODY,
         writers: Collection[HeldSocket] = _NOBODY,
     ) -> Woken:
-        """Wait until somebody rings or a socket is ready, at most so long."""
+        """Wait for a ring or a ready socket, at most so long."""
 
     def close(self) -> None:
         """Nobody waits any more."""
 
 
 class _Urgency:
-    """Of those who ring. Taken one by one: what is added meanwhile stays."""
+    """Counts urgent rings. They are taken one by one: a ring that comes meanwhile stays."""
 
     def __init__(self) -> None:
         self._urgent: deque[None] = deque()
+
+    def ring(self, *, urgent: bool) -> None:
+        """See `Bell`."""
+        if urgent:
+            self._urgent.append(None)
+        self._wake()
 
     def take_urgent(self) -> bool:
         """See `Bell`."""
@@ -55,6 +61,10 @@ class _Urgency:
             is_any = True
         return is_any
 
+    def _wake(self) -> None:
+        """Wake the thread that waits, or have its next wait end at once."""
+        raise NotImplementedError
+
 
 class LockBell(_Urgency):
     """A bell without descriptors; there are no sockets to wait for."""
@@ -63,13 +73,6 @@ class LockBell(_Urgency):
         super().__init__()
         self._silent = allocate_lock()
         self._silent.acquire()
-
-    def ring(self, *, urgent: bool) -> None:
-        """See `Bell`."""
-        if urgent:
-            self._urgent.append(None)
-        with suppress(RuntimeError):  # it was rung already
-            self._silent.release()
 
     def wait(
         self,
@@ -83,25 +86,20 @@ class LockBell(_Urgency):
     def close(self) -> None:
         """See `Bell`."""
 
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # it was rung already
+            self._silent.release()
+
 
 class SocketBell(_Urgency):
     """A pair of sockets, made anew when the program has taken one of them away.
 
-    Whoever waits learns of that: its end is told that the other one is closed.
+    A thread that waits notices: its end reads that the other one is closed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._pair: tuple[HeldSocket, HeldSocket] | None = _pair(beyond=True)
-
-    def ring(self, *, urgent: bool) -> None:
-        """See `Bell`."""
-        if urgent:
-            self._urgent.append(None)
-        pair = self._pair
-        if pair is not None:
-            with suppress(OSError):  # full: it has been rung; taken away: that wakes, too
-                pair[1].send(b"r")
 
     def wait(
         self,
@@ -112,7 +110,7 @@ class SocketBell(_Urgency):
         """See `Bell`."""
         pair = self._pair
         if pair is None or not all(each.is_ours for each in pair):
-            self._renew()  # somebody may have rung the old one
+            self._renew()  # the old one may have been rung
             late = 0.0 if self._pair else _LOOK_S if seconds is None else min(seconds, _LOOK_S)
             return True, *wait_for(readers, writers, late)
         rung = pair[0]
@@ -130,6 +128,12 @@ class SocketBell(_Urgency):
         for each in self._pair or ():
             each.close()
         self._pair = None
+
+    def _wake(self) -> None:
+        pair = self._pair
+        if pair is not None:
+            with suppress(OSError):  # full: it has been rung; taken away: that wakes, too
+                pair[1].send(b"r")
 
     def _renew(self) -> None:
         self.close()

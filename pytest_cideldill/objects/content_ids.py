@@ -1,4 +1,4 @@
-"""What an object is called: its CID, by which the store keeps its snapshot and its pickle.
+"""Content ids (CIDs): names of objects, by which the store keeps their snapshots and pickles.
 
 A CID is the SHA-512 of what dill makes of the object (protocol 4) where no user code is needed for
 that, else of its snapshot. Equal CIDs mean equal content, different ones don't mean different
@@ -78,7 +78,7 @@ _dumps: Final = pickle.dumps
 
 
 class Identified(NamedTuple):
-    """What an object is called.
+    """The CID of an object.
 
     Attributes:
         cid: 128 hexadecimal digits.
@@ -95,7 +95,7 @@ class Taken:
     """An object as it was when `freeze` saw it, and counted as long as it waits for `identify`.
 
     Args:
-        description: The snapshot, as JSON; None if the pickle tells all.
+        description: The snapshot, as JSON; None if it follows from the pickle.
         data: The pickle, if there is one.
         budget: Has room for both.
     """
@@ -135,7 +135,7 @@ class Held:
 
 
 class Objects:
-    """See the module.
+    """Gives objects their content ids, and logs new ones.
 
     Args:
         log: Takes what is new.
@@ -212,7 +212,7 @@ class Objects:
         return taken
 
     def identify(self, frozen: Frozen) -> Identified:
-        """What a frozen object is called; the log is told what is new. Any thread, no user code."""
+        """The CID of a frozen object; a new one is added to the log. Any thread, no user code."""
         if type(frozen) is Identified:
             return frozen
         if type(frozen) is Taken:
@@ -232,14 +232,14 @@ class Objects:
         description = self._described(value, name, max(left, _LEAST_MS))
         if self._budget.take(len(description) + len(data or b"")):
             return Taken(description, data, self._budget)
-        # Too much waits: the least that tells something.
+        # Too much waits: the smallest snapshot.
         return Taken(self._described(value, name, _LEAST_MS, depth=0), None, None)
 
     def _described(
         self, value: object, name: str, milliseconds: float, depth: int | None = None
     ) -> str:
         try:
-            told = describe(
+            description = describe(
                 value,
                 name=name,
                 depth=depth,
@@ -247,7 +247,7 @@ class Objects:
                 redactor=self._redactor,
                 milliseconds=milliseconds,
             )
-            return _to_json(told)
+            return _to_json(description)
         except RecursionError:  # at the end of the stack
             return _NOTHING
 
@@ -358,16 +358,16 @@ class Objects:
             try:
                 value = plain_value(data)
             except Exception:  # noqa: BLE001 - a border: on the I/O thread nothing may fail
-                return self._told(_NOTHING, None, sha512(data).hexdigest(), is_secret=True)
+                return self._logged(_NOTHING, None, sha512(data).hexdigest(), is_secret=True)
             number = _of_number(value)
             is_number = number is not None
             description = number or self._described(value, "", self._limits.capture_ms)
         is_secret = not is_number and self._holds_secrets(data)
-        told = self._told(description, data, sha512(data).hexdigest(), is_secret=is_secret)
-        self._known.put(_key_of(data), told._replace(data=None))
-        return told
+        identified = self._logged(description, data, sha512(data).hexdigest(), is_secret=is_secret)
+        self._known.put(_key_of(data), identified._replace(data=None))
+        return identified
 
-    def _told(
+    def _logged(
         self, description: str, data: bytes | None, digest: str, *, is_secret: bool
     ) -> Identified:
         called = self._called(description, data, digest, is_secret=is_secret)

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS objects (
     cid BLOB PRIMARY KEY, description BLOB NOT NULL, data BLOB
 )"""
 
-# Nobody else has the file before it is whole and gets its name (`objectmerging`): so it needs no
+# Nobody else has the file before it is whole and gets its name (`merge`): so it needs no
 # locks, and no file beside it, which some file systems refuse. No fsync: it is the process that may
 # die, not the machine.
 _WRITING: Final = (

@@ -30,7 +30,7 @@ _CHANGED: Final = "it has changed since it was shown, and no copy was kept: this
 
 
 class Keeping:
-    """See the module.
+    """Takes, writes and loads the objects of this process.
 
     Args:
         path: The file of the objects.
@@ -80,7 +80,7 @@ class Keeping:
             self._warn(f"objects {LOST}: {self._file.problem}")
 
     def end(self) -> None:
-        """Nothing is watched any more: the next time it writes, it tells how many were lost."""
+        """Nothing is watched any more: the next write also warns how many objects were lost."""
         self._is_ending = True
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Keeping:
         """The description of an object, or of a part of it, deeper than the snapshot.
 
         An object that is held is looked into as it is, which runs no user code. Then a copy of it
-        is stored, if dill can make one, for those who ask when the thread has gone on.
+        is stored, if dill can make one, for clients that ask when the thread has gone on.
 
         Args:
             command: Names the object and the part.

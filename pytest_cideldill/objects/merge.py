@@ -1,4 +1,4 @@
-"""Puts the objects of a run's processes together when it is over; `merging` does their lines.
+"""Puts the objects of a run's processes together when it is over; `records.merge` does their lines.
 
 In a file of a fresh name that gets its own when it is whole: nobody reads what is not, nobody locks
 it, and whatever a disk or a limit refuses meanwhile, the objects are where they were.
@@ -49,7 +49,7 @@ def merge_objects(
 
 def _merged(parts: Sequence[Path], path: Path, may_go_on: Callable[[], bool]) -> str | None:
     unfinished = path.with_name(f"{path.name}.{os.urandom(6).hex()}{_UNFINISHED}")
-    # Whoever wrote the parts has seen to the limits.
+    # The processes that wrote the parts have kept the limits.
     whole = CIDStore(unfinished, max_bytes=sys.maxsize, max_object_bytes=sys.maxsize)
     before = [path] if path.exists() else []
     merged = [(part, whole.merge(part, may_go_on)) for part in [*before, *parts]]

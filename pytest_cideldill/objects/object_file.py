@@ -61,7 +61,7 @@ class _Place(NamedTuple):
 
 
 class ObjectFile:
-    """See the module.
+    """The file of objects that this process writes.
 
     Args:
         path: The file, which must not be there; its folder must.
@@ -246,7 +246,7 @@ def find(path: Path, cid: bytes) -> Row | None:
     """An object of a file that may be growing.
 
     Raises:
-        CorruptObject: It can't be told where rows are.
+        CorruptObject: Nothing says where rows begin.
         OSError: It can't be read.
     """
     with path.open("rb", buffering=0) as file:

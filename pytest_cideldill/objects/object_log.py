@@ -18,7 +18,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 REMEMBERED: Final = 8_192
-"""Objects of which at least so many are known to have been told."""
+"""How many objects, at least, the log remembers as logged already."""
 
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024
 """Beyond it objects are dropped until the writer comes round."""
@@ -145,7 +145,7 @@ class Budget:
 
 
 class ObjectLog:
-    """See the module.
+    """Objects that wait to be written, and which were logged before.
 
     Args:
         max_waiting_bytes: How much may wait to be written.

@@ -35,7 +35,7 @@ _FRAME: Final = 0x95
 def strings(data: bytes) -> Iterator[tuple[str, bool]]:
     """Every string in a pickle, and whether it may be the name or the key of what follows.
 
-    Bytes count as strings, read as Latin-1. A string that is in a pickle several times may be told
+    Bytes count as strings, read as Latin-1. A string that is in a pickle several times may come
     once.
 
     Raises:

@@ -66,7 +66,7 @@ class Pickled(NamedTuple):
     Attributes:
         digest: SHA-512 of all of it, hexadecimal.
         data: The bytes; None if there are more than were asked for.
-        names: The names of attributes where the bytes may not tell them.
+        names: The names of attributes where the bytes may not have them.
     """
 
     digest: str

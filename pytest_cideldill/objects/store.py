@@ -1,6 +1,6 @@
 """CIDs to snapshots and pickles: one SQLite file of a run that is over; reads all kinds of files.
 
-One thread at a time. While a process runs it writes another file (`objectfile`), for SQLite holds
+One thread at a time. While a process runs it writes another file (`object_file`), for SQLite holds
 descriptors and locks that programs take away. Those of a run are put together when it is over. No
 method raises for what a disk, a file or a row does: what can't be stored is forgotten and counted.
 Nothing is unpickled.
@@ -73,7 +73,7 @@ class Merged:
 
 
 class CIDStore:
-    """See the module. The file is made with the first object.
+    """The objects of a run, by content id. The file is made with the first object.
 
     Args:
         path: The file; its folder must exist.

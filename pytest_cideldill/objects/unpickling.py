@@ -1,7 +1,7 @@
 """`python -P -m pytest_cideldill.objects.unpickling`: makes an object of a record anew, to look in.
 
-A process of its own, for that runs code of the record's: whoever opened it has allowed that. One
-JSON request on stdin, one reply on stdout.
+A process of its own, for that runs code of the record's, which the user who opened it has allowed.
+One JSON request on stdin, one reply on stdout.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         found = navigate(value, request["path"], redactor)
     except (ValueError, Unreachable) as error:
         return {"error": "invalid_path", "message": str(error)}
-    told = describe(found.value, name=found.name, depth=request["depth"], redactor=redactor)
-    return {"found": told}
+    description = describe(found.value, name=found.name, depth=request["depth"], redactor=redactor)
+    return {"found": description}
 
 
 def main() -> None:

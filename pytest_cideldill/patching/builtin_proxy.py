@@ -12,6 +12,7 @@ from types import FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.borders import is_ours
+from pytest_cideldill.interpreter.loaded_names import is_kind
 
 _getframe: Final = sys._getframe
 
@@ -129,8 +130,3 @@ def _is_for_us(frame: FrameType | None) -> bool:
             return "__tracebackhide__" not in code.co_varnames
         frame = frame.f_back
     return False
-
-
-def is_kind(value: object, kind: type) -> bool:
-    """`isinstance` by what a value is, whatever its `__class__` says."""
-    return any(each is kind for each in type.__dict__["__mro__"].__get__(type(value)))

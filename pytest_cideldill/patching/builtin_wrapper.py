@@ -10,13 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any
 
-from pytest_cideldill.patching.builtin_proxy import BindableDisguise, Disguise, is_kind
+from pytest_cideldill.interpreter.loaded_names import class_dict_of, is_kind, module_dict_of
+from pytest_cideldill.patching.builtin_proxy import BindableDisguise, Disguise
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import Original, fitting, substitute
-
-_MODULE_NAMES: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 
 
 class Wrapping:
@@ -51,17 +50,17 @@ class Wrapping:
         self._wrapper = kind(original.call, self.function, fits)
         self._held = staticmethod(self._wrapper) if is_static else self._wrapper
         if is_kind(owner, type):
-            self._is_own = name in type.__dict__["__dict__"].__get__(owner)
+            self._is_own = name in class_dict_of(owner)
             type.__setattr__(owner, name, self._held)
             return
-        _MODULE_NAMES(owner)[name] = self._held
+        module_dict_of(owner)[name] = self._held
         self._rebind(value, self._held, lambda each: each is owner or is_shared(each))
 
     def undo(self) -> None:
         """Put the original back wherever the wrapper still is; idempotent."""
         owner, name = self._owner, self._name
         if is_kind(owner, type):
-            if type.__dict__["__dict__"].__get__(owner).get(name) is not self._held:
+            if class_dict_of(owner).get(name) is not self._held:
                 return
             if self._is_own:
                 type.__setattr__(owner, name, self._value)
@@ -75,7 +74,7 @@ class Wrapping:
         for module in modules.values():
             if not is_kind(module, ModuleType):
                 continue
-            names = _MODULE_NAMES(module)
+            names = module_dict_of(module)
             for key in [key for key, value in list(names.items()) if value is old]:
                 if wanted(module):
                     names[key] = new
@@ -90,6 +89,6 @@ def wrapping_function(value: object) -> FunctionType | None:
 
 def _globals_of(owner: ModuleType | type) -> dict[str, Any]:
     if not is_kind(owner, type):
-        return _MODULE_NAMES(owner)
+        return module_dict_of(owner)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
-    return {} if module is None else _MODULE_NAMES(module)
+    return {} if module is None else module_dict_of(module)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.loaded_names import loaded_prefixes
 from pytest_cideldill.patching.code_swap import arguments_of
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.pauses.parking import Resolution
@@ -283,14 +284,13 @@ def _find_class(name: str, frame: FrameType) -> object:
             found = _attribute(names[parts[0]], parts[1:])
             if found is not None:
                 return found
-    for split in range(len(parts) - 1, 0, -1):
-        module = sys.modules.get(".".join(parts[:split]))
-        if module is not None:
-            return _attribute(module, parts[split:])
-    return None
+    nearest = next(loaded_prefixes(parts), None)
+    return None if nearest is None else _attribute(*nearest)
 
 
 def _attribute(found: object, path: list[str]) -> object:
+    # Not `loaded_names.walk`: the client names what an expression in this frame would see, and this
+    # thread may run code of the program, as to make the exception.
     for part in path:
         found = getattr(found, part, None)
     return found

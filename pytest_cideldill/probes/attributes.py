@@ -13,13 +13,22 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.code_files import file_of
+from pytest_cideldill.interpreter.loaded_names import (
+    AttributePlace,
+    class_dict_of,
+    file_of_module,
+    find_in_bases,
+    is_kind,
+    loaded_prefixes,
+    module_dict_of,
+    walk,
+)
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.patching.builtin_proxy import is_kind
 from pytest_cideldill.patching.builtin_wrapper import Wrapping, wrapping_function
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import why_not
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
-from pytest_cideldill.probes.naming import Naming, behind, file_of_module, implementations
+from pytest_cideldill.probes.naming import Naming, behind, implementations
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision, method_of_c
 
@@ -31,10 +40,7 @@ _WRAPPED_IN_CLASSES: Final = frozenset(
      "_lru_cache_wrapper", "cython_function_or_method"}
 )  # fmt: skip
 
-_mro_of: Final = type.__dict__["__mro__"].__get__
-_members_of: Final = type.__dict__["__dict__"].__get__
 _flags_of: Final = type.__dict__["__flags__"].__get__
-_names_of: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +57,6 @@ class Lead:
 
 class _Unreachable(Exception):
     """What a name leads to can't be intercepted; the message says why, and the way out."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttributePlace:
-    """An attribute: where it is, under which dotted path, and what it holds."""
-
-    owner: ModuleType | type
-    name: str
-    path: str
-    value: Any
 
 
 class Attributes:
@@ -124,7 +120,7 @@ class Attributes:
         parts = name.target.split(".")
         if name.precision is Precision.BARE:
             for module in self._naming.user_modules():
-                value = _names_of(module).get(name.target)
+                value = module_dict_of(module).get(name.target)
                 if self._is_own(module, value):
                     yield AttributePlace(
                         module, name.target, f"{module.__name__}.{name.target}", value
@@ -139,7 +135,8 @@ class Attributes:
     def _is_own(self, module: ModuleType, value: object) -> bool:
         """Whether what a module of the user holds is user code: its class, a function."""
         if is_kind(value, type):
-            return bool(_members_of(value).get("__module__") == _names_of(module).get("__name__"))
+            names = module_dict_of(module)
+            return bool(class_dict_of(value).get("__module__") == names.get("__name__"))
         function = behind(value)
         is_function = type(function) is FunctionType
         return is_function and self._project.is_user(
@@ -159,10 +156,9 @@ class Attributes:
         if name.module is not None:
             parts = [*name.module.split("."), *parts]
         least = len(name.module.split(".")) if name.module is not None else 1
-        for split in range(len(parts) - 1, least - 1, -1):
-            start = sys.modules.get(".".join(parts[:split]))
-            if start is not None and is_kind(start, ModuleType):
-                yield start, parts[split:]
+        for start, rest in loaded_prefixes(parts, least):
+            if is_kind(start, ModuleType):
+                yield start, rest
         if name.module is None:
             yield sys.modules["builtins"], parts
 
@@ -192,7 +188,7 @@ class Attributes:
     def _init_of(self, place: AttributePlace) -> Lead | None:
         """The `__init__` of a class; None: the class is a function of C's by another name."""
         cls = place.value
-        owner, init = _found_in(cls, "__init__")
+        owner, init = find_in_bases(cls, "__init__")
         function = behind(init)
         if type(function) is FunctionType:
             return Lead(function, None if owner is cls else cls)
@@ -203,7 +199,7 @@ class Attributes:
                 f"{place.path} is a class made in C, and code that asks for it by isinstance would "
                 "not find it behind a wrapper: name a function that makes or gets its instances"
             )
-        _, new = _found_in(cls, "__new__")
+        _, new = find_in_bases(cls, "__new__")
         other = f"{place.path}.__new__ or another" if type(behind(new)) is FunctionType else "a"
         raise _Unreachable(
             f"{place.path} has no __init__ in Python, {owner.__name__}'s is made in C: name "
@@ -241,7 +237,7 @@ def _never(_module: ModuleType) -> bool:
 
 def _calls_python(value: object) -> bool:
     """Whether calling an object runs a method of its class: a mock, a decorator's object."""
-    return type(_found_in(type(value), "__call__")[1]) is FunctionType
+    return type(find_in_bases(type(value), "__call__")[1]) is FunctionType
 
 
 def _is_made_in_c(cls: type) -> bool:
@@ -249,39 +245,5 @@ def _is_made_in_c(cls: type) -> bool:
     flags = _flags_of(cls)
     if not flags & _HEAP_TYPE or flags & _IMMUTABLE_TYPE:
         return True
-    file = file_of_module(sys.modules.get(str(_members_of(cls).get("__module__"))))
+    file = file_of_module(sys.modules.get(str(class_dict_of(cls).get("__module__"))))
     return file is not None and not file.endswith(".py")
-
-
-def walk(module: ModuleType, parts: list[str]) -> AttributePlace | None:
-    """The attribute at the end of a dotted path; no code of the program runs for it."""
-    owner: Any = module
-    path = [str(_names_of(module).get("__name__"))]
-    for number, part in enumerate(parts, 1):
-        if is_kind(owner, ModuleType):
-            names = _names_of(owner)
-            if part not in names:
-                return None
-            value = names[part]
-        elif is_kind(owner, type):
-            holder, value = _found_in(owner, part)
-            if holder is object and value is None:
-                return None
-        else:
-            return None
-        path.append(part)
-        if number == len(parts):
-            return AttributePlace(owner, part, ".".join(path), value)
-        owner = value
-        if is_kind(owner, ModuleType):  # `shop.math.sqrt` is `math.sqrt`
-            path = [str(_names_of(owner).get("__name__"))]
-    return None
-
-
-def _found_in(cls: type, name: str) -> tuple[type, Any]:
-    """The class of its bases that has an attribute, and the attribute as it is there."""
-    for base in _mro_of(cls):
-        members = _members_of(base)
-        if name in members:
-            return base, members[name]
-    return object, None

@@ -6,12 +6,12 @@ own names; a class's own code never runs. Any thread.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable
 from inspect import getattr_static
 from typing import Any, Final
 
+from pytest_cideldill.interpreter.loaded_names import loaded_prefixes, mro_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter, Watching
 from pytest_cideldill.protocol import AddException, Bound
@@ -31,8 +31,6 @@ _CONTROL: Final = frozenset(
 )
 """Not errors but how programs, tests and loops end: only who names them, or what is made of them,
 means them."""
-
-mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +167,10 @@ class Verdicts:
 
 def _find(parts: list[str]) -> Any:
     """What a dotted path leads to in the modules that are imported; no user code runs."""
-    for split in range(len(parts) - 1, 0, -1):
-        found: Any = sys.modules.get(".".join(parts[:split]))
-        for part in parts[split:]:
+    for module, rest in loaded_prefixes(parts):
+        found: Any = module
+        for part in rest:
+            # Not `walk`: a registry of exceptions may be an instance, or stand in sys.modules.
             found = None if found is None else getattr_static(found, part, None)
         if found is not None:
             return found

@@ -11,10 +11,9 @@ from types import CodeType, FunctionType
 from typing import Final
 
 from pytest_cideldill.frames.arguments import module_name
-from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.interpreter.loaded_names import AttributePlace, is_kind, walk
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
-from pytest_cideldill.probes.attributes import AttributePlace, walk
 from pytest_cideldill.probes.naming import own_names, unwrapped
 from pytest_cideldill.probes.nesting import codes_in
 

@@ -23,7 +23,7 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import ConditionFailure, judging
 from pytest_cideldill.protocol import AddTrace
-from pytest_cideldill.protocol.rows import HitTelling, RowSink
+from pytest_cideldill.protocol.rows import HitFormat, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.tracing.interface import OnEnd, OnStart
@@ -154,22 +154,22 @@ class FunctionTraces:
             "line": trace.line,
             "function": trace.qualname,
         }
-        told = rows.number(HitTelling(trace.id, place, lens.text))
-        failed = rows.number(HitTelling(trace.id, place, lens.text, condition_error=True))
+        plain = rows.number(HitFormat(trace.id, place, lens.text))
+        failed = rows.number(HitFormat(trace.id, place, lens.text, condition_error=True))
         add, now = rows.add, clock.ticking()
         next_pass, next_error = count(1).__next__, count(1).__next__
 
         def tell(frame: FrameType) -> None:
-            number, verdict, telling = next_pass(), True if judge is None else judge(frame), told
+            number, verdict, format = next_pass(), True if judge is None else judge(frame), plain
             if verdict is True:
                 text = render(frame)
             elif type(verdict) is ConditionFailure and next_error() == 1:
-                telling, text = failed, f"<condition error: {verdict.text}>"
+                format, text = failed, f"<condition error: {verdict.text}>"
             else:
                 return
-            if len(text) > MAX_TEXT or telling == failed:
+            if len(text) > MAX_TEXT or format == failed:
                 text = lens.text(text, MAX_TEXT)
-            add((telling, now(), position.nodeid, get_ident(), number, text))
+            add((format, now(), position.nodeid, get_ident(), number, text))
 
         return tell
 

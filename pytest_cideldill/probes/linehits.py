@@ -22,7 +22,7 @@ from pytest_cideldill.probes.counting import MANY, Counter, Watching
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
-from pytest_cideldill.protocol.rows import HitTelling, RowSink
+from pytest_cideldill.protocol.rows import HitFormat, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.condition import compile_condition
@@ -95,15 +95,15 @@ class Surroundings:
     rows: RowSink
     stop: Callable[[Probe, FrameType, int, str], None]
 
-    def telling(self, asked: LineBreakpoint, *, condition_error: bool = False) -> int:
-        """What makes events of type `hit` of the rows of a watcher, by its number there."""
+    def format_number(self, asked: LineBreakpoint, *, condition_error: bool = False) -> int:
+        """The number, in the rows of a watcher, of the format of its hits."""
         location = {
             "file": self.lens.project.relative(asked.file),
             "line": asked.line,
             "function": asked.key.qualname,
         }
-        telling = HitTelling(asked.id, location, self.lens.text, condition_error)
-        return self.rows.number(telling)
+        hit_format = HitFormat(asked.id, location, self.lens.text, condition_error)
+        return self.rows.number(hit_format)
 
 
 class Probe:
@@ -267,8 +267,8 @@ def _telling(
     probe: Probe, judge: Judge | None, message: RenderedMessage, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
-    told, position = surroundings.telling(probe.asked), surroundings.position
-    failed = surroundings.telling(probe.asked, condition_error=True)
+    format, position = surroundings.format_number(probe.asked), surroundings.position
+    failed = surroundings.format_number(probe.asked, condition_error=True)
     cut, now, render = surroundings.lens.text, clock.ticking(), message.text
     add = surroundings.rows.add
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
@@ -295,7 +295,7 @@ def _telling(
         text = render(frame)
         if len(text) > MAX_TEXT:
             text = cut(text, MAX_TEXT)
-        add((told, now(), position.nodeid, get_ident(), number, text))
+        add((format, now(), position.nodeid, get_ident(), number, text))
 
     def passed_until_done(frame: FrameType) -> None:
         __tracebackhide__ = True

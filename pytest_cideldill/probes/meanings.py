@@ -12,12 +12,13 @@ from types import CodeType, FunctionType
 
 from pytest_cideldill.frames.arguments import DottedPath, module_name
 from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.loaded_names import names_of_module
 from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import is_function
 from pytest_cideldill.probes.attributes import Attributes, Lead
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Overruled
-from pytest_cideldill.probes.naming import Naming, may_assign, names_of_module
+from pytest_cideldill.probes.naming import Naming, may_assign
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision

@@ -7,24 +7,20 @@ Lambdas have the name that they were assigned to, methods that were generated fo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial, partialmethod
 from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, Final
 
 from pytest_cideldill.frames.arguments import DottedPath, module_name
 from pytest_cideldill.interpreter.code_files import file_of
-from pytest_cideldill.patching.builtin_proxy import is_kind
+from pytest_cideldill.interpreter.loaded_names import class_dict_of, file_of_module, is_kind, mro_of
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision
 
 _LAMBDA: Final = "<lambda>"
 _MOST_WRAPPED: Final = 50
-
-_mro_of: Final = type.__dict__["__mro__"].__get__
-_members_of: Final = type.__dict__["__dict__"].__get__
-_names_of: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 
 
 class Naming:
@@ -97,7 +93,7 @@ def _collect(
             if code_of(function).co_name == _LAMBDA:
                 found.setdefault(id(function), prefix + name)
         elif is_kind(value, type) and id(value) not in seen:
-            members = _members_of(value)
+            members = class_dict_of(value)
             if members.get("__module__") == module:
                 seen.add(id(value))
                 _collect(members, module, f"{prefix}{name}.", found, seen)
@@ -138,8 +134,8 @@ def unwrapped(value: Any) -> object:
 
 def own_names(value: object) -> dict[str, Any] | None:
     """The attributes that an object itself has."""
-    for base in _mro_of(type(value)):
-        found = _members_of(base).get("__dict__")
+    for base in mro_of(type(value)):
+        found = class_dict_of(base).get("__dict__")
         if found is None:
             continue
         if type(found).__name__ != "getset_descriptor" or is_kind(value, type):
@@ -189,18 +185,6 @@ def implementations(value: object) -> list[FunctionType]:
         return []
     found = (behind(each) for each in registry.values())
     return [each for each in found if type(each) is FunctionType]
-
-
-def names_of_module(module: object) -> dict[str, Any] | None:
-    """What a module holds, without running a `__getattr__` of its own; None: it is no module."""
-    return _names_of(module) if is_kind(module, ModuleType) else None
-
-
-def file_of_module(module: object) -> str | None:
-    """Where a module comes from, as it says itself."""
-    names = names_of_module(module)
-    file = names.get("__file__") if names else None
-    return file if type(file) is str else None
 
 
 def _text(value: object) -> str:

@@ -6,16 +6,15 @@ Replaced whole when names are bound, under the manager's lock; read by calling t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 from weakref import ref
 
+from pytest_cideldill.interpreter.loaded_names import mro_of
 from pytest_cideldill.probes.attributes import Lead
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 
 _Choices = list[tuple[ref[type] | None, FunctionBreakpoint]]
 """A class, None for any, and the breakpoint that governs calls for its instances."""
-
-_mro_of: Final = type.__dict__["__mro__"].__get__
 
 
 class Narrowing:
@@ -54,7 +53,7 @@ class Narrowing:
 
     def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
         """The breakpoint that governs a call of a function that is in here."""
-        bases = _mro_of(type(args[0])) if args else ()
+        bases = mro_of(type(args[0])) if args else ()
         mine = [
             each
             for only, each in self.choices.get(key, ())

@@ -16,7 +16,8 @@ from typing import Final
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.frames import has_run
 from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.probes.classes import ExceptionBreakpoint, RaiseProbe, Verdicts, mro_of
+from pytest_cideldill.interpreter.loaded_names import mro_of
+from pytest_cideldill.probes.classes import ExceptionBreakpoint, RaiseProbe, Verdicts
 from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.probes.unhit import Fact, of_exception
 from pytest_cideldill.project import Project

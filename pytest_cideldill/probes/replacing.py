@@ -5,13 +5,13 @@ Runs in the process under test; looks names up in modules that are loaded, and r
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
 from types import FunctionType, ModuleType
 from typing import Any
 
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.interpreter.loaded_names import is_kind, loaded_prefixes, walk
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
@@ -185,23 +185,9 @@ def _text(shape: _Shape) -> str:
 
 def _attribute(path: str) -> object:
     """What a dotted path leads to, in modules and classes that are loaded; None: nothing."""
-    parts = path.split(".")
-    for split in range(len(parts) - 1, 0, -1):
-        found: object = sys.modules.get(".".join(parts[:split]))
-        if type(found) is ModuleType:
-            for part in parts[split:]:
-                found = _member(found, part)
-            return found
-    return None
-
-
-def _member(owner: object, name: str) -> object:
-    if type(owner) is ModuleType:
-        return owner.__dict__.get(name)
-    if isinstance(owner, type):
-        for base in type.__dict__["__mro__"].__get__(owner):
-            names = type.__dict__["__dict__"].__get__(base)
-            if name in names:
-                member = names[name]
-                return member.__func__ if isinstance(member, staticmethod) else member
+    for module, rest in loaded_prefixes(path.split(".")):
+        if is_kind(module, ModuleType):
+            place = walk(module, rest)
+            value: Any = None if place is None else place.value
+            return value.__func__ if is_kind(value, staticmethod) else value
     return None

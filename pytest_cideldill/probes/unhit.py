@@ -9,9 +9,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from types import ModuleType
 from typing import Any, Final, Protocol
 
+from pytest_cideldill.interpreter.loaded_names import (
+    file_of_module,
+    loaded_prefixes,
+    names_of_module,
+)
 from pytest_cideldill.probes.behaviors import FunctionBreakpoint
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.counting import Watching
@@ -26,8 +30,6 @@ Fact = dict[str, Any]
 `times`, `held`, `line`, `note`; `recorded`: its calls are only recorded, which tells of them."""
 
 _UNNAMED: Final = "nothing of this name was loaded"
-
-_names_of: Final[Callable[[Any], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
 
 
 class Knowing(Protocol):
@@ -157,8 +159,8 @@ def is_imported(project: Project, file: str) -> bool:
     """Whether a module that is loaded says that it is of this file, an absolute real path."""
     name = os.path.basename(file)
     for module in list(sys.modules.values()):
-        path = _named(module).get("__file__")
-        if type(path) is str and os.path.basename(path) == name and project.real(path) == file:
+        path = file_of_module(module)
+        if path is not None and os.path.basename(path) == name and project.real(path) == file:
             return True
     return False
 
@@ -176,8 +178,8 @@ def _elsewhere(file: str) -> str | None:
         if type(name) is str and stem.endswith("/" + name.replace(".", "/"))
     }
     for name in sorted(found, key=len, reverse=True):
-        other = _named(found[name]).get("__file__")
-        if type(other) is str:
+        other = file_of_module(found[name])
+        if other is not None:
             is_it = f"/{other.replace(os.sep, '/')}".endswith(path)
             return None if is_it else f"{name} came from {other}"
     return None
@@ -197,21 +199,14 @@ def _is_known_absent(name: FunctionName) -> bool:
 
 
 def _leads_into_loaded(path: str) -> bool:
-    parts = path.split(".")
-    for split in range(len(parts) - 1, 0, -1):
-        module = sys.modules.get(".".join(parts[:split]))
-        if module is not None:
-            names = _named(module)
-            is_last = split == len(parts) - 1
-            return is_last or parts[split] in names or "__path__" not in names
-    return False
+    nearest = next(loaded_prefixes(path.split(".")), None)
+    if nearest is None:
+        return False
+    module, rest = nearest
+    names = names_of_module(module) or {}
+    return len(rest) == 1 or rest[0] in names or "__path__" not in names
 
 
 def _relative_files() -> list[str]:
-    paths = (_named(module).get("__file__") for module in list(sys.modules.values()))
-    return [path.replace(os.sep, "/") for path in paths if type(path) is str]
-
-
-def _named(module: object) -> dict[str, Any]:
-    """What a module holds, without running a `__getattr__` of its own."""
-    return _names_of(module) if issubclass(type(module), ModuleType) else {}
+    paths = map(file_of_module, list(sys.modules.values()))
+    return [path.replace(os.sep, "/") for path in paths if path is not None]

@@ -1,8 +1,8 @@
 """Whether what came from outside has the types that our tables say.
 
 A message is checked by the annotations of its class where it is made (`from_plain`), a line of a
-record with all that is nested in it where it is decoded: whoever reads behind that finds texts
-where texts should be, and numbers that are finite. What no table names is not looked at.
+record with all that is nested in it where it is decoded: all code behind that finds texts where
+texts should be, and numbers that are finite. What no table names is not checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _checks: dict[str, Check] = {}
 
 
 def check_of(annotation: str) -> Check:
-    """What tells whether a value of JSON has a type.
+    """The check whether a value of JSON has a type.
 
     Args:
         annotation: Of `_NAMED`, `list[…]`, `dict[str, …]` and unions of them.
@@ -206,7 +206,7 @@ _PLAIN: Final[Mapping[str, frozenset[type]]] = {
 
 @cache
 def _of_keys() -> tuple[dict[str, frozenset[type]], dict[str, Check]]:
-    """Key → what its value may be, where that is soon told; key → what tells it of the others."""
+    """Key → types of its value, where these suffice; key → check of its value, for the others."""
     kinds = {key: _PLAIN[each] for key, each in _TYPES.items() if each in _PLAIN}
     return kinds, {key: _check_of_key(key) for key in _TYPES.keys() - kinds.keys()}
 

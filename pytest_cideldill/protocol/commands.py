@@ -1,4 +1,4 @@
-"""What flows down to a process under test; imperatives."""
+"""Commands: messages down to a process under test, named in the imperative."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Configure:
     `tag_key`: hex text of the run's key for tags of secrets; itself a secret. `no_redact`: nothing
     is hidden.
 
-    `rootdir`: the real path of the main process, which paths in other commands begin with; None: it
-    is not known there.
+    `rootdir`: the real path of the main process's rootdir; paths in other commands begin with it.
+    None: it is not known there.
     """
 
     pause_on: str
@@ -63,7 +63,7 @@ class AddBreakpoint:
 
 @dataclass(frozen=True, slots=True)
 class SetDefaultBehavior:
-    """What `yield` means from now on: `stop | go | exception | stop_exception`. Not answered."""
+    """Change what `yield` means: `stop | go | exception | stop_exception`. Not answered."""
 
     behavior: str
 
@@ -90,7 +90,7 @@ class AddLine:
 
 @dataclass(frozen=True, slots=True)
 class AddTrace:
-    """Tell a message at the calls of a function; only in a handshake, or declared up front.
+    """Send a message at the calls of a function; only in a handshake, or declared up front.
 
     `at`: `call | return | raise`. The fields are those of `probes.functiontraces.FunctionTrace`.
     """
@@ -171,14 +171,14 @@ class PauseNow:
 
 @dataclass(frozen=True, slots=True)
 class CancelPause:
-    """Nothing need stop any more by `PauseNow`; tell the stacks of all threads."""
+    """Cancel `PauseNow`; reply with the stacks of all threads."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class PauseOn:
-    """Which failures pause from now on: `never | failure | error`. Not answered."""
+    """Change which failures pause from now on: `never | failure | error`. Not answered."""
 
     pause_on: str
 
@@ -210,7 +210,7 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class ReadStack:
-    """Tell the frames of a pause, or of the thread `thread_id` while it runs."""
+    """Reply with the frames of a pause, or of the thread `thread_id` while it runs."""
 
     request: int
     pause_id: str | None = None
@@ -221,7 +221,7 @@ class ReadStack:
 
 @dataclass(frozen=True, slots=True)
 class ReadVariables:
-    """Tell the variables of a frame of a pause: their names, or the values of `names`.
+    """Reply with the variables of a frame of a pause: their names, or the values of `names`.
 
     `frame_index`: as of `Evaluate`.
     `scope`: `locals | globals | closure`.
@@ -236,7 +236,7 @@ class ReadVariables:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """Tell the exception of a pause anew, to the extent that is asked for.
+    """Reply with the exception of a pause, described anew to the extent that is asked for.
 
     `max_frames`: None for as many as the limits say.
     """
@@ -250,7 +250,7 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class ReadThreads:
-    """Tell all threads and asyncio tasks; `stacks`: and where each thread came from."""
+    """Reply with all threads and asyncio tasks; `stacks`: and the stack of each thread."""
 
     request: int
     stacks: bool = False
@@ -258,7 +258,7 @@ class ReadThreads:
 
 @dataclass(frozen=True, slots=True)
 class FindCode:
-    """Tell whether code of a file is loaded. `file`: an absolute real path."""
+    """Reply whether code of a file is loaded. `file`: an absolute real path."""
 
     request: int
     file: str
@@ -280,7 +280,7 @@ class ReleaseAll:
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """xdist's controller shall tell the tests of a worker that is not connected."""
+    """Have xdist's controller relay the tests of a worker that is not connected."""
 
     worker: str
 

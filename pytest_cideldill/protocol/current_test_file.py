@@ -70,7 +70,7 @@ class PositionFile:
         self._map.close()
 
     def _forget(self) -> None:
-        """In a forked child: what it writes is told to nobody."""
+        """In a forked child: write into memory that nothing else reads."""
         if not self._map.closed:
             self._map.close()
             self._map = mmap.mmap(-1, _SIZE)

@@ -1,4 +1,4 @@
-"""What flows up from a process under test; named in the past tense."""
+"""Events: messages up from a process under test, named in the past tense."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class NodeStarted:
 class PhaseReported:
     """One phase of a test did not just pass; by pytest's own category (`failed`, `error`, …).
 
-    `autopsy`: of a failure, what `exception_get_context` tells (contract, section 5).
+    `autopsy`: of a failure, the reply of `exception_get_context` (contract, section 5).
     `attempt`: of a test that pytest-rerunfailures may try again, from 1 on.
     `subtest`: which part of the test it was, if not all of it.
     `passed_code`: the location is one that the exception passed; else it is that of the test.
-    `incomplete`: what could not be told of it, and why.
+    `incomplete`: what of it could not be sent, and why.
     """
 
     nodeid: str
@@ -114,7 +114,7 @@ class NodeFinished:
     """A test's protocol ended.
 
     `duration_s`: all phases together, pauses excluded. `plain`: category → count of the reports
-    that have nothing to tell but their category (a passed call, passed subtests). `again`: it was
+    that have nothing but their category (a passed call, passed subtests). `again`: it was
     an attempt, and another one follows. `failed`: phase and category of each report whose outcome
     is `failed`, so that one that got lost does not read as passed. `apart`: it ran in a forked
     child, which is not watched.
@@ -145,10 +145,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What ended on the hot path, in order: calls and hits, `{type, ts, nodeid, thread, …}` each.
+    """Calls and hits, in the order in which they ended: `{type, ts, nodeid, thread, …}` each.
 
     A row may carry `dropped`: how many before it were lost; and `lost`: how many calls have no
-    record by that. A call tells the module and the file that its function is `defined_in`.
+    record for that reason. `defined_in` of a call: module and file of its function.
     """
 
     rows: list[dict[str, Any]]
@@ -228,7 +228,7 @@ class WorkerReady:
 
 @dataclass(frozen=True, slots=True)
 class NodeRelayed:
-    """xdist's controller tells a test of a worker that could not, or perhaps could not.
+    """xdist's controller reports a test of a worker that could not, or perhaps could not, itself.
 
     `phases`: the fields of `PhaseReported`. `has_ended`: the worker did not die in it. The others
     are those of `NodeStarted` and `NodeFinished`.
@@ -245,9 +245,9 @@ class NodeRelayed:
 
 @dataclass(frozen=True, slots=True)
 class RedactionChosen:
-    """What else is a secret, by the ini file or a hook. `off`: nothing is.
+    """The ini file or a hook chose more secrets. `off`: nothing is redacted.
 
-    `shown`: names whose values are none.
+    `shown`: names whose values are no secrets.
     """
 
     names: list[str]
@@ -258,7 +258,7 @@ class RedactionChosen:
 
 @dataclass(frozen=True, slots=True)
 class EngineChosen:
-    """Where events come from has become known, or has changed; as `Hello.engine`."""
+    """The event source was chosen, or has changed; as `Hello.engine`."""
 
     engine: dict[str, Any]
 

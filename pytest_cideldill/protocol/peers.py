@@ -1,7 +1,8 @@
 """Whether the other end of a Unix socket, and the folder in which it lies, are of the same user.
 
-For both sides of the wire: who may rename the private folder could put another one with a socket of
-their own there, which would be told the token. Where the system can't tell, nothing is refused.
+For both sides of the wire: a user who may rename the private folder could put another one with a
+socket of their own there, which would get the token. Where the system gives no owner, nothing is
+refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _OURS = (os.geteuid(), 0) if hasattr(os, "geteuid") else ()
 
 
 def refuse_folder(path: str) -> None:
-    """See to it that a private folder is ours alone.
+    """Check that a private folder is ours alone.
 
     Raises:
         PermissionError: It belongs to others, or others may write into it.
@@ -35,8 +36,8 @@ def is_same_user(connected: socket.socket) -> bool:
     if not hasattr(socket, "SO_PEERCRED") or connected.family != socket.AF_UNIX:
         return True
     size = struct.calcsize("iII")
-    told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, uid, _ = struct.unpack("iII", told)
+    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    _, uid, _ = struct.unpack("iII", credentials)
     return uid in _OURS
 
 

@@ -1,4 +1,4 @@
-"""What the hot path leaves behind: rows, made into what is told of them later, on the I/O thread.
+"""Rows: what the hot path leaves behind. The I/O thread makes events of them later.
 
 A row is a tuple; its first item makes the event's values of it. Front ends get these values. A file
 takes rows of hits, of which there may be very many, as they are.
@@ -15,12 +15,12 @@ from pytest_cideldill.protocol import Recorded
 
 Loss = Literal["hit", "call", "record"]
 """What a dropped row was: a message of a tracepoint, a call that has a record by another row, or
-all that would have told of a call."""
+the only row of a call."""
 
 Row = tuple[Any, ...]
 """Its first item makes the event's values of the row, on the I/O thread: `row[0](row)` gives
-`{"type": …, "ts": …, …}`, plain and redacted. Of a hit it is the number of what does that: the
-garbage collector leaves tuples of numbers and texts alone, and very many may wait."""
+`{"type": …, "ts": …, …}`, plain and redacted. Of a hit it is the number of its `HitFormat`:
+the garbage collector leaves tuples of numbers and texts alone, and very many may wait."""
 
 
 class Batch:
@@ -29,46 +29,46 @@ class Batch:
     Attributes:
         rows: As they were left behind; at least one.
         dropped: How many were lost before the first of them.
-        tellings: What makes events of hits, by the numbers in the rows.
+        formats: The formats of hits, by their numbers in the rows.
     """
 
-    __slots__ = ("_told", "dropped", "rows", "tellings")
+    __slots__ = ("_event", "dropped", "formats", "rows")
 
     def __init__(
         self,
         rows: list[Row],
         dropped: Mapping[Loss, int],
-        tellings: Mapping[int, HitTelling],
+        formats: Mapping[int, HitFormat],
     ) -> None:
         self.rows = rows
         self.dropped = dropped
-        self.tellings = tellings
-        self._told: Recorded | None = None
+        self.formats = formats
+        self._event: Recorded | None = None
 
-    def told(self) -> Recorded:
-        """The event."""
-        if self._told is None:
-            find = self.tellings.get
+    def event(self) -> Recorded:
+        """The event for a front end; made once."""
+        if self._event is None:
+            find = self.formats.get
             rows = [find(row[0], row[0])(row) for row in self.rows]
             if count := sum(self.dropped.values()):
                 rows[0]["dropped"] = count
             if records := self.dropped.get("record"):
                 rows[0]["lost"] = records
-            self._told = Recorded(rows)
-        return self._told
+            self._event = Recorded(rows)
+        return self._event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HitTelling:
-    """Makes an event of type `hit` of a row.
+class HitFormat:
+    """Makes events of type `hit` of the rows of one breakpoint.
 
-    A row is `(number of the telling, moment, nodeid, thread, number of the pass, message)`.
+    A row is `(number of the format, moment, nodeid, thread, number of the pass, message)`.
 
     Attributes:
-        breakpoint_id: Whose message it is.
+        breakpoint_id: The breakpoint that sends the message.
         location: Where; one for all events, nobody changes it.
         text_of: Takes secrets out of a message. Long ones were redacted when they were cut.
-        condition_error: The message tells that the condition raised.
+        condition_error: The message says that the condition raised.
     """
 
     breakpoint_id: str
@@ -95,10 +95,10 @@ class HitTelling:
 
 
 class RowSink(Protocol):
-    """Where the hot path leaves rows; see `log.RowLog`."""
+    """Where the hot path leaves rows; see `link.row_log.RowLog`."""
 
     def add(self, row: Row) -> None:
         """Leave one."""
 
-    def number(self, telling: HitTelling) -> int:
-        """What stands for a telling in rows."""
+    def number(self, hit_format: HitFormat) -> int:
+        """The number of a format in rows."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.protocol.encoding import standard
-from pytest_cideldill.protocol.rows import Batch, HitTelling, Row
+from pytest_cideldill.protocol.rows import Batch, HitFormat, Row
 from pytest_cideldill.records.quota import Share, Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 
@@ -27,7 +27,7 @@ class _Common(NamedTuple):
     """What the hits of a breakpoint have in common, in a test and a thread.
 
     Attributes:
-        telling: Makes events of them.
+        hit_format: What they have in common as events.
         share: How many may be written.
         middle: Of a line, from behind its time up to the number of the pass.
         end: Of a line, behind its message.
@@ -35,7 +35,7 @@ class _Common(NamedTuple):
         thread: Its ident.
     """
 
-    telling: HitTelling
+    hit_format: HitFormat
     share: Share
     middle: str
     end: str
@@ -56,8 +56,8 @@ class HitLines:
         self._worker = worker
         self._hiding = hiding
         self._shares = shares
-        self._commons: dict[HitTelling, _Common] = {}
-        self._middles: dict[tuple[HitTelling, str | None, int], str] = {}
+        self._commons: dict[HitFormat, _Common] = {}
+        self._middles: dict[tuple[HitFormat, str | None, int], str] = {}
 
     def together(self, batch: Batch, number: int, room: int) -> tuple[str, dict[str, int]] | None:
         """The lines of a batch that nothing but hits are in, if none needs a look of its own.
@@ -73,7 +73,7 @@ class HitLines:
             may be written. Then each is to be written by itself.
         """
         counts = Counter(map(_first, batch.rows))
-        if not counts.keys() <= batch.tellings.keys():
+        if not counts.keys() <= batch.formats.keys():
             return None
         _, moments, nodeids, threads, _, texts = zip(*batch.rows, strict=True)
         if {nodeids.count(nodeids[0]), threads.count(threads[0])} != {len(texts)}:
@@ -81,13 +81,13 @@ class HitLines:
         middles: dict[int, str] = {}
         shares: dict[Share, int] = {}
         ids: dict[str, int] = {}
-        for telling, count in counts.items():
-            common = self._common(batch.tellings[telling], nodeids[0], threads[0])
+        for format, count in counts.items():
+            common = self._common(batch.formats[format], nodeids[0], threads[0])
             if common.end is not _END:
                 return None
-            middles[telling] = common.middle
+            middles[format] = common.middle
             shares[common.share] = shares.get(common.share, 0) + count
-            id = common.telling.breakpoint_id
+            id = common.hit_format.breakpoint_id
             ids[id] = ids.get(id, 0) + count
         first, last = min(moments), max(moments)  # a signal handler's come before an earlier one
         if not all(each.has(count, first, last) for each, count in shares.items()):
@@ -98,9 +98,9 @@ class HitLines:
         numbered = enumerate(batch.rows, number)
         lines = "".join(
             [
-                f'{{"n":{n}{ts}{int((moment - since) * _MICROSECONDS)}{middles[telling]}{passed}'
+                f'{{"n":{n}{ts}{int((moment - since) * _MICROSECONDS)}{middles[format]}{passed}'
                 f',"message":"{text}"}}\n'
-                for n, (telling, moment, _, _, passed, text) in numbered
+                for n, (format, moment, _, _, passed, text) in numbered
             ]
         )
         if len(lines) > room:
@@ -109,21 +109,21 @@ class HitLines:
             share.take(count)
         return lines, ids
 
-    def alone(self, telling: HitTelling, row: Row, number: int, *, is_plain: bool) -> str:
+    def alone(self, hit_format: HitFormat, row: Row, number: int, *, is_plain: bool) -> str:
         """The line of one hit; empty if it must not be written.
 
         Args:
-            telling: Of the row.
+            hit_format: Of the row.
             row: The hit.
             number: Of the line.
             is_plain: There is certainly no secret in its text.
         """
         _, moment, nodeid, thread, passed, text = row
-        common = self._common(telling, nodeid, thread)
+        common = self._common(hit_format, nodeid, thread)
         if not common.share.takes(moment):
             return ""
         stamp = str(int(clock.wall_at(moment) * _MICROSECONDS))
-        message = _quoted(text if is_plain else telling.text_of(text))
+        message = _quoted(text if is_plain else hit_format.text_of(text))
         return (
             f'{{"n":{number},"ts":{stamp[:-6]}.{stamp[-6:]}{common.middle}{passed}'
             f',"message":{message}{common.end}'
@@ -131,7 +131,7 @@ class HitLines:
 
     def are_plain(self, batch: Batch) -> bool:
         """Whether there is certainly no secret in the texts of hits."""
-        texts = [row[5] for row in batch.rows if row[0] in batch.tellings]
+        texts = [row[5] for row in batch.rows if row[0] in batch.formats]
         return self._hiding.is_plain("\n".join(texts))
 
     def _is_as_written(self, texts: tuple[str, ...]) -> bool:
@@ -140,12 +140,12 @@ class HitLines:
         is_json = len(_quoted(text)) == len(text) + len(texts) + 1  # of line feeds; two quotes
         return is_json and self._hiding.is_plain(text)
 
-    def _common(self, telling: HitTelling, nodeid: str | None, thread: int) -> _Common:
+    def _common(self, hit_format: HitFormat, nodeid: str | None, thread: int) -> _Common:
         """Of the hits of a breakpoint, in a test and a thread."""
-        common = self._commons.get(telling)
+        common = self._commons.get(hit_format)
         if common is not None and common.nodeid is nodeid and common.thread == thread:
             return common
-        key = (telling, nodeid, thread)
+        key = (hit_format, nodeid, thread)
         if (middle := self._middles.get(key)) is None:
             if len(self._middles) >= _MOST_MIDDLES:
                 self._middles.clear()
@@ -155,14 +155,14 @@ class HitLines:
                 "worker": self._worker,
                 "nodeid": self._hiding.name(nodeid),
                 "thread": thread,
-                "breakpoint_id": telling.breakpoint_id,
-                "location": telling.location,
+                "breakpoint_id": hit_format.breakpoint_id,
+                "location": hit_format.location,
                 "hit_count": 0,
             }
             middle = self._middles[key] = f",{standard(values)[1:-2]}"
-        share = self._shares.of(telling.breakpoint_id)
-        end = _RAISED if telling.condition_error else _END
-        common = self._commons[telling] = _Common(telling, share, middle, end, nodeid, thread)
+        share = self._shares.of(hit_format.breakpoint_id)
+        end = _RAISED if hit_format.condition_error else _END
+        common = self._commons[hit_format] = _Common(hit_format, share, middle, end, nodeid, thread)
         return common
 
 

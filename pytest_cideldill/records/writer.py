@@ -160,11 +160,13 @@ class PartWriter:
     def _each(self, batch: Batch) -> Iterator[str]:
         is_plain, left = self._hits.are_plain(batch), self._left
         for row in batch.rows:
-            number, telling = self._next(), batch.tellings.get(row[0])
-            if telling is None:
+            number, hit_format = self._next(), batch.formats.get(row[0])
+            if hit_format is None:
                 line = self._call(number, row, left)
             else:
-                line = self._hits.alone(telling, row, number, is_plain=is_plain) if left > 0 else ""
+                line = ""
+                if left > 0:
+                    line = self._hits.alone(hit_format, row, number, is_plain=is_plain)
                 if not line:
                     self._dropped["hit"] += 1
             left -= len(line)

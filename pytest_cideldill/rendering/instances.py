@@ -22,6 +22,7 @@ from enum import Enum, EnumType
 from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, Final, NamedTuple
 
+from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.types import PATHS, is_told_in_order
 
@@ -71,7 +72,6 @@ _getattribute: Final = object.__getattribute__
 _new: Final = copyreg.__newobj__  # type: ignore[attr-defined]
 _reduce_exception: Final = BaseException.__dict__["__reduce__"]
 _reduce_enum: Final = Enum.__dict__["__reduce_ex__"]
-_module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
 _bases: Final = type.__dict__["__bases__"].__get__
 _qualname: Final = type.__dict__["__qualname__"].__get__
 _sizes: Final = tuple(
@@ -237,8 +237,10 @@ def _found(module: object, qualname: object) -> Any:
         return None
     home = sys.modules.get(module)
     # A module without a spec would be asked for it: it may have a `__getattr__`.
-    if type(home) is not ModuleType or "__spec__" not in (names := _module_dict(home, ModuleType)):
+    if type(home) is not ModuleType or "__spec__" not in (names := module_dict_of(home)):
         return None
+    # Not `loaded_names.walk`: a class is what C code finds, by one step in a class whose metaclass
+    # leaves that to `type`; no base is asked.
     first, *others = qualname.split(".")
     found = names.get(first)
     for name in others:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
 
+from pytest_cideldill.interpreter.loaded_names import class_dict_of, mro_of
 from pytest_cideldill.interpreter.values import dataclass
 
-mro: Final = type.__dict__["__mro__"].__get__
-class_dict: Final = type.__dict__["__dict__"].__get__
+mro: Final = mro_of
+class_dict: Final = class_dict_of
 flags: Final = type.__dict__["__flags__"].__get__
 _name: Final = type.__dict__["__name__"].__get__
 _qualname: Final = type.__dict__["__qualname__"].__get__

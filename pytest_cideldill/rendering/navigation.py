@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.protocol.object_paths import (
     MAX_PATH,
     PathStep,
@@ -28,8 +29,6 @@ from pytest_cideldill.rendering.parts import (
     items_of,
     kind_of,
 )
-
-_module_dict: Final = layout.find_in_class(ModuleType, "__dict__").__get__
 
 _NAMED_KEYS: Final = 9
 """Keys that a message is made from; it names fewer."""
@@ -82,7 +81,7 @@ def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
             return value, wanted
         names.append(attribute_key(name))
     if cls is ModuleType:
-        held = _module_dict(x, ModuleType)
+        held = module_dict_of(x)
         found = layout.find(held, wanted)
         if found is not None or wanted in held:
             return found, wanted

@@ -18,6 +18,7 @@ from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.patching.builtin_proxy import BindableDisguise, Disguise
 from pytest_cideldill.redaction.redactor import MARGIN
 from pytest_cideldill.rendering.layout import (
@@ -210,12 +211,9 @@ def _disguised(renderer: Renderer, x: Disguise, depth: int) -> str:
 
 
 def _module(_renderer: Renderer, x: types.ModuleType, _depth: int) -> str:
-    namespace = _module_dict(x, types.ModuleType)
+    namespace = module_dict_of(x)
     name = find(namespace, "__name__") if type(namespace) is dict else None
     return f"<module {name!r}>" if type(name) is str else "<module>"
-
-
-_module_dict: Final = find_in_class(types.ModuleType, "__dict__").__get__
 
 
 def _running(kind: str) -> Draw:
@@ -306,7 +304,7 @@ def is_genuine(cls: type, module: str) -> bool:
 def value_in(module: str, name: str) -> Any:
     """What the program finds under a name in a loaded module; None: nothing."""
     home = sys.modules.get(module)
-    return find(_module_dict(home), name) if type(home) is types.ModuleType else None
+    return find(module_dict_of(home), name) if type(home) is types.ModuleType else None
 
 
 def draw_call(renderer: Renderer, x: Any, attributes: dict[str, Any], depth: int) -> str:

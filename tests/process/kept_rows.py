@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest_cideldill.protocol.rows import HitTelling, Row
+from pytest_cideldill.protocol.rows import HitFormat, Row
 
 
 class KeptRows:
@@ -19,12 +19,12 @@ class KeptRows:
     def __init__(self, add: Callable[[Row], Any] | None = None) -> None:
         self.rows: list[Row] = []
         self.add = add or self.rows.append
-        self._tellings: list[HitTelling] = []
+        self._formats: list[HitFormat] = []
 
-    def number(self, telling: HitTelling) -> int:
-        self._tellings.append(telling)
-        return len(self._tellings) - 1
+    def number(self, hit_format: HitFormat) -> int:
+        self._formats.append(hit_format)
+        return len(self._formats) - 1
 
     def told(self, row: Row) -> dict[str, Any]:
         """The values of its event."""
-        return self._tellings[row[0]](row)
+        return self._formats[row[0]](row)

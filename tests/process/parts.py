@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_cideldill.protocol.rows import Batch, HitTelling, Row
+from pytest_cideldill.protocol.rows import Batch, HitFormat, Row
 from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
@@ -25,21 +25,21 @@ class Part:
         self.redactor = Redactor(environ={}, key=b"key")
         self.path = folder / "main-1.part.jsonl"
         self.writer = PartWriter(self.path, "main", max_bytes, self.redactor)
-        self.tellings: dict[int, HitTelling] = {}
-        self.telling = self.of("tp-1")
+        self.formats: dict[int, HitFormat] = {}
+        self.hit_format = self.of("tp-1")
 
     def of(self, id: str, *, condition_error: bool = False) -> int:
         """The number of what tells the hits of a tracepoint."""
-        telling = HitTelling(id, PLACE, self.redactor.redact_text, condition_error)
-        number = len(self.tellings)
-        self.tellings[number] = telling
+        hit_format = HitFormat(id, PLACE, self.redactor.redact_text, condition_error)
+        number = len(self.formats)
+        self.formats[number] = hit_format
         return number
 
     def hit(self, number: int, text: str = "price=2", moment: float = 5.0) -> Row:
-        return (self.telling, moment, "t::x", 7, number, text)
+        return (self.hit_format, moment, "t::x", 7, number, text)
 
     def add(self, *rows: Row, **dropped: int) -> None:
-        batch = Batch(list(rows), dropped, self.tellings)  # type: ignore[arg-type]
+        batch = Batch(list(rows), dropped, self.formats)  # type: ignore[arg-type]
         self.writer.write(self.writer.lines(9.0, batch))
 
     def say(self, *events: Any) -> None:

@@ -14,7 +14,7 @@ from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event, Recorded, Warned
-from pytest_cideldill.protocol.rows import Batch, HitTelling, Loss, Row
+from pytest_cideldill.protocol.rows import Batch, HitFormat, Loss, Row
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 
@@ -199,13 +199,13 @@ def test_what_tells_the_same_has_one_number() -> None:
     """Code that is watched again and again leaves nothing behind; rows told before stay told."""
     log = RowLog(lambda: None)
 
-    def telling(id: str, *, condition_error: bool = False) -> HitTelling:
-        return HitTelling(id, {"file": "x.py", "line": 1, "function": "f"}, str, condition_error)
+    def hit_format(id: str, *, condition_error: bool = False) -> HitFormat:
+        return HitFormat(id, {"file": "x.py", "line": 1, "function": "f"}, str, condition_error)
 
-    number = log.number(telling("tp-1"))
-    assert log.number(telling("tp-1")) == number
-    assert len({number, log.number(telling("tp-2"))}) == 2
-    failed = log.number(telling("tp-1", condition_error=True))
+    number = log.number(hit_format("tp-1"))
+    assert log.number(hit_format("tp-1")) == number
+    assert len({number, log.number(hit_format("tp-2"))}) == 2
+    failed = log.number(hit_format("tp-1", condition_error=True))
     assert failed != number
     log.add((failed, 1.0, "t::x", 7, 1, "told"))
     (hit,) = told(list(log.take()))

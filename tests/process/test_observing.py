@@ -28,7 +28,7 @@ def test_all_observers_are_told_of_every_event_in_order() -> None:
     observers.add(lambda event: told.append(("first", event, len(sent))))
     observers.add(lambda event: told.append(("second", event, len(sent))))
     observers.send(Warned("a"), urgent=True)
-    assert observers.tell(Warned("b")) == Warned("b")
+    assert observers.notify(Warned("b")) == Warned("b")
     assert told == [
         ("first", Warned("a"), 1),
         ("second", Warned("a"), 1),

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.protocol import Departed, NodeFinished, PhaseReported, Warned
-from pytest_cideldill.protocol.rows import Batch, HitTelling, Row
+from pytest_cideldill.protocol.rows import Batch, HitFormat, Row
 from pytest_cideldill.records import hit_lines as hitlines_module
 from pytest_cideldill.records import quota as share_module
 from pytest_cideldill.records import writer as writer_module
@@ -54,11 +54,11 @@ def test_a_hit_is_written_as_a_front_end_would_be_told(
     part: Part, text: str, nodeid: str | None, condition_error: bool
 ) -> None:
     """The quick way to a line and the event say the same."""
-    telling = part.of("tp-1", condition_error=condition_error)
-    row = (telling, 5.25, nodeid, 7, 3, text)
+    format = part.of("tp-1", condition_error=condition_error)
+    row = (format, 5.25, nodeid, 7, 3, text)
     part.add(row)
     (line,) = part.lines
-    told = part.tellings[telling](row)
+    told = part.formats[format](row)
     assert line.pop("ts") == pytest.approx(told.pop("ts"), abs=1e-6)
     assert line == {"n": 1, "worker": "main", **told}
     assert list(line)[-2 - condition_error :][:2] == ["hit_count", "message"]
@@ -110,7 +110,7 @@ def test_hits_are_written_together_as_they_are_one_by_one(tmp_path: Path, odd: s
 def test_times_of_hits_are_those_of_their_moments(part: Part, fraction: float) -> None:
     """Whatever digits they begin with, and when a second ends."""
     moment = 7.0 - clock.wall_at(7.0) % 1 + fraction
-    rows = [(part.telling, moment + n / 1e6, "t::x", 7, n, f"{n}") for n in range(4)]
+    rows = [(part.hit_format, moment + n / 1e6, "t::x", 7, n, f"{n}") for n in range(4)]
     part.add(*rows)
     for line, row in zip(part.lines, rows, strict=True):
         assert line["ts"] == pytest.approx(clock.wall_at(row[1]), abs=2e-6)
@@ -120,13 +120,13 @@ def test_times_of_hits_are_those_of_their_moments(part: Part, fraction: float) -
 
 def test_hits_of_several_tracepoints_tests_and_threads_are_told_apart(part: Part) -> None:
     """What lines have in common is made once; it must not be that of another one."""
-    tellings = [part.of(f"tp-{n}") for n in range(3)]
-    rows = [(tellings[n % 3], 5.0, f"t::{n % 4}", n % 5, n, f"m{n}") for n in range(100)]
+    formats = [part.of(f"tp-{n}") for n in range(3)]
+    rows = [(formats[n % 3], 5.0, f"t::{n % 4}", n % 5, n, f"m{n}") for n in range(100)]
     part.add(*rows)
     assert [
         (each["breakpoint_id"], each["nodeid"], each["thread"], each["hit_count"], each["message"])
         for each in part.lines
-    ] == [(part.tellings[row[0]].breakpoint_id, *row[2:]) for row in rows]
+    ] == [(part.formats[row[0]].breakpoint_id, *row[2:]) for row in rows]
 
 
 def test_what_is_kept_of_hits_is_bounded(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,14 +321,14 @@ def test_secrets_in_names_of_tests_are_hidden_everywhere_alike(tmp_path: Path) -
     nodeid = f"test_it.py::test_x[{SECRET}]"
     redactor = Redactor(environ={"DEPLOY_TOKEN": SECRET})
     writer = PartWriter(tmp_path / "main-1.part.jsonl", "main", 10**9, redactor)
-    telling = HitTelling("tp-1", PLACE, redactor.redact_text)
+    hit_format = HitFormat("tp-1", PLACE, redactor.redact_text)
     (tell_call, number) = call_row(1)
     rows = [
         (0, 5.0, nodeid, 7, 1, "m"),
         (lambda row: {**tell_call(row), "nodeid": nodeid}, number),
         (lambda row: {**tell_call(row), "nodeid": None}, number),
     ]
-    writer.write(writer.lines(5.0, Batch(rows, {}, {0: telling})))
+    writer.write(writer.lines(5.0, Batch(rows, {}, {0: hit_format})))
     autopsy = {"siblings": [{"nodeid": nodeid, "of": (1, None, True)}], nodeid: 2.5}
     failed = PhaseReported(nodeid, "call", "failed", "failed", 0.1, autopsy=autopsy)
     writer.write(writer.lines(5.0, failed))

@@ -53,12 +53,12 @@ async def test_it_goes_on_in_the_middle_of_a_message(cut: int, is_read: bool) ->
         await process.raw(stream[: len(stream) // 2 + cut])
         sent += len(stream) // 2 + cut
         target = run.targets["main"]
-        target.tell(ReleaseAll("first"))
+        target.send(ReleaseAll("first"))
         if is_read:
             assert await process.next(ReleaseAll) == ReleaseAll("first")
         received = process._decoder.received
         await process.close()
-        target.tell(ReleaseAll("second"))
+        target.send(ReleaseAll("second"))
         other = await again(front, ALIVE, sent, received)
         answer = await other.next(Begin)
         assert answer.received is not None
@@ -68,7 +68,7 @@ async def test_it_goes_on_in_the_middle_of_a_message(cut: int, is_read: bool) ->
         for told in ["second"] if is_read else ["first", "second"]:
             assert await other.next(ReleaseAll) == ReleaseAll(told)
         assert run.targets["main"] is target
-        target.tell(ReleaseAll("third"))
+        target.send(ReleaseAll("third"))
         assert await other.next(ReleaseAll) == ReleaseAll("third")
         await other.send(Departed())
         await front.until(lambda: run.has_departed)
@@ -83,7 +83,7 @@ async def test_it_goes_on_although_somebody_holds_the_old_connection() -> None:
             process = await again(front, ALIVE, sent, process._decoder.received)
             process._decoder.received = 0
             assert (await process.next(Begin)).received == sent
-            process._decoder.received = run.targets["main"].tell.__self__._sent  # type: ignore[attr-defined]
+            process._decoder.received = run.targets["main"].send.__self__._sent  # type: ignore[attr-defined]
             await process.raw(more := frames(Warned("still here")))
             sent += len(more)
             await front.until(lambda: bool(run.warnings))

@@ -294,7 +294,7 @@ def test_a_peer_that_does_not_read_costs_bounded_memory(monkeypatch: pytest.Monk
 
 def dropped_since(log: RowLog) -> bool:
     """Whether rows have been dropped that were not told yet."""
-    return any(each.untold() for each in log._drops.values())
+    return any(each.unreported() for each in log._drops.values())
 
 
 def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:

@@ -1,7 +1,7 @@
 """Records of calls: complete over all runs of the server's life, behind filters.
 
-Lives on the event loop. A record is a row of type `call` as a process tells it, with its run and
-worker. A call that is told again stays one record: as running first and then with its end, or with
+Lives on the event loop. A record is a row of type `call` as a process sends it, with its run and
+worker. A call that is sent again stays one record: as running first and then with its end, or with
 an end that a client changed.
 """
 
@@ -50,7 +50,7 @@ class CalledFunction(NamedTuple):
     """A function whose calls are recorded.
 
     Attributes:
-        module: Where the module ends in its qualified name; None if its process can't tell.
+        module: Where the module ends in its qualified name; None if its process does not know.
         file: Where it is defined, relative to the rootdir; None as for `module`.
     """
 
@@ -61,7 +61,7 @@ class CalledFunction(NamedTuple):
 
     @property
     def qualname(self) -> str | None:
-        """The part behind the module, as sources tell it."""
+        """The part behind the module, as in sources."""
         if self.module is None:
             return None
         return self.qualified_name[len(self.module) + 1 :].replace(".<locals>", "")
@@ -98,7 +98,7 @@ class CallPage:
 
 
 class Records:
-    """See the module. Nothing is opened before the first record comes.
+    """All call records. Nothing is opened before the first one comes.
 
     Args:
         directory: A private folder; without one only the newest records are kept, in memory.
@@ -116,7 +116,7 @@ class Records:
         self._nodes: dict[str | None, int] = {}
         self._running: dict[str, Kind] = {}
         self._lost = 0
-        self.on_change: Callable[[], None] = _tell_nobody
+        self.on_change: Callable[[], None] = _do_nothing
 
     @property
     def total(self) -> int:
@@ -129,7 +129,7 @@ class Records:
         return self._lost + (self._store.gone if self._store else 0)
 
     def add(self, run_id: str, worker: str, rows: Sequence[Row]) -> None:
-        """Take what a process told; rows of other types than `call` are passed over.
+        """Add what a process sent; rows of other types than `call` are passed over.
 
         A row that is no record counts as dropped: it must not cost its process the connection.
         """
@@ -192,7 +192,10 @@ class Records:
             self._store = None
 
     def _kept(self, row: Row) -> Kind | None:
-        """What is kept of a call already. Only one that a client changed is told after its end."""
+        """The kind of a call that is kept already.
+
+        After its end only a call that a client changed comes again.
+        """
         id = row["call_id"]
         if "altered" in row and id not in self._running and self._store is not None:
             return self._store.kind_of(id)
@@ -247,5 +250,5 @@ class Records:
         return Choice(functions, node, wanted.status)
 
 
-def _tell_nobody() -> None:
+def _do_nothing() -> None:
     return None

@@ -92,7 +92,7 @@ class EventPage:
 
 
 class EventLog:
-    """See the module.
+    """Appends events, and gives them to readers, waiters and observers.
 
     Args:
         max_run_bytes: Bytes of one run's events, as lines of JSON. Once they are reached, events of
@@ -102,7 +102,7 @@ class EventLog:
         dropped: Run id → events that are missing: dropped here, or in the process that they come
             from.
         now: The epoch seconds of what is logged without any.
-        is_told: Whether observers are called; not of what happened long ago.
+        notifies: Whether observers are called; not while old records are replayed.
     """
 
     def __init__(self, max_run_bytes: int = MAX_RUN_BYTES) -> None:
@@ -114,11 +114,11 @@ class EventLog:
         self._lines: list[bytes] = []  # of the same events
         self._first = 1
         self._observers: tuple[Observer, ...] = ()
-        self._untold: deque[tuple[Event, tuple[Observer, ...]]] = deque()
-        self._is_telling = False
+        self._pending: deque[tuple[Event, tuple[Observer, ...]]] = deque()
+        self._is_notifying = False
         self._news = asyncio.Event()
         self.now: Callable[[], float] = time.time
-        self.is_told = True
+        self.notifies = True
 
     def keep_in(self, directory: Path) -> None:
         """Use a private folder for what leaves memory; without one it counts as a broken disk."""
@@ -130,7 +130,7 @@ class EventLog:
         return self._first + len(self._recent) - 1
 
     def append(self, type: str, *, ts: float | None = None, dropped: int = 0, **values: Any) -> int:
-        """Log an event and wake who waits.
+        """Log an event and wake all waiters.
 
         Args:
             type: One of the contract's event types.
@@ -142,7 +142,7 @@ class EventLog:
             Its number; 0 when it was dropped because its run's share is used up.
         """
         seq = self._add({"type": type, "ts": self.now() if ts is None else ts, **values}, dropped)
-        self._tell()
+        self._notify()
         self.wake()
         return seq
 
@@ -156,7 +156,7 @@ class EventLog:
         for event in events:
             event |= values
             self._add(event, event.pop("dropped", 0))
-        self._tell()
+        self._notify()
         self.wake()
 
     def _add(self, event: Event, dropped: int) -> int:
@@ -174,15 +174,15 @@ class EventLog:
         self._lines.append(line)
         if len(self._recent) >= RING + BLOCK:
             self._spill_oldest()
-        if self._observers and self.is_told:
-            self._untold.append((event, self._observers))
+        if self._observers and self.notifies:
+            self._pending.append((event, self._observers))
         return seq
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` with every event from now on; returns the undo.
 
-        An event that an observer appends is told after the one that it was called with. An error
-        of an observer goes to stderr, and harms neither the others nor whoever appended.
+        Observers get an event that an observer appends after the one that it was called with. An
+        error of an observer goes to stderr, and harms neither the others nor the appending code.
         """
         self._observers += (observer,)
 
@@ -268,18 +268,20 @@ class EventLog:
 
     # --- observers --------------------------------------------------------------------------
 
-    def _tell(self) -> None:
-        if self._is_telling:  # an observer appended; whoever called it goes on with that event
+    def _notify(self) -> None:
+        if (
+            self._is_notifying
+        ):  # an observer appended; the loop that called it goes on with that event
             return
-        self._is_telling = True
+        self._is_notifying = True
         try:
-            while self._untold:
-                event, observers = self._untold.popleft()
+            while self._pending:
+                event, observers = self._pending.popleft()
                 for observer in observers:
                     if observers is self._observers or observer in self._observers:
                         _call(observer, event)
         finally:
-            self._is_telling = False
+            self._is_notifying = False
 
     # --- memory and disk --------------------------------------------------------------------
 

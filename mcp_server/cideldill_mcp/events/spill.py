@@ -48,7 +48,7 @@ class Block:
 
 
 class Spill:
-    """See the module. Blocks are added in the order of their numbers and without gaps."""
+    """Writes and reads blocks. They are added in the order of their numbers and without gaps."""
 
     def __init__(self) -> None:
         self.path: Path | None = None

@@ -41,7 +41,7 @@ class FoundObject(NamedTuple):
 
 
 class ObjectFiles:
-    """See the module. Called on the event loop, but for `find`.
+    """Finds objects in the files of processes and runs. Called on the event loop, but for `find`.
 
     Args:
         directory: Where processes keep their objects, as `RUN.WORKER.PID.objects`.

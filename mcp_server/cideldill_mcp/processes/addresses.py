@@ -1,4 +1,4 @@
-"""The line that tells a server's address over HTTP and its token: written at its start, read again.
+"""The line with a server's address over HTTP and its token: written at its start, read again.
 
 It stands on stderr and in a file of the server's private folder, which goes with the server.
 """
@@ -31,9 +31,9 @@ _LINE = re.compile(
 
 
 def announce(listener: socket.socket, token: str, directory: Path) -> None:
-    """Tell where the server is and the token: one line on stderr, and the same in a file.
+    """Announce where the server is and the token: one line on stderr, and the same in a file.
 
-    Fd 2 is that of whoever started us: pytest captured nothing before it handed over.
+    Fd 2 is that of the process that started us: pytest captured nothing before it handed over.
     """
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -41,15 +41,15 @@ def announce(listener: socket.socket, token: str, directory: Path) -> None:
     fd = os.open(directory / _FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(fd, "wb") as file:
         file.write(line)
-    with suppress(OSError):  # no stderr: the file tells it
+    with suppress(OSError):  # no stderr: the file has it
         os.write(2, line)
 
 
 def announced() -> list[str]:
     """The lines of this user's servers that run, without the line feeds.
 
-    Only of folders and files that nobody else can have made or can read; a server runs if somebody
-    listens at its address.
+    Only of folders and files that no other user can have made or can read; a server runs if its
+    address accepts connections.
     """
     found = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*")):

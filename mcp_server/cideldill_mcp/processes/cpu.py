@@ -1,6 +1,6 @@
 """Whether a process runs, uses the processor or waits, and may be sent a signal; from /proc.
 
-Only Linux tells; elsewhere nothing is known.
+Only Linux has it; elsewhere nothing is known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def usage(pid: int) -> Usage | None:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process of this machine runs, so that it could still say something."""
+    """Whether a process of this machine runs, so that it could still send something."""
     if (found := usage(pid)) is not None:
         return found.state not in ("Z", "X", "x")
     if os.path.exists("/proc/self/stat") or os.name != "posix":
@@ -58,20 +58,20 @@ def verdict(before: Usage | None, after: Usage | None, elapsed_s: float) -> str 
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process that runs has a handler for a signal; where nobody tells, it has."""
+    """Whether a process that runs has a handler for a signal; where that is unknown, it has."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
     except OSError:
         return not Path("/proc/self/status").exists()
-    told = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    caught = int(told.get("SigCgt", "0").strip() or "0", 16)
-    # A stopped process would go on: somebody wants it to stand still.
-    is_stopped = told.get("State", "").strip()[:1] in ("T", "t")
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    caught = int(fields.get("SigCgt", "0").strip() or "0", 16)
+    # A stopped process would go on: it is to stand still.
+    is_stopped = fields.get("State", "").strip()[:1] in ("T", "t")
     return not is_stopped and bool(caught >> (number - 1) & 1)
 
 
 def has_open(pid: int, path: str) -> bool:
-    """Whether a process has a file open; where nobody tells, it has."""
+    """Whether a process has a file open; where that is unknown, it has."""
     folder = Path(f"/proc/{pid}/fd")
     try:
         file = os.stat(path)

@@ -45,15 +45,15 @@ async def ask(
         Unanswered: It could not be started, or ended without a reply.
         TimeoutError: It took longer.
     """
-    said = b""
+    errors = b""
     try:
         async with asyncio.timeout(within_s):
-            told, said = await _run([*interpreter, "-P", "-m", module], json.dumps(request))
-        return reply_in(told)
+            output, errors = await _run([*interpreter, "-P", "-m", module], json.dumps(request))
+        return reply_in(output)
     except TimeoutError:
         raise
     except (OSError, ValueError) as error:
-        raise Unanswered(_last_line(said) or str(error) or type(error).__name__) from error
+        raise Unanswered(_last_line(errors) or str(error) or type(error).__name__) from error
 
 
 async def _run(command: list[str], request: str) -> tuple[bytes, bytes]:
@@ -130,7 +130,7 @@ class Helper:
         assert self._process
         assert self._process.stdin
         assert self._process.stdout
-        with suppress(BrokenPipeError, ConnectionResetError):  # what it said tells more
+        with suppress(BrokenPipeError, ConnectionResetError):  # its stderr says more
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             await self._process.stdin.drain()
         while line := await self._process.stdout.readline():

@@ -33,7 +33,7 @@ class Recipe:
     Attributes:
         command: Interpreter, its flags and what follows up to pytest's own arguments.
         arguments: The user's arguments for every run, our options taken out.
-        rootdir: As pytest found it; None until a first run told it.
+        rootdir: As pytest found it; None until a first run reported it.
         inipath: The ini file as pytest found it.
         user_paths: What is the user's code beside the rootdir.
     """
@@ -119,7 +119,7 @@ def _named_pipe(path: str) -> tuple[int, int]:
         AttributeError, OSError: There can't be any here.
     """
     os.mkfifo(path, 0o600)
-    # Not blocking: who opens one end waits for the other.
+    # Not blocking: opening one end waits for the other.
     outer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         inner = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -180,7 +180,7 @@ class Child:
         self._reaper.interrupted(self.pid, self.run)
 
     def handles_interrupt(self) -> None:
-        """Told to the reaper, which can't ask."""
+        """Sent to the reaper, which can't ask."""
         self._reaper.interrupted(self.pid, self.run, handles=True)
 
     def terminate(self) -> None:
@@ -244,7 +244,7 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
     Args:
         command: The whole command line.
         invitation: Where it finds the front end; plain data. Its `hash_seed` is set as well.
-        reaper: Told the group before anything can happen to us.
+        reaper: Gets the group before anything can happen to us.
 
     Raises:
         OSError: The interpreter can't be started.

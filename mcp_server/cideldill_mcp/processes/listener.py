@@ -82,7 +82,7 @@ _LIMITS: dict[str, Any] = {"backlog": BACKLOG, "limit": CHUNK}
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whom the hub tells what happens.
+    """Callbacks of the hub.
 
     Attributes:
         admit: A process said hello; raises ValueError with the reason to send it away.
@@ -99,7 +99,7 @@ class Hub:
     """The listening side of the wire. `directory` is private (0700); the reaper removes it.
 
     Args:
-        owner: Told what happens.
+        owner: Its callbacks.
         bind: Where the door is, as `HOST:PORT`; None: there is none.
 
     Raises:
@@ -115,7 +115,7 @@ class Hub:
         self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._joined: dict[tuple[str, str, int], Connection] = {}
-        # One connection at a time, and a little of it: a thousand that all have much to tell would
+        # One connection at a time, and a little of it: a thousand that all have much to send would
         # keep the loop for a minute.
         self._turn = asyncio.Lock()
 
@@ -178,7 +178,7 @@ class Hub:
             with suppress(OSError):
                 await writer.wait_closed()
         except (OSError, EOFError, FrameError, TimeoutError):
-            return  # whoever it was is gone or no process of ours; `lost` has been told
+            return  # the peer is gone or no process of ours; `lost` was called
         except asyncio.CancelledError:
             return  # close(); asyncio would log a cancelled connection callback
         finally:
@@ -210,7 +210,7 @@ class Hub:
             while True:
                 async with self._turn:
                     self._handle(target, connection)
-                    await asyncio.sleep(0)  # who else waits for the loop comes first
+                    await asyncio.sleep(0)  # others that wait for the loop come first
                 try:
                     await connection.read()
                 except (ConnectionError, EOFError):
@@ -244,7 +244,7 @@ class Hub:
         if before is not None:
             if before.received <= hello.sent and connection.goes_on_from(before, hello.received):
                 target = before.target
-                target.tell = connection.write
+                target.send = connection.write
                 return target
             before.refuse()
         connection.write(Refused("hello", "this process is not known any more"))

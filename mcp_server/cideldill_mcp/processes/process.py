@@ -28,7 +28,7 @@ class Look:
     """The threads and asyncio tasks of a process, each with its `worker`.
 
     Attributes:
-        at: When it told them, in epoch seconds.
+        at: When it sent them, in epoch seconds.
         threads: See `frames.threads` in the process under test.
         tasks: The same.
     """
@@ -39,17 +39,17 @@ class Look:
 
 
 class Target:
-    """See the module.
+    """A connected process: sends it commands, and awaits its replies.
 
     Args:
-        hello: What the process said of itself.
+        hello: The greeting of the process.
         write: Queues a command for it; never blocks.
         is_remote: It is on another machine: its process and its files are not to be found here.
 
     Attributes:
         has_departed: It said goodbye.
         is_cut_off: Its connection ended while it lived on.
-        heard_at: When it told something of its tests, on the monotonic clock.
+        heard_at: When it last sent something about its tests, on the monotonic clock.
         attached_at: When it connected, in epoch seconds.
         last_look: The newest of its threads.
         loaded: Files (real paths) that it said it has loaded code of.
@@ -60,7 +60,7 @@ class Target:
     ) -> None:
         self.hello = hello
         self.is_remote = is_remote
-        self.tell = write
+        self.send = write
         self.is_alive = True
         self.has_departed = False
         self.is_cut_off = False
@@ -100,7 +100,7 @@ class Target:
         try:
             if not self.is_alive:
                 raise self._gone()
-            self.tell(make(request))
+            self.send(make(request))
             for wait_s in (timeout_s, *EXTRA_S):
                 done, _ = await asyncio.wait([future], timeout=wait_s)
                 if done or on_timeout is None:
@@ -124,9 +124,9 @@ class Target:
         Raises:
             Refusal: See `ask`.
         """
-        told = await self.ask(ReadThreads, timeout_s)
+        reply = await self.ask(ReadThreads, timeout_s)
         named = {
-            kind: [each | {"worker": self.worker} for each in told[kind]]
+            kind: [each | {"worker": self.worker} for each in reply[kind]]
             for kind in ("threads", "tasks")
         }
         self.last_look = Look(round(time.time(), 3), **named)
@@ -138,13 +138,13 @@ class Target:
         Raises:
             Refusal: See `ask`.
         """
-        told = await self.ask(lambda request: FindCode(request, file), timeout_s)
-        if told["loaded"]:
+        reply = await self.ask(lambda request: FindCode(request, file), timeout_s)
+        if reply["loaded"]:
             self.loaded.add(file)
         return file in self.loaded
 
     def answer(self, replied: Replied) -> None:
-        """Hand a reply to whoever waits for it; late ones find nobody."""
+        """Hand a reply to the request that waits for it; a late one is dropped."""
         future = self._waiting.get(replied.request)
         if future is None or future.done():
             return

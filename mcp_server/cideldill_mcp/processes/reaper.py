@@ -137,7 +137,7 @@ class Reaper:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             if leaves:
-                # Whoever lives on here takes its exit status, when there is one.
+                # This process lives on and takes its exit status, when there is one.
                 name = "cideldill-reaper"
                 threading.Thread(target=self._process.wait, daemon=True, name=name).start()
                 return
@@ -150,4 +150,4 @@ class Reaper:
         try:
             self._process.stdin.write(b"%s %d %s\n" % (sign, group, run.encode()))
         except (OSError, ValueError):
-            return  # somebody killed it: an orderly end cleans up all the same; or it was closed
+            return  # it was killed: an orderly end cleans up all the same; or it was closed

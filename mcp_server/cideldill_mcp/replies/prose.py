@@ -1,4 +1,4 @@
-"""What tools tell as lines of a text, for the prompts.
+"""Replies of tools as lines of a text, for the prompts.
 
 Pure functions; the values are those of replies (contract, sections 2 to 5).
 """

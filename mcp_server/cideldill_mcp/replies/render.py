@@ -1,7 +1,9 @@
 """From a plain reply to the one text a client gets: the one place that sanitizes and sizes.
 
-Knows JSON, not what a reply means: which lists may be cut, and the cursor that
-continues one, are given. Pure functions for the front end's event loop.
+Knows JSON, not what a reply means: which lists may be cut, and the cursor that continues one, are
+given. What knows the meaning cuts first, and leaves the rest to `fit`: `runs.failures` by what is
+least useful in an autopsy. `reports.bounds` is no third one: it limits what is held in memory of a
+record, by number, whether it is ever sent or not. Pure functions for the front end's event loop.
 """
 
 from __future__ import annotations
@@ -73,16 +75,25 @@ def fit(
         from_front: The paged list is cut from its front; `next_before` takes the place of
             `next_after`, and the first kept item that of the last.
     """
-    try:
-        text = _ENCODER.encode(_plain(reply, _Budget(max_chars)))
-        if len(text) <= max_chars:
-            return text
-    except _TooLarge:
-        pass
+    text = whole(reply, max_chars)
+    if text is not None:
+        return text
     page = _Page(reply, lists, cursor, in_step or {}, from_front)
     cut = page.cut(page.longest(max_chars))
     text = dumps(cut)
     return text if len(text) <= max_chars else _shorten(cut, max_chars)
+
+
+def whole(value: object, max_chars: int) -> str | None:
+    """`dumps` of a value that needs at most `max_chars` characters; None: it needs more.
+
+    Takes time for `max_chars` characters, however large the value is.
+    """
+    try:
+        text = _ENCODER.encode(_plain(value, _Budget(max_chars)))
+    except _TooLarge:
+        return None
+    return text if len(text) <= max_chars else None
 
 
 class _TooLarge(Exception):

@@ -43,4 +43,4 @@ async def _set_in(target: Target, desired: Breakpoint) -> None:
 async def remove_everywhere(run: Run | None, id: str) -> None:
     """Take a breakpoint out of every live process; one that is busy does it when it can."""
     for target in list(run.targets.values()) if run is not None else ():
-        target.tell(RemoveBreakpoint(0, id))
+        target.send(RemoveBreakpoint(0, id))

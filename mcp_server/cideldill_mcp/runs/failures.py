@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from cideldill_mcp.replies.render import dumps, fit
+from cideldill_mcp.replies.render import fit, whole
 from cideldill_mcp.runs.results import Results
 
 FEW_FRAMES = 5
@@ -55,16 +55,16 @@ def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
     longer in CI), variables that the failing line does not use, all parts of one object after the
     other, frames of callers; what is still too long is cut as any reply.
     """
-    if len(dumps(autopsy)) <= budget:
+    if whole(autopsy, budget) is not None:
         return autopsy
     less = copy.deepcopy(autopsy)
     less["truncated"] = True
     for cut in _cuts(less):
         cut()
-        if len(dumps(less)) <= budget:
+        if whole(less, budget) is not None:
             return less
-    told: dict[str, Any] = json.loads(fit(less, budget))
-    return told
+    cut_anywhere: dict[str, Any] = json.loads(fit(less, budget))
+    return cut_anywhere
 
 
 def _cuts(autopsy: dict[str, Any]) -> Iterator[Callable[[], object]]:

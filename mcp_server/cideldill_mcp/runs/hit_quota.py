@@ -40,5 +40,5 @@ def _is_published(hit: Row, run: Run, desired: Desired) -> bool:
     known.published += 1
     if not known.is_on:  # it was the last one
         for target in run.targets.values():
-            target.tell(known.command(0))
+            target.send(known.command(0))
     return True

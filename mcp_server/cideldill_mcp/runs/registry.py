@@ -226,13 +226,13 @@ class Runs(RunList):
         if target.worker == MAIN:
             self._remember_root(target)
         run.connected(target)
-        target.tell(run.configure())
+        target.send(run.configure())
         if not run.order.listing:
-            target.tell(SetDefaultBehavior(self.desired.default_behavior))
+            target.send(SetDefaultBehavior(self.desired.default_behavior))
             for each in self.desired:
                 if not each.is_lost:
-                    target.tell(each.command(0))
-        target.tell(Begin())
+                    target.send(each.command(0))
+        target.send(Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
 
     def _remember_root(self, target: Target) -> None:

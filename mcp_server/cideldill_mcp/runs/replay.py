@@ -60,14 +60,14 @@ _SLICE_S = 0.004
 
 async def open_records(runs: Runs, records: Sequence[Path]) -> None:
     """Fill `runs` with all runs of these records, by the time of their start."""
-    runs.log.is_told = False
+    runs.log.notifies = False
     folders = [folder for record in records for folder in run_folders(record)]
     for folder in sorted(folders, key=lambda each: each.name):
         try:
             await _Opening(runs, folder).read()
         except Exception as error:  # noqa: BLE001 - a border: the others are read
             sys.stderr.write(f"pytest-cideldill: {folder} can't be read to its end: {error!r}\n")
-    runs.log.now, runs.log.is_told = time.time, True
+    runs.log.now, runs.log.notifies = time.time, True
 
 
 class _Opening:

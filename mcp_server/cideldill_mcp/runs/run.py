@@ -254,7 +254,7 @@ class Run:
             case WorkerLost():
                 return self._warn(f"xdist worker {event.worker}: {event.error}")
             case WorkerReady() if event.worker not in self.workers:
-                target.tell(Relay(event.worker))
+                target.send(Relay(event.worker))
                 return self._warn(f"xdist worker {event.worker}: {_ALONE}")
             case NodeStarted() if target.is_remote:  # clocks differ
                 event = replace(event, ts=time.time())
@@ -279,7 +279,7 @@ class Run:
     def changed(self, pause: dict[str, Any], what: str) -> None:
         """A client changed how the test of a pause goes on."""
         self.results.change(pause["nodeid"], what)
-        self.workers[pause["worker"]].tell(Changed(what, pause["nodeid"]))
+        self.workers[pause["worker"]].send(Changed(what, pause["nodeid"]))
 
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""

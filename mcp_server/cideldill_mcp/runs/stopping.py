@@ -117,7 +117,7 @@ class Climb:
     async def _rungs(self) -> None:
         run, child = self._run, self._child
         for target in run.targets.values():
-            target.tell(ReleaseAll("stop"))
+            target.send(ReleaseAll("stop"))
         await self._log.until(lambda: self._kills or not run.pauses, RELEASE_S)
         if not self._kills:
             self._began = time.monotonic()
@@ -228,7 +228,7 @@ class Ladder:
         living = [(run, run.child) for run in runs if run.child and run.child.returncode is None]
         for run, _ in living:
             for target in run.targets.values():
-                target.tell(ReleaseAll(by))
+                target.send(ReleaseAll(by))
         await self._log.until(lambda: not any(run.pauses for run, _ in living), 0.2)
         for run, child in living:
             climb = self._climbs.get(run.id)

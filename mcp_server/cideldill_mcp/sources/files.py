@@ -1,11 +1,11 @@
-"""The files behind `debugger://source/{+file}`: what a URI names, what may be told, and its text.
+"""The files behind `debugger://source/{+file}`: what a URI names, what may be shown, and its text.
 
 Names come from clients and are not trusted; a file may be anything. A file of the project is one
 that counts as the user's code by its place, but nothing hidden (`.env`, `.git/config`): what is in
-there is no source. Which other files may be told the caller decides.
+there is no source. The caller decides which other files may be shown.
 
 Secrets in source text are hidden as in every other text that leaves a run: a stop shows the same
-lines, and what stands for a value there must not be told here. Lines keep their numbers.
+lines, and a value that is hidden there must not be shown here. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PREFIX = "debugger://source/"
 TEMPLATE = f"{PREFIX}{{+file}}"
 
 MAX_BYTES = 4 * (MAX_MAX_CHARS + 4_096)
-"""Of a file that are read: some more characters than are told, so that a secret at the end of these
-is recognized."""
+"""Bytes of a file that are read: some more characters than are shown, so that a secret at the end
+of these is recognized."""
 
 _NOTICE_CHARS = 200
 
@@ -73,12 +73,12 @@ def _is_in(tree: str, path: str) -> bool:
 
 
 async def text_of(path: str, name: str, redact: Redact) -> str:
-    """The text of a file as it is told: at most 200,000 characters, with a notice if it has more.
+    """The text of a file for clients: at most 200,000 characters, with a notice if it has more.
 
     It is read and decoded beside the event loop.
 
     Args:
-        path: A real path that may be told.
+        path: A real path that may be shown.
         name: What the client called it.
         redact: Hides secrets.
 
@@ -96,10 +96,13 @@ async def text_of(path: str, name: str, redact: Redact) -> str:
     if "\0" in text:
         raise Refusal(ErrorCode.INVALID_SOURCE, f"{name!r} is no text file")
     is_python = path.endswith((".py", ".pyi"))
-    told = await asyncio.to_thread(redact, text, is_python=is_python)
-    if len(told) <= MAX_MAX_CHARS and is_whole:
-        return told
-    lines = told[: MAX_MAX_CHARS - _NOTICE_CHARS].rpartition("\n")[0] or told[: MAX_MAX_CHARS // 2]
+    redacted = await asyncio.to_thread(redact, text, is_python=is_python)
+    if len(redacted) <= MAX_MAX_CHARS and is_whole:
+        return redacted
+    lines = (
+        redacted[: MAX_MAX_CHARS - _NOTICE_CHARS].rpartition("\n")[0]
+        or redacted[: MAX_MAX_CHARS // 2]
+    )
     shown = lines.count("\n") + 1
     return f"{lines}\n[cut here: the first {shown} lines of a file of {size} bytes]\n"
 

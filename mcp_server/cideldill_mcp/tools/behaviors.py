@@ -89,7 +89,7 @@ async def set_default(request: Request) -> Reply:
     """For all breakpoints that yield, in every live process too."""
     behavior = request.desired.default_behavior = request["behavior"]
     for target in request.runs.active.targets.values() if request.runs.active else ():
-        target.tell(SetDefaultBehavior(behavior))
+        target.send(SetDefaultBehavior(behavior))
     return Reply({"status": "ok", "behavior": behavior})
 
 

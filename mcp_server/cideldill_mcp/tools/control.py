@@ -68,7 +68,7 @@ async def go_on(request: Request) -> Reply:
     if pause_on is not None:
         run.order = replace(run.order, pause_on=pause_on)
         for target in run.targets.values():
-            target.tell(PauseOn(pause_on))
+            target.send(PauseOn(pause_on))
     wanted = [pause_id] if pause_id is not None else list(run.pauses)
     resumed = []
     for id in wanted:

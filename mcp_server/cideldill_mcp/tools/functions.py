@@ -118,7 +118,7 @@ async def resume(request: Request) -> Reply:
     done = await target.ask(
         lambda number: _resume_command(number, request),
         RESUME_S,
-        on_timeout=lambda number: target.tell(Interrupt(number)),
+        on_timeout=lambda number: target.send(Interrupt(number)),
     )
     run.released(pause_id)  # whoever waits from now on must not take it for paused
     _note_change(run, pause, request)
@@ -191,7 +191,7 @@ async def repl_eval(request: Request) -> Reply:
                 number, pause_id, expression, session_id, request["frame_index"]
             ),
             request["timeout_s"],
-            on_timeout=lambda number: target.tell(Interrupt(number)),
+            on_timeout=lambda number: target.send(Interrupt(number)),
         )
     except Refusal as refusal:
         if refusal.code is not ErrorCode.PROCESS_BUSY:

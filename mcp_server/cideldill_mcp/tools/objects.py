@@ -122,7 +122,7 @@ async def _ask(
         return await target.ask(
             lambda number: Inspect(number, pause_id, cid, path, depth),
             LIVE_S,
-            on_timeout=lambda number: target.tell(Interrupt(number)),
+            on_timeout=lambda number: target.send(Interrupt(number)),
         )
     except Refusal as refusal:
         if refusal.code is ErrorCode.INVALID_PATH:

@@ -156,7 +156,7 @@ async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
     except Refusal as refusal:
         if refusal.code is not ErrorCode.PROCESS_BUSY:
             raise
-        target.tell(CancelPause(0))
+        target.send(CancelPause(0))
         threads = await dumped_threads(target)
         how = "its stacks can't be told" if threads is None else "threads tells where each is"
         return told | {"threads": threads or [], "message": _DEAF.format(target.worker, how)}
