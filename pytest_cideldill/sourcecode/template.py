@@ -34,11 +34,11 @@ _REFUSED: Final = re.compile("[\0\r\ud800-\udfff]")
 """Characters that 3.12 can't tokenize a line with, even if they are behind the expression."""
 
 _TOO_MUCH: Final = (ValueError, RecursionError, MemoryError, OverflowError)
-"""What the compiler raises besides SyntaxError."""
+"""Errors of the compiler besides SyntaxError."""
 
 
 class InvalidTemplate(ValueError):
-    """A template that can't be understood. `position` is the 0-based offset in its text."""
+    """A malformed template. `position` is the 0-based offset of the mistake in its text."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(f"{message} (at position {position} of the template)")
@@ -54,7 +54,7 @@ class Field:
             tuple or go over several lines.
         position: Where it begins in the template, 0-based.
         conversion: `r`, `s` or `a`.
-        spec: What follows the colon, None without a colon.
+        spec: The format spec behind the colon, None without a colon.
     """
 
     source: str
@@ -82,8 +82,8 @@ def parse_template(text: str) -> Template:
     `{{` and `}}` are literal braces; `{x=}` stands for `x={x!r}`, as in an f-string.
 
     Raises:
-        InvalidTemplate: A brace, bracket or string is not closed, or what is between the braces is
-            no expression.
+        InvalidTemplate: A brace, bracket or string is not closed, or the text between the braces
+            is no expression.
     """
     parts, _ = _Parser(text).parts(0, _SPEC_DEPTH)
     return Template(text, parts)
@@ -157,7 +157,7 @@ class _Parser:
         return letter, at + 2
 
     def check(self, source: str, start: int) -> None:
-        """Refuse what is no expression."""
+        """Refuse a source that is no expression."""
         if not source.strip():
             message = "there is no expression between the braces: write '{{}}' for literal ones"
             raise InvalidTemplate(message, start)
@@ -225,7 +225,7 @@ class _Parser:
 
 
 def _offset(source: str, error: SyntaxError) -> int:
-    """Where in `source` a compiler that read it in parentheses found an error."""
+    """The position in `source` of an error that the compiler found in `(source)`."""
     lines = source.split("\n")
     row = min(max(error.lineno or 1, 1), len(lines)) - 1
     column = max((error.offset or 1) - 1, 0) - (row == 0)
