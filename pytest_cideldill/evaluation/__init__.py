@@ -1,1 +1,1 @@
-"""Expressions of clients, within limits: the console, conditions, messages."""
+"""Evaluates expressions of clients within limits: the console, conditions, messages."""

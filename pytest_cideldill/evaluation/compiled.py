@@ -1,7 +1,7 @@
-"""Expressions of tracepoints and conditions, made into one function over a frame's locals.
+"""Compiles expressions of tracepoints and conditions into one function over a frame's locals.
 
-Compiled once per code object that is watched; the hot path is `Expressions.value`. Runs on the
-thread that hit, where user code runs on purpose: under `Overtime`, with no lock held.
+That is done once per code object that is watched; the hot path is `Expressions.value`. It runs on
+the thread that hit, where user code runs on purpose: under `Overtime`, with no lock held.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from pytest_cideldill.rendering.plain import HARMLESS, PLAIN, PLAIN_TYPES
 from pytest_cideldill.sourcecode import quiet
 
 Failed = Callable[[], object]
-"""Called where an exception is being handled: gives the value that stands for the expression that
-raised it, or raises it again."""
+"""Called in the `except` around an expression: returns a value in place of the expression's, or
+raises the exception again."""
 
 _OWN: Final = "."
-"""How names of ours begin in generated code; no name that a program can write does."""
+"""The prefix of our names in generated code, which no name in source code can have."""
 
 _FILE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "<template>")
-"""A file of ours: what fails in generated code outside of the expressions is our failure."""
+"""Under our folder: an error in generated code outside of the expressions is our failure."""
 
 _FUTURES: Final = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _MAX_VARIANTS: Final = 64
 _VIEWS: Final = frozenset({"locals", "vars", "dir"})
-"""Builtins that would show the generated function and mean the frame."""
+"""Builtins that would show the generated function instead of the frame."""
 
 _READ: Final = f"""\
 try:
@@ -70,12 +70,12 @@ def parse_truth(source: str) -> ast.expr:
 
 
 def our_statements(source: str, **trees: ast.expr) -> list[ast.stmt]:
-    """Generated code: the names in it are ours, or stand for `trees`."""
+    """Generated code: names of `trees` in it are replaced by these, all others get our prefix."""
     return [_Ours(trees).visit(statement) for statement in quiet.parse(source).body]
 
 
 def our_expression(source: str, **trees: ast.expr) -> ast.expr:
-    """As `our_statements`."""
+    """One expression of generated code, as `our_statements` makes statements."""
     tree: ast.expr = _Ours(trees).visit(quiet.parse_expression(source))
     return tree
 
@@ -84,16 +84,17 @@ class Expressions:
     """Several expressions, evaluated in order at a line of one code object.
 
     Attributes:
-        value: `value(frame)`: what `ending` returns. On the hot path, any thread. Raises only what
-            `failed` raises again. Quiet, and under the time limit, unless no user code can run.
+        value: `value(frame)`: the result of `ending`. On the hot path, any thread. Raises only
+            exceptions that `failed` raises again. Quiet and under the time limit, unless no user
+            code can run.
 
     Args:
-        trees: What is evaluated. They may use the names of `helpers`, by `our_expression`.
-        code: Where; tells which names are locals.
-        overtime: Limits each of them.
-        ending: Made by `our_statements`; the values are called `v0`, `v1` …
-        failed: Called for each one that raises.
-        late: What `value` gives when it is interrupted outside of any expression.
+        trees: The expressions. They may use the names of `helpers`, by `our_expression`.
+        code: The code object of the line; determines which names are locals.
+        overtime: Limits the time of each expression.
+        ending: Statements made by `our_statements`; the values are called `v0`, `v1` …
+        failed: Called for each expression that raises.
+        late: The result of `value` when it is interrupted outside of any expression.
         helpers: Functions and values of ours, by name.
 
     Raises:
@@ -151,8 +152,8 @@ class Expressions:
         """`value` by one generated function, which reads the locals of the frame itself.
 
         Args:
-            is_local: It uses nothing but locals: the function does for all frames.
-            limited: Takes the frame instead where the value of a local is not plain.
+            is_local: The expressions use nothing but locals: one function serves all frames.
+            limited: Called with the frame instead if the value of a local is not plain.
         """
         names: list[ast.expr] = [ast.Name(name, ast.Store()) for name in self._locals]
         values = [our_expression(f"held[{name!r}]") for name in self._locals]
@@ -172,7 +173,7 @@ class Expressions:
         return _bound_to_globals(code, tuple(ours.values()))
 
     def _thorough_value(self, frame: FrameType) -> Any:
-        """Where names have no value yet, or are not those of a function."""
+        """`value` for frames where names have no value yet, and for code that is no function."""
         held = read_locals(frame)
         present: dict[str, Any] = {}
         if self._is_function or held is not frame.f_globals:
@@ -190,7 +191,7 @@ class Expressions:
     def _read(
         self, names: Iterable[str], held: Mapping[str, Any], present: dict[str, Any]
     ) -> dict[str, Any]:
-        """Add to `present` what is not in it yet."""
+        """Add names of `held` to `present` that are not in it yet."""
         for name in names:
             if name not in present:
                 try:
@@ -204,7 +205,7 @@ class Expressions:
         return FunctionType(self._variant(present), names, "<template>", defaults)
 
     def _variant(self, present: frozenset[str]) -> CodeType:
-        """The code for those names that have a value."""
+        """The code for the case that exactly these names have a value."""
         code = self._variants.get(present)
         if code is None:
             # The last parameters have defaults: `FunctionType` gets them.
@@ -215,7 +216,7 @@ class Expressions:
         return code
 
     def _unbinding(self, present: frozenset[str]) -> list[ast.stmt]:
-        """Makes locals of the names without a value, and no globals: assigned to, though never."""
+        """Statements that make names without a value locals: assignments that are never reached."""
         absent = sorted(set(self._locals) - present) if self._is_function else []
         targets = [ast.Name(name, ast.Store()) for name in absent]
         return [ast.For(each, ast.Tuple([], ast.Load()), [ast.Pass()], []) for each in targets]
@@ -239,7 +240,10 @@ class Expressions:
 
 
 def _bound_to_globals(code: CodeType, helpers: tuple[object, ...]) -> Callable[[FrameType], Any]:
-    """Those of the frame; the helpers are the defaults of the last parameters."""
+    """The code as a function with the globals of the frame that it is called with.
+
+    The helpers are the defaults of its last parameters.
+    """
     # In one tuple: threads may run one code object with different globals.
     bound: tuple[object, Callable[[FrameType], Any]] = (None, FunctionType(code, {}))
 
@@ -255,7 +259,7 @@ def _bound_to_globals(code: CodeType, helpers: tuple[object, ...]) -> Callable[[
 
 
 class _Ours(ast.NodeTransformer):
-    """See `our_statements`."""
+    """Replaces names by trees, and gives all others our prefix; for `our_statements`."""
 
     def __init__(self, trees: Mapping[str, ast.expr]) -> None:
         self._trees = trees
@@ -266,7 +270,7 @@ class _Ours(ast.NodeTransformer):
 
 
 class _Mangled(ast.NodeTransformer):
-    """Private names, spelled as the compiler spells them inside a class."""
+    """Spells private names as the compiler spells them inside a class."""
 
     def __init__(self, owner: str) -> None:
         self._prefix = f"_{owner}"

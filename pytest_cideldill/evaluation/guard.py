@@ -1,7 +1,7 @@
-"""Which threads are evaluating on our behalf: their events belong to us, not to the test.
+"""Owns the set of threads that evaluate for a client: their events are not those of the test.
 
-Lives in the process under test. Read by every source on the thread that hit, written by capture on
-the thread that evaluates. Knows nothing about probes, pauses or what is being evaluated.
+Runs in the process under test. Event sources read the set on the thread that hit; the thread that
+evaluates writes it. Must not know probes, pauses or the code that is evaluated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STARTERS = ("_start_joinable_thread", "_start_new_thread")
 
 
 class EvaluationGuard:
-    """The set of threads that are evaluating, threads started by an evaluation included.
+    """The set of threads that evaluate, with the threads that an evaluation starts.
 
     Guarantees: `is_quiet` takes no lock; a thread writes only its own entry; a thread started (with
     `threading`) by a quiet thread is quiet from its first instruction to its last.
@@ -40,7 +40,7 @@ class EvaluationGuard:
         return bool(depths) and get_ident() in depths
 
     def forget(self) -> None:
-        """In a forked child: its one thread is quiet if it was, and nothing is watched any more."""
+        """In a forked child: keep the state of its one thread, drop the rest and unwatch starts."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
         ident = get_ident()
         for each in [each for each in self.depths if each != ident]:
@@ -48,7 +48,7 @@ class EvaluationGuard:
         self.pin(False)
 
     def pin(self, pinned: bool) -> None:
-        """Whether threads started by quiet ones are quiet from now on, `evaluating` or not."""
+        """Set whether quiet threads start quiet ones from now on, also outside of `evaluating`."""
         self._pinned = pinned
         if pinned:
             self._watch_thread_starts()
@@ -92,7 +92,7 @@ class EvaluationGuard:
             if (self.depths and not force) or self._pinned or self._replaced is None:
                 return
             name, ours, start = self._replaced
-            # Someone else wrapped it meanwhile: ours stays underneath and passes everything on.
+            # Other code wrapped it meanwhile: ours stays underneath and passes everything on.
             if getattr(threading, name) is ours:
                 setattr(threading, name, start)
             self._replaced = None

@@ -1,7 +1,7 @@
-"""Stopping an evaluation that takes too long, and nothing but that evaluation.
+"""Interrupts an evaluation that takes too long, and nothing but that evaluation.
 
 Runs in the process under test: `run` on the thread that evaluates, `interrupt` on any other. Must
-not know what is evaluated or who decides that it takes too long.
+not know the code that is evaluated or the time limits.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _T = TypeVar("_T")
 class EvaluationInterrupted(Exception):
     """The work was interrupted before it came to an end.
 
-    Its cause is what was being handled when that happened.
+    Its cause is the exception that was being handled at that moment, if there was one.
     """
 
 
 class Interruption(BaseException):
-    """Raised inside the work. Code of the user's that catches it must raise it again."""
+    """Raised inside the work. Our code around calls of user code must let it pass."""
 
 
 _IDLE: Final = 0
@@ -41,7 +41,7 @@ _CLOSED: Final = 2
 _JUMPS: Final = range(100)
 """Backward jumps within which a pending interruption has certainly been raised."""
 
-# Those of `signal` make enumeration members of numbers, and of what looks like one.
+# The functions of `signal` turn handlers into enumeration members, if they equal a number.
 getsignal: Final[Callable[[int], Any]] = _signal.getsignal
 setsignal: Final[Callable[[int, Any], Any]] = _signal.signal
 _HAS_SIGNALS: Final = hasattr(signal, "pthread_kill")
@@ -50,13 +50,13 @@ _BREAKS: Final = frozenset(
     for name, number in opcode.opmap.items()
     if name == "RESUME" or ("JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name)
 )
-"""Operations at which a thread that waits for its turn raises what was sent."""
+"""Operations at which a thread that waits for the GIL raises an exception sent to it."""
 
 
 class Unseen(int):
-    """A handler of a signal that a program which asks takes for the default: that is a number.
+    """A signal handler that equals `SIG_DFL`, a number.
 
-    Tests may look, and should find what they find without us.
+    A test that looks at the handler finds the default one, as without us.
     """
 
     handle: Callable[[int, FrameType | None], None]
@@ -72,36 +72,36 @@ class Unseen(int):
 
 
 class Interruptor:
-    """Lets other threads interrupt what one thread runs.
+    """Lets other threads interrupt the work of one thread.
 
-    Guarantees: an interruption reaches the work or nobody, never what the thread runs afterwards;
-    `interrupt` may be repeated, for code that swallows it. On the main thread it also ends blocking
-    calls such as `time.sleep`; on others they run out first. C code that does not look for signals
-    ends when it ends.
+    Guarantees: an interruption reaches the work or is dropped, it never reaches code that the
+    thread runs afterwards; `interrupt` may be repeated, for code that swallows it. On the main
+    thread it also ends blocking calls such as `time.sleep`; on others they run out first. C code
+    that does not check for signals can't be interrupted.
     """
 
-    __slots__ = ("_before", "_ident", "_is_asked", "_lock", "_sending", "_state", "sent", "soften")
+    __slots__ = ("_before", "_ident", "_lock", "_sending", "_state", "_to_raise", "sent", "soften")
 
     def __init__(self) -> None:
         self._state = _IDLE
         self._ident = get_ident()
         self._sending = False
         self._before: Any = None
-        # Whether the signal handler is to raise.
-        self._is_asked = False
+        # Whether the signal handler has to raise.
+        self._to_raise = False
         # Taken by interrupting threads only: an interruption that arrived while the evaluating
         # thread takes it could leave it locked.
         self._lock = allocate_lock()
         self.sent = False
-        """Whether an interruption was sent to the work that runs, or ran last."""
+        """Whether an interruption was sent to the work that runs or that ran last."""
         self.soften: Callable[[FrameType | None], bool] | None = None
-        """On the main thread, with the frame that runs: ends the work in another way, if it can."""
+        """On the main thread, with the running frame: True if it ends the work in another way."""
 
     def run(self, work: Callable[[], _T]) -> _T:
         """Run `work` on this thread, interruptible.
 
         Raises:
-            Interrupted: The work was interrupted.
+            EvaluationInterrupted: The work was interrupted.
         """
         self._ident = get_ident()
         restore = self.hear_signals()
@@ -122,10 +122,10 @@ class Interruptor:
         `hear_signals` is the caller's business.
 
         Raises:
-            Interrupted: The work was interrupted.
+            EvaluationInterrupted: The work was interrupted.
         """
         __tracebackhide__ = True
-        self.sent = self._is_asked = False
+        self.sent = self._to_raise = False
         is_done = False
         handled: BaseException | None = None
         stray: BaseException | None = None
@@ -162,10 +162,10 @@ class Interruptor:
         """Interrupt the work.
 
         Args:
-            is_meant: Asked when the work can't be replaced by another one any more; must be quick.
+            is_meant: Called while the work can't be replaced by another one; must be quick.
 
         Returns:
-            False if none is running, none that is meant, or it can't be interrupted at present.
+            False if no work runs, `is_meant` returns False, or the work can't be interrupted now.
         """
         with self._lock:
             # Set before the state is read; the evaluating thread does it the other way round, so
@@ -181,7 +181,7 @@ class Interruptor:
     def hear_signals(self) -> Callable[[], None] | None:
         """Let SIGURG interrupt the main thread, blocking calls as well.
 
-        A handler that the program has installed stays. Of several of ours the latest counts.
+        A handler that the program has installed stays. Of several of ours the latest is in force.
 
         Returns:
             The undo, for the main thread; None when nothing was done.
@@ -203,7 +203,7 @@ class Interruptor:
     def _send(self) -> bool:
         handler: Any = getsignal(signal.SIGURG) if _HAS_SIGNALS else None
         if handler == self._on_signal:
-            self.sent = self._is_asked = True
+            self.sent = self._to_raise = True
             signal.pthread_kill(self._ident, signal.SIGURG)
             return True
         # A handler of the program's ends blocking calls as well.
@@ -217,13 +217,13 @@ class Interruptor:
         return True
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
-        """On the main thread, hence never too late: it looks what runs now."""
+        """On the main thread, hence never too late: it looks at the work that runs now."""
         __tracebackhide__ = True
-        if self._is_asked and self._state is _RUNNING:
-            self._is_asked = False
+        if self._to_raise and self._state is _RUNNING:
+            self._to_raise = False
             if self.soften is None or not self.soften(frame):
                 raise Interruption
-        elif is_ours(self._before):  # it is meant for somebody else of us
+        elif is_ours(self._before):  # it is meant for another interruptor
             self._before(signum, frame)
 
 
@@ -249,11 +249,11 @@ def is_ours(handler: Any) -> bool:
 
 
 def _is_at_a_break(ident: int) -> bool:
-    """Whether a thread will raise at once what is sent to it.
+    """Whether a thread will raise an exception that is sent to it at once.
 
     On 3.11 no traced thread can begin a function while an exception waits for any thread, and we
-    trace all. There a thread in a call to C code, perhaps one that waits for another thread, is
-    left alone.
+    trace all threads. So nothing is sent to a thread that is in C code there: it may wait for
+    another thread.
     """
     if sys.version_info >= (3, 12):
         return True
@@ -262,7 +262,7 @@ def _is_at_a_break(ident: int) -> bool:
 
 
 def _raise_in(ident: int, exception: type[BaseException]) -> None:
-    """Let a thread raise at its next jump or call."""
+    """Make a thread raise an exception at its next jump or call."""
     # Converted here, not by `argtypes`: the function object is shared with all users of ctypes.
     argument = ctypes.py_object(exception)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), argument)

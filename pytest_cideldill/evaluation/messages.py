@@ -1,7 +1,8 @@
-"""Tracepoint messages: a template and a frame to one text (contract, section 3).
+"""Renders messages of tracepoints: one text from a template and a frame.
 
-Rendered on the thread that hit, at once, for objects change. Secrets that are told by a name are
-hidden here; those told by their shape when the text leaves the hot path (`Lens.text`).
+That happens at once, on the thread that hit, for objects change. Secrets that are recognized by a
+name are hidden here; those recognized by their shape when the text leaves the hot path
+(`Lens.text`).
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from pytest_cideldill.rendering.types import PATHS, is_genuine
 from pytest_cideldill.sourcecode.template import Field, Template
 
 MAX_TEXT: Final = 1_000
-"""Characters of a message (contract, section 8)."""
+"""Characters of a message."""
 
 LONGEST_KEPT: Final = 70_000
 """Characters of a string that are put into a text, so that a secret is recognized as a whole."""
 
 _SHORTEST_SECRET: Final = 4
-"""Characters of a value that is looked for in what was made from it."""
+"""Characters of the shortest secret that is searched for in a text made from it."""
 
 _MOST_PARTS: Final = 100
 _LARGE: Final = 10**100
 
 _GETTERS: Final = frozenset({"get", "getattr", "getenv", "getlist", "pop", "setdefault"})
-"""Functions that are given the name of what they return."""
+"""Functions that take the name of the value that they return as an argument."""
 
 _SHOWN: Final = (
     "value if (kind := type(value)) is str and len(value) < most or kind is int or kind is float"
@@ -64,7 +65,7 @@ _STANDARD: Final = frozenset(
         ),
     )
 )
-"""Types of the standard library whose `str` runs no code of others."""
+"""Types of the standard library whose `str` runs no user code."""
 
 _AWARE: Final = frozenset(map(id, (datetime.datetime, datetime.time)))
 _IS_STRING: Final = 1 << 28
@@ -101,7 +102,7 @@ class RenderedMessage:
             values=our_expression(f"({''.join(f'v{n}, ' for n in range(len(trees)))})"),
         )
         helpers: dict[str, object] = {each.__name__: each for each in (str, int, float, type, len)}
-        helpers |= {"ValueError": ValueError, "most": LONGEST_KEPT, "show": builder.told}
+        helpers |= {"ValueError": ValueError, "most": LONGEST_KEPT, "show": builder.rendered}
         helpers |= {"rescued": _rescuer(template, builder, overtime)} | builder.helpers
         self.text = Expressions(
             trees,
@@ -121,13 +122,15 @@ def _rescuer(
         overtime.failed()  # raises what a signal handler of the program raised
         left = iter(values)
         parts = template.parts
-        return "".join(builder.told(next(left)) if isinstance(p, Field) else p for p in parts)
+        return "".join(
+            builder.rendered(next(left)) if isinstance(part, Field) else part for part in parts
+        )
 
     return rescued
 
 
 class _Builder:
-    """From fields to trees; `helpers` are the functions that these call."""
+    """Makes trees of fields; `helpers` are the functions that the trees call."""
 
     def __init__(self, lens: Lens, overtime: Overtime) -> None:
         self._lens = lens
@@ -135,7 +138,7 @@ class _Builder:
         self.helpers: dict[str, object] = {}
 
     def shown(self, field: Field) -> ast.expr:
-        """The value of a field as it is put into the text, or as it is, to be `told` there."""
+        """The tree of a field's value: a text, or the value itself, to be `rendered` later."""
         tree = parse_expression(field.source)
         name = _name_of(tree)
         noting = _Noting(self._lens, self)
@@ -160,7 +163,7 @@ class _Builder:
         return hidden
 
     def note(self, name: str, tree: ast.expr) -> ast.expr:
-        """Remember a secret that an expression is made from."""
+        """Wrap a part of an expression so that its value is remembered as a secret."""
 
         def noted(secrets: dict[str, str], value: object) -> object:
             self._lens.notice(value, name)
@@ -171,7 +174,7 @@ class _Builder:
 
         return self._call(noted, our_expression("secrets"), tree)
 
-    def told(self, value: Any) -> str:
+    def rendered(self, value: Any) -> str:
         """A value without conversion: text and standard ones by `str`, others as captured."""
         kind = type(value)
         if layout.flags(kind) & _IS_STRING and not layout.is_a(type(kind), EnumType):
@@ -180,7 +183,7 @@ class _Builder:
         if id(kind) in _PLAIN or _is_standard(value):
             return str.__str__(str(value))
         shown = self._lens.show(value)
-        # Not of its exact parts: it was told by its type only.
+        # A path that is shown as "<…>" has parts of other types than str: it is shown by its type.
         return str.__str__(str(value)) if id(kind) in PATHS and not shown.startswith("<") else shown
 
     def _cleaned(self, secrets: dict[str, str], value: Any) -> Any:
@@ -189,7 +192,7 @@ class _Builder:
             return value
         longest_first = sorted(secrets, key=len, reverse=True)
         pattern = "|".join(map(re.escape, longest_first))
-        return re.sub(pattern, lambda found: secrets[found[0]], self.told(value))
+        return re.sub(pattern, lambda found: secrets[found[0]], self.rendered(value))
 
     def _spec(self, parts: tuple[str | Field, ...]) -> ast.JoinedStr:
         values: list[ast.expr] = []
@@ -217,7 +220,7 @@ class _Builder:
 
 
 class _Noting(ast.NodeTransformer):
-    """Has the secrets noted that an expression is made from: what has a sensitive name in it."""
+    """Wraps each part of an expression that has a sensitive name, so that its value is noted."""
 
     def __init__(self, lens: Lens, builder: _Builder) -> None:
         self._lens = lens
@@ -225,7 +228,7 @@ class _Noting(ast.NodeTransformer):
         self.is_needed = False
 
     def visit(self, node: ast.AST) -> Any:
-        """Wrap what is read under such a name."""
+        """Wrap a node that is read under a sensitive name."""
         node = self.generic_visit(node)
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
             name = _name_of(node)
@@ -237,7 +240,7 @@ class _Noting(ast.NodeTransformer):
 
 
 def _name_of(tree: ast.AST) -> str:
-    """The name that an expression's value is known under, empty when it has none."""
+    """The name under which a program has the value of an expression; empty if there is none."""
     match tree:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -252,7 +255,7 @@ def _name_of(tree: ast.AST) -> str:
 
 
 def _parts(secret: Any) -> Sequence[object]:
-    """What is looked for when a value is secret: itself, or what it holds."""
+    """The values to search for when a value is secret: the items of a container, or itself."""
     kind = type(secret)
     if kind is dict:
         return list(secret.values())[:_MOST_PARTS]
@@ -262,7 +265,7 @@ def _parts(secret: Any) -> Sequence[object]:
 
 
 def _spellings(secret: Any) -> list[str]:
-    """How a text may hold a value."""
+    """The forms in which a text may contain a value."""
     kind = type(secret)
     if kind is str:
         spellings = [secret, repr(secret)[1:-1]]

@@ -1,4 +1,4 @@
-"""The names that evaluated code sees: frame, REPL session, globals, builtins, as one namespace.
+"""Owns the namespace of evaluated code: frame, REPL session, globals and builtins in one.
 
 Runs in the process under test on the thread that evaluates. Must not know how code is run.
 """
@@ -20,15 +20,14 @@ _OWN: Final = ("__builtins__", "__name__", "__package__", "__spec__")
 class FrameNamespace(dict[str, Any]):
     """Globals and locals of an evaluation in one, so that nested scopes see the frame too.
 
-    Names are read through `__getitem__` and assigned through `__setitem__`; what the dict itself
-    holds only matters where the interpreter goes past them: class bodies, and `global` statements.
+    Names are read through `__getitem__` and assigned through `__setitem__`; the content of the dict
+    itself matters only where the interpreter bypasses them: class bodies and `global` statements.
 
     Args:
         frame: The paused frame; its locals are read and written in place.
-        session: Where new names live.
+        session: The names of the REPL session; new names are put here.
         global_names: Names that the code declares `global`.
-        changed: Takes, as its keys, the names of the frame's locals and the globals that are
-            assigned.
+        changed: Names of locals of the frame and of globals that are assigned are added as keys.
     """
 
     __slots__ = (
@@ -91,8 +90,8 @@ class FrameNamespace(dict[str, Any]):
     def finish(self) -> None:
         """Carry out `global` assignments and let go of the frame.
 
-        Functions defined in the evaluation keep this namespace: they go on with a copy of the
-        locals, for a frame must not outlive its pause.
+        Functions defined in the evaluation keep this namespace. They use a copy of the locals from
+        then on, for a frame must not outlive its pause.
         """
         for name in self._global_names:
             if dict.__contains__(self, name):
@@ -114,7 +113,7 @@ class FrameNamespace(dict[str, Any]):
         return name in held and held[name] is value
 
     def _substitutes(self) -> dict[str, Callable[..., Any]]:
-        """Builtins that would show this namespace and mean the frame's."""
+        """Replacements of builtins that would show this namespace instead of the frame's."""
 
         def names() -> dict[str, Any]:
             # Names with @ are those of pytest's assertion rewriting.

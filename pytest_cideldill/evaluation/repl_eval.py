@@ -1,4 +1,4 @@
-"""Evaluation in a paused frame, as a debugger's console does it.
+"""Evaluates code of a client in a paused frame, as a debugger's console does.
 
 Runs in the process under test, on the paused thread and outside any lock: this is where user code
 runs on purpose. Must not know pauses, sessions or the wire.
@@ -45,17 +45,17 @@ _FUTURES: Final = [getattr(__future__, name).compiler_flag for name in __future_
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation came to.
+    """The result of an evaluation.
 
     Attributes:
         output: `repr` of an expression, empty for statements, `Type: message` for an error.
-        stdout: What the evaluating thread printed.
+        stdout: The output of the evaluating thread.
         is_error: The code raised, was malformed or was interrupted.
-        timed_out: It was interrupted.
-        changed: What was assigned of the program: names of the frame's locals, globals, and
-            attributes and items as they are written.
-        value: What an expression gave, else None.
-        missing: The name that it does not see, if that is what failed.
+        timed_out: The code was interrupted.
+        changed: State of the program that was assigned: names of the frame's locals and of globals,
+            and the source text of attributes and items.
+        value: The value of an expression, else None.
+        missing: The name whose lookup failed, if a NameError of the code itself is the result.
     """
 
     output: str
@@ -68,12 +68,12 @@ class Evaluation:
 
 
 _LONGEST: Final = 1_000_000
-"""Characters or bytes of a text that `repr` is asked for."""
+"""Characters or bytes of the longest text that is rendered by `repr` as a whole."""
 
 _UNITS: Final = {str: "chars", bytes: "bytes"}
 
 _ROOM: Final = 100
-"""Characters for a word about what was left out."""
+"""Characters for the notice of what was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def evaluate(
         namespace: The names of the session; new ones are added.
         guard: Keeps breakpoints away from what the evaluation calls.
         interruptor: Lets other threads end the evaluation.
-        render: What shows the value instead of `repr`.
-        error: What has ended the code of `frame`; None: it goes on.
+        render: Renders the value, instead of `repr`.
+        error: The exception that has ended the code of `frame`; None: the code goes on.
         max_text: Characters of `output`, and of `stdout`.
     """
     interruptor = interruptor or Interruptor()
@@ -156,11 +156,11 @@ def _outcome(
     except Interruption:
         raise
     except BaseException as error:  # noqa: BLE001 - a border: whatever user code raises is the answer
-        return _Outcome(_told(error), is_error=True, missing=_missing(error))
+        return _Outcome(_error_text(error), is_error=True, missing=_missing(error))
 
 
 def _missing(error: BaseException) -> str | None:
-    """The name that the evaluated code itself does not see; None: that is not what failed."""
+    """The name of a NameError that the evaluated code itself raised, else None."""
     place = error.__traceback__ if type(error) is NameError else None
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -180,14 +180,14 @@ def _run(tree: ast.Module, names: FrameNamespace, flags: int, driver: _Driver) -
 
 
 class _Driver:
-    """Runs code as the code of the frame ran: in its context, and in its loop where it awaits."""
+    """Runs code in the context of the code of the frame, and in its event loop if it awaits."""
 
     def __init__(self, error: BaseException | None, interruptor: Interruptor) -> None:
         self._error = error
         self._interruptor = interruptor
 
     def run(self, codes: Sequence[CodeType], names: FrameNamespace) -> object:
-        """What the last code gives; raises what they raise."""
+        """The value of the last code object; exceptions of all pass on."""
         if not any(map(_awaits, codes)):
             return in_context(context_of(self._error), _run_all, codes, names)
         asyncio = sys.modules.get("asyncio")  # the program's; without it nothing can be waited for
@@ -224,7 +224,7 @@ async def _await_all(codes: Sequence[CodeType], names: FrameNamespace) -> object
 
 
 def _finish_at_once(coroutine: Coroutine[Any, Any, Any]) -> object:
-    """Run what needs no event loop to go on: the one of this thread stands still."""
+    """Run a coroutine that does not wait: the event loop of this thread stands still."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -257,7 +257,7 @@ def _declared_global(tree: ast.Module) -> set[str]:
 
 
 def _parts_assigned(tree: ast.Module, session: dict[str, Any]) -> list[str]:
-    """Attributes and items that code means to assign or delete, but those of the session's."""
+    """Attributes and items that code assigns or deletes, without those of session names."""
     return [
         ast.unparse(node)
         for node in ast.walk(tree)
@@ -290,7 +290,7 @@ def _shown(value: object, render: Callable[[object], str]) -> str:
         return f"<repr failed: {type_name(error)}>"
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         message = str.__str__(str(error))
     except Interruption:

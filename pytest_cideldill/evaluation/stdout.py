@@ -1,6 +1,6 @@
-"""What one thread prints, taken out of the stream that all threads share.
+"""Collects the output of one thread from `sys.stdout`, which all threads share.
 
-Runs in the process under test, on the thread that evaluates; other threads only pass through.
+Runs in the process under test, on the thread that evaluates; output of others is passed on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ThreadOutput:
-    """Stands for `sys.stdout`: collects from one thread, passes on what the others write."""
+    """Replaces `sys.stdout`: collects the output of one thread, passes on that of the others."""
 
     def __init__(self, under: Any, most: int) -> None:
         self.under = under
@@ -32,7 +32,7 @@ class ThreadOutput:
         self._ident = None
 
     def text(self) -> str:
-        """What was collected, with a notice if it was too much."""
+        """The collected text, with a notice of the characters that were left out."""
         notice = f"… +{self._lost} chars" if self._lost else ""
         return "".join(self._parts) + notice
 
@@ -60,7 +60,7 @@ class ThreadOutput:
 
 @contextmanager
 def collected_stdout(most: int) -> Iterator[ThreadOutput]:
-    """Collect what this thread prints inside the block, at most `most` characters."""
+    """Collect the output of this thread inside the block, at most `most` characters."""
     streams: Any = sys.modules["sys"]  # the program's own module: ours is a view of it
     ours = ThreadOutput(streams.stdout, most)
     streams.stdout = ours

@@ -1,8 +1,9 @@
-"""The event loop that the runner of a test holds open, and the context of the test.
+"""Finds the event loop that the runner of a test holds open, and runs evaluations in it.
 
-They are found as data: in the frames that a failure has left, in the fixtures of the item that this
-thread runs, in what anyio's plugin and asyncio keep. An evaluation that awaits is run there, so
-that it can wait for what the test and its fixtures have made; nothing of it is left in the loop.
+The loop and the context of the test are found as data: in the frames of a failure, in the fixtures
+of the item that this thread runs, in the state of anyio's plugin and of asyncio. An evaluation that
+awaits runs there, so that it can wait for objects of the test and its fixtures; its tasks are ended
+afterwards.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _ENTRIES: Final = {
     ("asyncio.base_events", "run_until_complete"): "future",
     ("asyncio.runners", "run"): "task",
 }
-"""Functions that a failing coroutine passes: module and name → their local that is its task."""
+"""Functions through which failures of coroutines pass: module, name → the local with the task."""
 
 _TURNS: Final = 30
-"""Of a loop, in which what is cancelled comes to its end."""
+"""Turns of a loop within which cancelled tasks must end."""
 
 _CANCELS: Final = 2
 """Requests to end an evaluation that cancel its task; the next one stops the loop."""
@@ -45,8 +46,8 @@ class OpenLoop:
     """A loop that is open and does not run.
 
     Attributes:
-        loop: The program's.
-        context: That of the test; None: the one that the thread is in.
+        loop: A loop of the program.
+        context: The context of the test; None: the one that the thread is in.
     """
 
     loop: Any
@@ -57,11 +58,11 @@ class OpenLoop:
 
 
 def find_loop(error: BaseException | None, frame: FrameType | None) -> OpenLoop | None:
-    """The loop that is meant where a test is paused, and none runs on this thread.
+    """The loop of a paused test whose thread runs no loop; None if there is none.
 
     Args:
-        error: What ended the code that is looked at; None: it goes on.
-        frame: The innermost one of this thread.
+        error: The exception that ended the code of the pause; None: the code goes on.
+        frame: The innermost frame of this thread.
     """
     base = getattr(sys.modules.get("asyncio.events"), "AbstractEventLoop", None)
     if base is None:
@@ -109,7 +110,7 @@ def _of_traceback(error: BaseException | None) -> Iterator[tuple[Any, Context | 
 
 
 def _of_item(item: Any) -> Iterator[tuple[Any, Context | None]]:
-    """What the fixtures of an item are, the newest first; what its instance holds."""
+    """The loops among the fixtures of an item, the newest first, and that of its instance."""
     values = dict(_items(attribute(item, "funcargs")))
     for name, fixture in _items(attribute(attribute(item, "_request"), "_fixture_defs")):
         cached = attribute(fixture, "cached_result")
@@ -133,7 +134,7 @@ def _anyio_s_runner() -> Any:
 
 
 def _anyio_s_context(loop: Any) -> Context | None:
-    """Of the one task in which anyio's plugin runs fixtures and tests, if it is in this loop."""
+    """The context of the task in which anyio's plugin runs fixtures and tests, if in this loop."""
     runner = _anyio_s_runner()
     if loop is None or attribute(attribute(runner, "_runner"), "_loop") is not loop:
         return None
@@ -141,7 +142,7 @@ def _anyio_s_context(loop: Any) -> Context | None:
 
 
 def _item(frame: FrameType | None) -> Any:
-    """What this thread runs for pytest."""
+    """The item that this thread runs for pytest."""
     while frame is not None:
         if frame.f_code.co_name == "runtestprotocol" and _module(frame) == "_pytest.runner":
             return read_locals(frame).get("item")
@@ -166,7 +167,7 @@ def _is_runner(value: object) -> bool:
 
 
 def _context_in(task: Any) -> Context | None:
-    """Of a task; one made in C tells it from Python 3.12 on only."""
+    """The context of a task. Before 3.12 a task made in C has no attribute for it."""
     held = [attribute(task, "_context"), *get_referents(task)] if task is not None else []
     return next((each for each in held if type(each) is Context), None)
 
@@ -174,7 +175,7 @@ def _context_in(task: Any) -> Context | None:
 def _is_idle(loop: Any) -> bool:
     if attribute(loop, "_closed") or attribute(loop, "_thread_id") is not None:
         return False
-    # Loops in C show nothing, and are asked; code of the program is not.
+    # Loops in C have no such attributes: their methods are called. Code of the program never is.
     states = [(name, find_in_class(type(loop), name)) for name in ("is_closed", "is_running")]
     return not any(
         type(state) is not FunctionType and state is not None and getattr(loop, name)()
@@ -186,7 +187,7 @@ def _is_idle(loop: Any) -> bool:
 
 
 def in_context(context: Context | None, work: Callable[..., Any], *args: Any) -> Any:
-    """What `work(*args)` gives in a context, if that is none that a thread is in already."""
+    """The result of `work(*args)` in a context, or outside if a thread is in that already."""
     context = _free(context)
     return work(*args) if context is None else context.run(work, *args)
 
@@ -203,9 +204,9 @@ def _free(context: Context | None) -> Context | None:
 def run_in_test_loop(
     held: OpenLoop, coroutine: Coroutine[Any, Any, Any], interruptor: Interruptor
 ) -> object:
-    """What a coroutine returns, run in a task of the test's loop. Other tasks go on meanwhile.
+    """The result of a coroutine, run in a task of the test's loop. Other tasks go on meanwhile.
 
-    Variables of the context stay set. Tasks that it began are cancelled.
+    Variables of the context that it sets stay set. Tasks that it began are cancelled.
 
     Raises:
         Interruption: The interruptor has ended it.
@@ -216,11 +217,11 @@ def run_in_test_loop(
     inner.run(_BEGUN.set, True)
     task = sys.modules["asyncio.tasks"].Task(coroutine, loop=loop, context=inner)
     ending = _Ending(loop, task, coroutine)
-    before, interruptor.soften = interruptor.soften, ending.ask
+    before, interruptor.soften = interruptor.soften, ending.request
     try:
         result = loop.run_until_complete(task)
     except BaseException as error:
-        # What it became by our request is none of the coroutine's doing.
+        # The error is a consequence of our request, and none of the coroutine's own.
         if ending.count and not isinstance(error, Interruption):
             raise Interruption from error
         raise
@@ -251,13 +252,13 @@ def run_in_trio(runner: Any, coroutine: Coroutine[Any, Any, Any], interruptor: I
         with scope:
             return await coroutine
 
-    def ask(_frame: FrameType | None) -> bool:
+    def cancel(_frame: FrameType | None) -> bool:
         if coroutine.cr_running or not tokens:  # type: ignore[attr-defined]
             return False
         tokens[0].run_sync_soon(scope.cancel)
         return True
 
-    before, interruptor.soften = interruptor.soften, ask
+    before, interruptor.soften = interruptor.soften, cancel
     try:
         result = runner._call_in_runner_task(work)
     finally:
@@ -270,16 +271,16 @@ def run_in_trio(runner: Any, coroutine: Coroutine[Any, Any, Any], interruptor: I
 class _Ending:
     """Ends an evaluation in a loop without breaking the loop, or the tasks of the program.
 
-    An exception that is raised anywhere would end what runs just then. So the task is cancelled
-    instead, unless its own code runs.
+    An exception raised from a signal would end the code that runs just then, perhaps another task
+    or the loop. So the task is cancelled instead, unless its own code runs.
     """
 
     def __init__(self, loop: Any, task: Any, coroutine: Any) -> None:
         self._loop, self._task, self._coroutine = loop, task, coroutine
         self.count = 0
 
-    def ask(self, frame: FrameType | None) -> bool:
-        """In the handler of a signal: whether nothing has to be raised."""
+    def request(self, frame: FrameType | None) -> bool:
+        """In a signal handler: request the end; False if an exception has to be raised instead."""
         if self._coroutine.cr_running:
             return False
         self.count += 1
@@ -297,7 +298,7 @@ def _is_plumbing(frame: FrameType) -> bool:
 
 
 def _end_tasks(loop: Any, task: Any) -> None:
-    """Cancel what the evaluation has begun, in a few turns of the loop that wait for nothing."""
+    """Cancel the tasks that the evaluation began, in a few turns of the loop without waiting."""
     left = [each for each in asyncio_tasks.find() if _is_begun(each, loop)]
     for each in left:
         each.cancel()
@@ -310,7 +311,7 @@ def _end_tasks(loop: Any, task: Any) -> None:
     for each in (task, *left):
         if each.done():
             if not each.cancelled():
-                each.exception()  # else it would be told as one that nobody asked for
+                each.exception()  # else asyncio would log it as never retrieved
         else:  # it refuses to end: the runner would wait for that
             sys.modules["asyncio.tasks"]._unregister_task(each)
             each._log_destroy_pending = False
@@ -322,7 +323,7 @@ def _is_begun(task: Any, loop: Any) -> bool:
 
 
 def _take_over(inner: Context, outer: Context | None) -> None:
-    """Set what was set in the copy of a context."""
+    """Set the variables in a context that were set in its copy."""
     known = copy_context() if outer is None else outer
     for variable, value in inner.items():
         if variable is not _BEGUN and known.get(variable, _MISSING) is not value:

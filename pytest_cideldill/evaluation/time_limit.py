@@ -1,7 +1,7 @@
-"""The time limit of what tracepoints and conditions evaluate.
+"""Limits the time of expressions in tracepoints and conditions.
 
-`limited` is on the hot path of every thread; `check` comes round on the I/O thread and interrupts
-what takes too long. Nobody starts a timer per hit.
+`limited` is on the hot path of every thread; the I/O thread calls `check` at regular times, which
+interrupts evaluations that take too long. So no hit has to start a timer.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _A = TypeVar("_A")
 _T = TypeVar("_T")
 
 LIMIT_S: Final = 1.0
-"""Seconds per expression (contract, section 3)."""
+"""Seconds per expression."""
 
 CHECK_S: Final = 0.2
-"""How often `check` must come round while anything is watched."""
+"""Seconds between calls of `check` while anything is watched."""
 
 TIMEOUT: Final = "<error: timeout>"
 
 _LONGEST_CHAIN: Final = 20
-"""Exceptions that were raised while another one was handled; further ones are not looked at."""
+"""Exceptions in a chain of contexts that are looked at."""
 
 # Past `__getattribute__` and properties of the exception's class.
 _context_of: Final = BaseException.__dict__["__context__"].__get__
@@ -55,12 +55,12 @@ class _Limited(Interruptor):
 
 
 class Overtime:
-    """See the module.
+    """The evaluations of all threads under one time limit.
 
     Attributes:
-        now: When `check` came round last, on a clock of its own. Always replaced by a new object.
-        threads: By ident; each thread adds itself. What evaluates several expressions sets `since`
-            to `now` before each.
+        now: The time of the latest `check`. Each one sets a new object, to be compared by identity.
+        threads: By ident; each thread adds itself. Code that evaluates several expressions sets
+            `since` to `now` before each.
 
     Args:
         guard: Marks the threads that evaluate; nothing stops or records them.
@@ -76,11 +76,11 @@ class Overtime:
         self._stop_hearing: Callable[[], None] | None = None
 
     def limited(self, work: Callable[[_A], _T], late: _T) -> Callable[[_A], _T]:
-        """`work`, quiet and interruptible; not re-entrant.
+        """A function like `work` that is quiet and interruptible; not re-entrant.
 
         Args:
-            work: On the hot path.
-            late: Given when it was interrupted and did not handle it.
+            work: Called on the hot path.
+            late: The result if `work` was interrupted and did not handle that.
         """
         quiet, threads, begin = self._quiet, self.threads, self._begin
 
@@ -104,9 +104,9 @@ class Overtime:
         return run
 
     def failed(self) -> str:
-        """What stands for an expression that raised; see `expressions.Failed`.
+        """The text in place of the value of an expression that raised; called in its `except`.
 
-        Ctrl-C and what signal handlers raise belong to the test and pass on.
+        Ctrl-C and exceptions of signal handlers belong to the test and are raised again.
         """
         error = sys.exc_info()[1]
         assert error is not None
@@ -123,9 +123,9 @@ class Overtime:
             del error  # its traceback may hold this frame
 
     def check(self) -> None:
-        """Interrupt what takes too long; on the I/O thread, every `CHECK_S`."""
+        """Interrupt evaluations that take too long; on the I/O thread, every `CHECK_S`."""
         before, self.now = self.now, clock.monotonic()
-        is_late = self.now - before > 2 * CHECK_S  # held up: nobody's time is known
+        is_late = self.now - before > 2 * CHECK_S  # held up: no evaluation's time is known
         for thread in list(self.threads.values()):
             if not thread.is_running:
                 continue
@@ -136,7 +136,7 @@ class Overtime:
                 thread.interrupt(functools.partial(self._is_due, thread))
 
     def close(self) -> None:
-        """Leave no trace; only the main thread can, elsewhere nothing happens."""
+        """Restore the signal handler; only the main thread can, on others this does nothing."""
         if self._stop_hearing is not None and is_main_thread():
             self._stop_hearing()
             self._stop_hearing = None
@@ -156,9 +156,9 @@ class Overtime:
 
 
 def _of_the_program(error: BaseException | None) -> BaseException | None:
-    """What is to reach the program: Ctrl-C, or what a signal handler of its own raised.
+    """The exception that must reach the program: Ctrl-C, or one that its signal handler raised.
 
-    That is the error itself, or one that was on its way through our code when the error came up.
+    That is the error itself, or one that was passing through our code when the error was raised.
     """
     for each in _chain(error):
         place = _traceback_of(each)
@@ -171,7 +171,7 @@ def _of_the_program(error: BaseException | None) -> BaseException | None:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and what was being handled when it came up, and so on."""
+    """An error, the one that was being handled when it was raised, and so on."""
     each = error
     for _ in range(_LONGEST_CHAIN):
         if each is None:
@@ -181,7 +181,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _came_by_signal(error: BaseException) -> bool:
-    """Whether a handler of the program raised it while the expression ran."""
+    """Whether a signal handler of the program raised it while the expression ran."""
     place = _traceback_of(error)
     if place is None or place.tb_next is None or not is_main_thread():
         return False

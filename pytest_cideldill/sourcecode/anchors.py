@@ -1,7 +1,7 @@
-"""Where a line of an earlier text is in a later one.
+"""Finds a line of an earlier version of a source text in a later version.
 
-A line is known by its text. Among several with that text, those count in a function of the same
-qualified name, if there are any: `return total` stands in many.
+A line is identified by its text. Where several lines have that text, those in a function of the
+same qualified name take precedence: `return total` stands in many functions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pytest_cideldill.sourcecode.locations import SourceMap, SourcePlace
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What is remembered of a line.
+    """A line of the earlier text, with what identifies it.
 
     Attributes:
         line: Its number, 1-based.
         source: Its text, stripped.
-        function: Qualified name of the code object that was meant there.
+        function: Qualified name of the code object that was selected there.
         offset: The column that selected it, counted from the first character of the text.
     """
 
@@ -28,13 +28,13 @@ class Anchor:
 
 
 def find_again(now: SourceMap, anchor: Anchor) -> tuple[SourcePlace, tuple[int, ...]]:
-    """Where the line is now, and all lines with code that have its text.
+    """The place of the line in the later text, and all lines with code that have its text.
 
-    Without exactly one that can be meant it is the line of the old number, whatever stands there.
+    If the text does not identify exactly one line, the line with the old number is taken.
 
     Raises:
         InvalidLine: That line has no code.
-        InvalidColumn: It has none at the column.
+        InvalidColumn: The line has no code at the column.
     """
     alike = tuple(line for line in now.lines if now.text_of(line) == anchor.source)
     own = [line for line in alike if _own(now, line, anchor)]
@@ -45,7 +45,7 @@ def find_again(now: SourceMap, anchor: Anchor) -> tuple[SourcePlace, tuple[int, 
 
 
 def _own(now: SourceMap, line: int, anchor: Anchor) -> list[SourcePlace]:
-    """The code objects of a line that have the name of the one that was meant."""
+    """The code objects of a line whose qualified name is the anchor's."""
     return [each for each in now.places_at(line) if each.key.qualname == anchor.function]
 
 

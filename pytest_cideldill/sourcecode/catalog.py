@@ -1,6 +1,6 @@
-"""The functions of a project as its sources tell them: which files, under which module names.
+"""Lists the functions of a project from its source files, with the names of their modules.
 
-Reads files, runs nothing. For the helper process; bounded in time and size.
+Reads files and runs no code of them. Used by the helper process; bounded in time and size.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MAX_FILES: Final = 10_000
 """Files of one project; those deepest in the tree are left out."""
 
 MAX_BYTES: Final = 1_000_000
-"""Of a file that is parsed; larger ones are made by machines and need 100 MB."""
+"""Of a file that is parsed; larger ones are generated, and parsing them needs 100 MB."""
 
 _NEVER: Final = frozenset({"site-packages", "node_modules", "__pycache__"})
 _BUILT: Final = frozenset({"build", "dist"})
-"""No part of the project, unless they are packages."""
+"""Folders that are no part of the project, unless they are packages."""
 
 _ENVIRONMENT: Final = ("pyvenv.cfg", "conda-meta")
 _TESTS: Final = ("test_*.py", "*_test.py", "conftest.py")
-"""What pytest imports by itself, as its default `python_files` tells."""
+"""Files that pytest imports by itself, by its default `python_files`."""
 
 Stamp = tuple[int, int]
 """When a file was changed, in nanoseconds, and its size in bytes."""
@@ -42,7 +42,7 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in one file.
+    """The functions of one file.
 
     Attributes:
         problem: Why it can't be parsed; then there are no functions.
@@ -55,15 +55,15 @@ class Contents:
 
 @dataclass(slots=True)
 class Catalog:
-    """What a scan found. Files are relative to the root, with forward slashes.
+    """The result of a scan. Files are relative to the root, with forward slashes.
 
     Attributes:
         files: All Python files of the project, with the dotted names that they may be imported by:
             the one that pytest and Python would use most likely comes first.
-        unchanged: Those whose stamp was known.
-        contents: Those that were read.
-        unread: How many there was no time for; those that can't define what is looked for aside.
-        is_complete: Whether the whole tree was looked through.
+        unchanged: Files whose stamp is the one that the caller has.
+        contents: Files that were read.
+        unread: How many files there was no time for, of those that may define the wanted function.
+        is_complete: Whether the whole tree was searched.
     """
 
     files: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,10 +85,10 @@ def scan(
 
     Args:
         root: The rootdir.
-        further: Paths that are told absolutely.
+        further: Absolute paths; their files appear under absolute paths in the result.
         known: Stamps of files that need not be read again.
         name: Read only files that may define such functions.
-        seconds: Then what is left stays unread. Half of it is for finding files.
+        seconds: Time limit, after which files stay unread. Half of it is for finding files.
     """
     root, known = os.path.realpath(root), known or {}
     start = time.monotonic()
@@ -103,9 +103,10 @@ def scan(
             else find_sources(tree, lambda: time.monotonic() - start > seconds / 2)
         )
         catalog.is_complete &= is_complete
-        told = "" if tree == root else f"{top}/"
-        stamps |= {told + file: stamp for file, stamp in found.items()}
-        catalog.files |= {told + file: names for file, names in module_names(found, top).items()}
+        prefix = "" if tree == root else f"{top}/"
+        stamps |= {prefix + file: stamp for file, stamp in found.items()}
+        names = module_names(found, top)
+        catalog.files |= {prefix + file: dotted for file, dotted in names.items()}
     for file, stamp in stamps.items():
         if known.get(file) == stamp:
             catalog.unchanged.append(file)
@@ -124,10 +125,10 @@ def scan(
 
 
 def find_sources(root: str, is_over: Callable[[], bool]) -> tuple[dict[str, Stamp], bool]:
-    """The Python files of a project, upper ones first, and whether these are all.
+    """The Python files of a project, upper folders first, and whether these are all.
 
-    User code is what `project.Project` says; here hidden folders and what builds make are left out
-    too. Links are followed that lead out of the root: what is inside is found where it is.
+    `project.Project` defines user code; here hidden folders and products of builds are left out
+    too. Only links that lead out of the root are followed: targets inside are found anyway.
 
     Args:
         root: A real path.
@@ -156,7 +157,7 @@ def find_sources(root: str, is_over: Callable[[], bool]) -> tuple[dict[str, Stam
 
 
 def stamp_of(stat: os.stat_result) -> Stamp:
-    """What tells that a file was changed."""
+    """The stamp of a file, by which a change of it is noticed."""
     return stat.st_mtime_ns, stat.st_size
 
 
@@ -169,7 +170,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _leads_out(link: os.DirEntry[str], root: str, known: set[str]) -> bool:
-    """Whether a link leads to files that are told nowhere else; each is followed once."""
+    """Whether a link leads to files that are found in no other way; each is followed once."""
     path = os.path.realpath(link.path)
     inside, around = path + os.sep, root + os.sep
     is_apart = not inside.startswith(around) and not around.startswith(inside)

@@ -1,6 +1,6 @@
-"""Code objects: a name for each that holds in every process, and the lines that have events.
+"""Gives code objects keys that are equal in every process, and finds their lines with events.
 
-Pure, and light to import: the process under test uses it on live code. Nothing is run.
+Runs no code, and is light to import: the process under test uses it on live code objects.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _RESUME: Final = opmap["RESUME"]
 
 @dataclass(frozen=True, slots=True)
 class CodeKey:
-    """What a code object is in any compilation of the same text, assertion-rewritten or not.
+    """Identifies a code object in any compilation of the same text, assertion-rewritten or not.
 
     Code objects with equal keys are copies of one piece of source (CPython compiles a `finally`
-    twice): whoever arms one arms all.
+    twice): a breakpoint on one is armed on all.
 
     Attributes:
         qualname: `co_qualname`.
         line: `co_firstlineno`, for a decorated function that of its first decorator.
-        shape: Tells lambdas and comprehensions of one line apart; 0 for what has a name.
+        shape: Distinguishes lambdas and comprehensions of one line; 0 for code with a name.
     """
 
     qualname: str
@@ -68,7 +68,7 @@ def walk(
         root: Where to begin.
         parent: Of the root.
         depth: Of the root.
-        original: What live code stands for that is among the constants of other code.
+        original: Maps code found among the constants of other code to the code it replaces.
     """
     yield root, parent, depth
     for constant in root.co_consts:
@@ -77,9 +77,9 @@ def walk(
 
 
 def lines_of(code: CodeType) -> frozenset[int]:
-    """The lines of a code object that CPython has line events for.
+    """The lines of a code object for which CPython has line events.
 
-    What comes before RESUME makes no events: the `def` line of a function belongs to the code that
+    Instructions before RESUME make no events: the `def` line of a function belongs to the code that
     defines it, unless the body stands there too.
     """
     bytecode = code.co_code

@@ -1,4 +1,4 @@
-"""Conditions of breakpoints: one Python expression, compiled once."""
+"""Compiles conditions of breakpoints: one Python expression each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the syntax tree of a file says: its functions, its statements, its docstrings.
+"""Describes the functions, statements and docstrings of a file from its syntax tree.
 
-Pure; nothing is compiled here, imported or run.
+Pure: compiles, imports and runs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_cideldill.sourcecode.quiet import tokens
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 MAX_DEFAULT: Final = 60
-"""Characters told of a default value."""
+"""Characters of a default value in a signature."""
 
 _DECORATED: Final = {
     "staticmethod": "static method",
@@ -31,7 +31,7 @@ _DECORATED: Final = {
 }
 _SECOND: Final = frozenset({"setter", "deleter", "overload"})
 _PASSED_ON: Final = frozenset({"cache", "lru_cache", *_DECORATED})
-"""What gives a lambda that it is called with its name."""
+"""Decorators after which calling the name still calls the lambda."""
 
 _BLOCKS: Final = ("body", "handlers", "cases", "orelse", "finalbody")
 _BETWEEN: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
@@ -49,7 +49,7 @@ class AssignedLambda(ast.FunctionDef):
 
 @dataclass(frozen=True, slots=True)
 class FunctionInfo:
-    """A function as its source tells it.
+    """A function, described from its source.
 
     Attributes:
         qualname: `co_qualname`; of a lambda, with the name that it is assigned to.
@@ -68,7 +68,7 @@ class FunctionInfo:
 def describe_function(
     node: FunctionNode, code: CodeType, *, in_class: bool, qualname: str | None = None
 ) -> FunctionInfo:
-    """What is known of a function without importing it.
+    """Describe a function without importing it.
 
     Args:
         node: Its definition.
@@ -83,8 +83,8 @@ def describe_function(
 def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
     """Every function of a file in source order, without compiling it: for thousands of files.
 
-    Setters, deleters and overloads are left out where the same name is also defined plainly. What
-    CPython optimizes away (`if 0:`) is told all the same.
+    Setters, deleters and overloads are left out where the same name is also defined plainly.
+    Functions that CPython optimizes away (`if 0:`) are included.
 
     Args:
         tree: The syntax tree.
@@ -213,7 +213,7 @@ def _nested_definitions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode, b
 
 
 def _assigned_lambda(node: ast.Assign | ast.AnnAssign) -> AssignedLambda | None:
-    """The lambda that becomes a name: itself, or what a decorator makes of it."""
+    """The lambda that is assigned to a name, by itself or wrapped in a decorator."""
     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
     value, decorators = node.value, list[ast.expr]()
     while isinstance(value, ast.Call) and len(value.args) == 1:

@@ -1,4 +1,4 @@
-"""Names of exception classes, as clients write them. Pure; both processes use it."""
+"""Checks names of exception classes, as clients write them. Pure; both processes use it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NESTED = "<locals>"
 
 
 def check_exception_name(name: str) -> None:
-    """Refuse what can name no exception class.
+    """Refuse a text that can't be the name of an exception class.
 
     Raises:
         ValueError: Malformed, or a builtin that is no exception class; the message says which.

@@ -1,9 +1,10 @@
-"""`python -P -m pytest_cideldill.sourcecode.helper`: JSON requests on stdin, replies on stdout.
+"""Replies to questions about source files: `python -P -m pytest_cideldill.sourcecode.helper`.
 
-Each request is a line, and is answered before the next one is read; it ends with its stdin.
+JSON requests on stdin, one a line, replies on stdout; each request gets its reply before the next
+one is read. The process ends when its stdin does.
 
-A short-lived process of the tests' interpreter that answers the front end while no run is alive.
-It reads files; it never imports or runs user code (`-P` keeps the current folder off the path).
+It is a short-lived process of the tests' interpreter, for the front end while no run is alive. It
+reads files; it never imports or runs user code (`-P` keeps the current folder off the path).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Reply = dict[str, Any]
 
 
 def answer(request: Any) -> Reply:
-    """The reply to one request: what was asked for, or `{"error": CODE, "message": SENTENCE, …}`.
+    """The reply to one request: the result, or `{"error": CODE, "message": SENTENCE, …}`.
 
     | `op` | parameters | reply |
     |---|---|---|
@@ -47,7 +48,7 @@ def answer(request: Any) -> Reply:
     | `validate` | `file`, and `line` with `column`? or `function`; `condition`?, `template`? are
       checked too | `places` [{`line`, `function`, `key`, `source`, `column`, `offset`}]; `offset`
       is the column counted from the first character of the line's text |
-    | `anchor` | `file`, `line`, `source`, `function`, `offset`?: as a place told before an edit |
+    | `anchor` | `file`, `line`, `source`, `function`, `offset`?: as a place of an earlier reply |
       `place` as above, `alike` [line]: see `anchors.find_again` |
     | `functions` | `file` | `functions` [{`qualname`, `line`, `signature`, `kind`}] |
     | `catalog` | `root`; `known`? {file: stamp}, `name`?, `seconds`? | `files` {file: modules},
@@ -84,7 +85,7 @@ def answer(request: Any) -> Reply:
 
 
 def main() -> None:
-    """Answer what is asked on stdin; always a reply and exit code 0."""
+    """Reply to the requests on stdin, to each one; the exit code is 0."""
     gc.disable()  # it would look through syntax trees, which have no cycles, again and again
     one_shot.reply_each(_replies())
 
@@ -107,7 +108,7 @@ def _reply(request: Any) -> Reply:
 
 
 class _Malformed(Exception):
-    """The request is not one."""
+    """A request of the wrong form."""
 
 
 def _text(request: Any, name: str) -> str:
@@ -220,7 +221,7 @@ def source_map(file: str, shown: str) -> SourceMap:
 
     Args:
         file: Its path.
-        shown: What it is called in messages.
+        shown: Its name in messages.
 
     Raises:
         OSError: It can't be read.
@@ -240,7 +241,7 @@ def _source_map(request: Request) -> SourceMap:
 
 @lru_cache(maxsize=1)
 def _known_map(data: bytes, shown: str) -> SourceMap | InvalidSource:
-    """Of the last file only: it takes much memory, and requests about one file come together."""
+    """Keeps one map only: a map is large, and requests about one file come in a row."""
     try:
         return _map_in(data, shown)
     except InvalidSource as error:

@@ -1,7 +1,7 @@
-"""Where a source text has code, and which code object a line, a column or a name means.
+"""Maps lines, columns and names of a source text to code objects.
 
-Pure: from the text alone, compiled and never run. Right for the Python version that runs it, so it
-is asked of the tests' interpreter: in the live run or through `helper.py`.
+Pure: compiles the text and never runs it. The result holds for the Python version that compiles, so
+the tests' interpreter does this: in the live run or in the process of `helper.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _NEVER_RUN: Final = "__annotate__"
-"""Code that CPython 3.14 runs only when somebody reads the annotations."""
+"""Code that CPython 3.14 runs only when annotations are read."""
 
 
 class InvalidSource(ValueError):
@@ -76,7 +76,7 @@ class Candidate:
 
 
 class InvalidColumn(ValueError):
-    """A column outside of the code of its line."""
+    """A column outside the code of its line; `candidates` are the columns that can be used."""
 
     def __init__(self, line: int, column: int, candidates: tuple[Candidate, ...]) -> None:
         known = ", ".join(f"{each.column} ({each.function})" for each in candidates)
@@ -86,7 +86,7 @@ class InvalidColumn(ValueError):
 
 
 class FunctionNotFound(ValueError):
-    """A name that no function of the file has; `known` are those it has."""
+    """A name that no function of the file has; `known` are the names of its functions."""
 
     def __init__(self, filename: str, name: str, known: tuple[str, ...]) -> None:
         close = get_close_matches(name, known, 3) or known[:10]
@@ -151,10 +151,10 @@ class SourceMap:
         return cls(filename, lines, root, tuple(text.split("\n")), tree, scopes)
 
     def nearest(self, line: int) -> int | None:
-        """The line with code that `line` most likely means; None if there is no code.
+        """The line with code that is nearest in meaning to `line`; None if there is no code.
 
-        Itself; else the start of the statement that it continues; else the nearest one of the same
-        function or class, below rather than above.
+        The line itself; else the start of the statement that it continues; else the nearest line of
+        the same function or class, below rather than above.
         """
         if line in self.lines:
             return line
@@ -170,12 +170,12 @@ class SourceMap:
         return min(near or self.lines, key=_distance(first, last), default=None)
 
     def code_for_line(self, line: int, column: int | None = None) -> SourcePlace:
-        """The code object that a breakpoint on a line means.
+        """The code object to which a breakpoint on a line is bound.
 
         Where several have code on the line it is the outermost, as in other debuggers: the
         statement and not the lambda in it, the definition and not the body of
         `def f(x): return x`. A column in the text of the lambda, the comprehension (where it has
-        code of its own) or the body selects that.
+        code of its own) or the body selects that code object.
 
         Raises:
             InvalidLine: The line has no code.
@@ -191,7 +191,7 @@ class SourceMap:
         return [self._place(line, scope) for scope in self._scopes_at(line)]
 
     def candidates(self, line: int) -> tuple[Candidate, ...]:
-        """The columns that `code_for_line` tells apart, empty for a line without code."""
+        """The columns that `code_for_line` distinguishes; empty for a line without code."""
         here = self._scopes_at(line)
         found = {(self.margin(line), scope.key.qualname) for scope in here[:1]}
         for scope in here[1:]:
@@ -199,7 +199,7 @@ class SourceMap:
         return tuple(Candidate(column, function) for column, function in sorted(found))
 
     def function_places(self, name: str) -> tuple[SourcePlace, ...]:
-        """The first body lines of the functions that `name` means, in source order.
+        """The first body lines of the functions with this name, in source order.
 
         Args:
             name: A qualified name, `<locals>` optional, else the end of one: `total`, `Cart.total`.
@@ -232,7 +232,7 @@ class SourceMap:
         return self._texts[line - 1].strip()
 
     def margin(self, line: int) -> int:
-        """The first column of a line that is no indentation."""
+        """The first column of a line behind its indentation."""
         text = self._texts[line - 1]
         return len(text) - len(text.lstrip()) + 1
 
@@ -271,7 +271,7 @@ class SourceMap:
         raise InvalidColumn(line, column, self.candidates(line))
 
     def _spans(self, scope: _Scope, line: int) -> Iterator[tuple[int, int]]:
-        """`(first column, column behind)` of what a nested code object has on a line."""
+        """`(first column, column behind)` of the text of a nested code object on a line."""
         places = _expressions(scope) if scope.key.shape else _instructions(scope.code, line)
         for first, start, last, end in places or _expressions(scope):
             if first <= line <= last:
@@ -291,7 +291,7 @@ class SourceMap:
 
 @lru_cache(maxsize=1)
 def _layout(source: SourceMap) -> tuple[dict[int, tuple[int, int]], tuple[tuple[int, int], ...]]:
-    """The statements and the blocks of a text; to find them takes as long as to compile it."""
+    """The statements and the blocks of a text; finding them takes as long as compiling it."""
     spans = statements("\n".join(source._texts))
     return spans, tuple(blocks(source._tree, spans))
 
@@ -317,7 +317,7 @@ _Span = tuple[int, int, int, int]
 
 
 def _expressions(scope: _Scope) -> list[_Span]:
-    """Where the outer code makes a nested code object: the text of the whole lambda, say."""
+    """The text of the expression that makes a nested code object: of the whole lambda, say."""
     assert scope.parent is not None
     made = [each for each in dis.get_instructions(scope.parent) if each.argval is scope.code]
     return [span for each in made if each.positions and (span := _span(*each.positions))]

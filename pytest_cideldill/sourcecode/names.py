@@ -1,4 +1,4 @@
-"""How a request names functions, and which ones such a name means (contract, section 2)."""
+"""Parses names of functions in requests, and matches functions with them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FunctionName:
     """A parsed `function_name`.
 
     Attributes:
-        text: The name in one spelling, by which breakpoints are known.
+        text: The name in one spelling, which identifies breakpoints.
         precision: Which of the forms it is.
         module: Dotted module, for `module:qualname`.
         path: File path with forward slashes, for `path/to/file.py::qualname`.
@@ -50,9 +50,9 @@ class FunctionName:
     path: str | None = None
 
     def matches(self, module: str, qualname: str, file: str) -> bool:
-        """Whether the function `qualname` of `module`, defined in `file`, is meant.
+        """Whether this name matches the function `qualname` of `module`, defined in `file`.
 
-        The name of a class means its `__init__`.
+        The name of a class matches its `__init__`.
 
         Args:
             module: Dotted name of the module.
@@ -78,7 +78,7 @@ class FunctionName:
         return self.target in (f"{module}.{qualname}", f"{module}.{short}")
 
     def may_be_in(self, modules: Iterable[str], file: str) -> bool:
-        """Whether a file may define such a function; it need not be read when it can't.
+        """Whether a file may define a matching function; if not, it need not be read.
 
         Args:
             modules: The dotted names that it may be imported by.
@@ -95,7 +95,7 @@ class FunctionName:
 
     @property
     def word(self) -> str:
-        """What a file that defines such a function has in its text; may be empty."""
+        """A word in the text of each file that defines a matching function; may be empty."""
         if self.precision is Precision.GLOB or not self.target.isascii():
             return ""
         last = self.target.rpartition(".")[2]
@@ -108,7 +108,7 @@ class FunctionName:
 
     @property
     def is_builtin_method(self) -> bool:
-        """Whether it is one of a builtin class, as `str.upper`, unless a module is called so."""
+        """Whether it may be a method of a builtin class, as `str.upper`, by its text alone."""
         owner, _, method = self.target.removeprefix("builtins.").partition(".")
         found = getattr(builtins, owner, None) if self.path is None else None
         return (
@@ -167,7 +167,7 @@ def parse_function_name(text: str) -> FunctionName:
 
 
 def method_of_c(name: str, owner: str) -> str:
-    """Why a method of a class made in C is out of reach, and the way out."""
+    """The error text for a method of a class made in C: why it is refused, and the way out."""
     return (
         f"{name} is a method of {owner}, a class made in C that can't be changed: name the "
         "function of yours that calls it, or set a breakpoint on the line (breakpoint_set)"
@@ -175,7 +175,7 @@ def method_of_c(name: str, owner: str) -> str:
 
 
 def close_names(name: FunctionName, known: Iterable[str]) -> list[str]:
-    """Up to three dotted paths of `known` that may be meant by a name that means none.
+    """Up to three dotted paths of `known` that are similar to a name which matches none.
 
     First those that differ only in front of the last part, then those whose last part is similar.
     """

@@ -1,4 +1,4 @@
-"""Parses, compiles and tokenizes text without a warning: they are the program's, which counts them.
+"""Parses, compiles and tokenizes text without warnings, since tests may count warnings.
 
 Runs on any thread of the process under test. The parser and the compiler warn through the filters
 of the whole process, in C, about escapes (`"\\d"`), numbers (`1or 2`), comparisons (`x is 1`) and
@@ -62,16 +62,17 @@ def tokens(lines: Iterable[str]) -> Iterator[tokenize.TokenInfo]:
 
 
 def _made(source: Any, filename: str, mode: str, flags: int) -> Any:
-    """What `compile` gives, which recurses in C.
+    """The result of `compile`, which recurses in C and needs room on the stack.
 
     Raises:
-        RecursionError: There is no room on the stack, besides what that raises.
+        RecursionError: There is no room on the stack.
+        BaseException: Whatever `compile` raises.
     """
     return with_room(partial(_made_here, source, filename, mode, flags))
 
 
 def _made_here(source: Any, filename: str, mode: str, flags: int) -> Any:
-    """The same on the calling thread.
+    """The result of `compile` on the calling thread.
 
     `warnings.catch_warnings` won't do: it exchanges the filters that all threads use, and makes
     them forget which warnings were shown. Filters for the names of what is compiled here mean
@@ -99,10 +100,10 @@ def _made_here(source: Any, filename: str, mode: str, flags: int) -> Any:
 
 
 def _filters(filename: str) -> list[_Filter]:
-    """One for each name under which the interpreter looks for filters.
+    """A filter for each module name to which the interpreter attributes a warning.
 
-    That of the file is shortened as it does that; constants that are folded (`~True`) are put down
-    to the module that compiles.
+    It makes one from the name of the file, by cutting off `.py`; for constants that are folded
+    (`~True`) it takes the module that calls `compile`.
     """
     names = (filename.removesuffix(".py"), __name__)
     return [("ignore", None, kind, name, 0) for name in names for kind in _KINDS]

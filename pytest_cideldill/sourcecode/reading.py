@@ -1,7 +1,7 @@
 """Reads source files: regular ones that are not too large, in encodings that are quick to decode.
 
-Files come from anybody: what is in the way is told, nothing is waited for, and no file takes more
-memory than the largest one that is read. Both processes use it.
+Files are not trusted: a file that can't be read raises an error that says why, reading never waits
+(for the other end of a pipe, say), and memory is bounded by `MAX_BYTES`. Both processes use it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import Final
 from pytest_cideldill.interpreter.regular_files import open_regular
 
 MAX_BYTES: Final = 4_000_000
-"""Of a file that is read as a whole; to compile a larger one takes a minute, and gigabytes."""
+"""Of a file that is read as a whole; compiling a larger one takes a minute, and gigabytes."""
 
 _SLOW: Final = frozenset({"idna", "punycode"})
-"""Those of Python's codecs whose time grows with the square of the size; they are for host names.
-"""
+"""Codecs whose time grows with the square of the size; they are made for host names."""
 
 
 class Unreadable(ValueError):
-    """A file that is no source; the text says why."""
+    """A file that is no Python source; the text says why."""
 
 
 def source_bytes(file: str) -> bytes:
@@ -31,7 +30,7 @@ def source_bytes(file: str) -> bytes:
 
     Raises:
         OSError: It can't be read.
-        Unreadable: It is larger than `MAX_BYTES`; then it is not read.
+        Unreadable: It is larger than `MAX_BYTES`.
     """
     with open_regular(file) as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -49,7 +48,7 @@ def encoding_of(data: bytes) -> str:
     """The encoding that a source declares (PEP 263), by its cookie or byte order mark.
 
     Raises:
-        Unreadable: There is no such encoding, or it takes too long to decode.
+        Unreadable: There is no such encoding, or decoding it takes too long.
     """
     try:
         encoding, _ = detect_encoding(BytesIO(data).readline)
@@ -64,7 +63,7 @@ def text_in(data: bytes) -> str:
     """The text of a source in the encoding that it declares; line feeds end its lines.
 
     Raises:
-        Unreadable: It is not in that encoding, or that is none of texts.
+        Unreadable: The bytes are not in that encoding, or it is no encoding of texts.
     """
     encoding = encoding_of(data)
     try:

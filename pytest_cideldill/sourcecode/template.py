@@ -1,22 +1,19 @@
-"""Log messages of tracepoints: text with `{expression}` in it (contract, section 3).
+"""Parses templates of tracepoint messages: text with `{expression}` in it, as in an f-string.
 
-Pure: finds the expressions as an f-string of the same Python version does and checks that they
-compile. Evaluates nothing; how a value becomes text is the capture layer's business.
+The tokenizer of the running Python finds where an expression ends, the compiler checks it. Nothing
+is evaluated here; `evaluation.messages` renders the values.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
-from types import CodeType
 from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.quiet import compiled
-
-_NESTED_QUOTES: Final = sys.version_info >= (3, 12)
-"""Whether expressions inside of f-strings may hold the quotes that the f-string is in (PEP 701)."""
+from pytest_cideldill.sourcecode.quiet import compiled, tokens
 
 _CLOSERS: Final = {"(": ")", "[": "]", "{": "}"}
 _CONVERSIONS: Final = ("r", "s", "a")
@@ -26,12 +23,22 @@ _SPEC_DEPTH: Final = 2
 _SHOWN: Final = 80
 """Characters of an expression in a message."""
 
-_PREFIX: Final = re.compile(r"(?<!\w)[A-Za-z]{1,2}\Z")
-_DEBUG: Final = re.compile(r"(?s)(?P<source>.*[^=!<>:+*/%&|^@-])=\s*\Z")
+_OPEN_STRING: Final = "the string that begins here is never closed"
+_SIGNS: Final = (tokenize.OP, tokenize.ERRORTOKEN)
+"""Types of brackets, `!` and `:`; 3.11 has no other type for a `!` and for a quote left open."""
+
+_COLUMNS_FROM: Final = 1 if sys.version_info >= (3, 12) else 0
+"""The number of the first column in errors of the tokenizer."""
+
+_REFUSED: Final = re.compile("[\0\r\ud800-\udfff]")
+"""Characters that 3.12 can't tokenize a line with, even if they are behind the expression."""
+
+_TOO_MUCH: Final = (ValueError, RecursionError, MemoryError, OverflowError)
+"""Errors of the compiler besides SyntaxError."""
 
 
 class InvalidTemplate(ValueError):
-    """A template that can't be understood. `position` is the 0-based offset in its text."""
+    """A malformed template. `position` is the 0-based offset of the mistake in its text."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(f"{message} (at position {position} of the template)")
@@ -47,7 +54,7 @@ class Field:
             tuple or go over several lines.
         position: Where it begins in the template, 0-based.
         conversion: `r`, `s` or `a`.
-        spec: What follows the colon, None without a colon.
+        spec: The format spec behind the colon, None without a colon.
     """
 
     source: str
@@ -64,18 +71,9 @@ class Template:
     parts: tuple[str | Field, ...]
 
     @property
-    def fields(self) -> tuple[Field, ...]:
-        """All fields in the order of their evaluation, those in format specs after their owner."""
-        return tuple(_fields(self.parts))
-
-    @property
     def expressions(self) -> tuple[str, ...]:
-        """The sources of `fields`."""
-        return tuple(field.source for field in self.fields)
-
-    def compile_fields(self) -> tuple[CodeType, ...]:
-        """A code object for `eval` for each of `fields`."""
-        return tuple(_compile(field.source) for field in self.fields)
+        """The sources of all fields in the order of evaluation, a format spec after its owner."""
+        return tuple(_sources(self.parts))
 
 
 def parse_template(text: str) -> Template:
@@ -84,25 +82,22 @@ def parse_template(text: str) -> Template:
     `{{` and `}}` are literal braces; `{x=}` stands for `x={x!r}`, as in an f-string.
 
     Raises:
-        InvalidTemplate: A brace, bracket or string is not closed, or what is between the braces is
-            no expression.
+        InvalidTemplate: A brace, bracket or string is not closed, or the text between the braces
+            is no expression.
     """
-    try:
-        parts, _ = _Parser(text).parts(0, _SPEC_DEPTH)
-    except RecursionError:
-        raise InvalidTemplate("f-strings are nested too deeply", 0) from None
+    parts, _ = _Parser(text).parts(0, _SPEC_DEPTH)
     return Template(text, parts)
 
 
-def _fields(parts: tuple[str | Field, ...]) -> Iterator[Field]:
+def _sources(parts: tuple[str | Field, ...]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, Field):
-            yield part
-            yield from _fields(part.spec or ())
+            yield part.source
+            yield from _sources(part.spec or ())
 
 
-def _compile(source: str) -> CodeType:
-    return compiled(f"({source})", "<template>", "eval")
+def _compile(source: str) -> None:
+    compiled(f"({source})", "<template>", "eval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +131,9 @@ class _Parser:
         """The field whose brace is at `start`: the text of `x=`, the field, the position behind."""
         if depth == 0:
             raise InvalidTemplate("format specs can't be nested that deep", start)
-        end = self.expression_end(start + 1, start)
-        debug, source = self.debug_text(self.text[start + 1 : end])
+        source_end, end = self.expression_end(start)
+        source = self.text[start + 1 : source_end]
+        debug = self.text[start + 1 : end] if source_end < end else ""
         self.check(source, start + 1)
         conversion = None
         if self.text[end] == "!":
@@ -148,15 +144,10 @@ class _Parser:
         if not self.text.startswith("}", end):
             if end < len(self.text):
                 raise InvalidTemplate("':' or '}' is expected after a conversion", end)
-            raise InvalidTemplate("'{' is never closed: write '{{' for a literal brace", start)
+            raise self.never_closed(start, start)
         if debug and conversion is None and spec is None:
             conversion = "r"
         return debug, Field(source, start + 1, conversion, spec), end + 1
-
-    def debug_text(self, inside: str) -> tuple[str, str]:
-        """`("x=", "x")` of `x=`, else `("", inside)`."""
-        found = _DEBUG.fullmatch(inside)
-        return (inside, found["source"]) if found else ("", inside)
 
     def conversion(self, at: int) -> tuple[str, int]:
         """The letter after the `!` at `at`, and the position behind it."""
@@ -166,7 +157,7 @@ class _Parser:
         return letter, at + 2
 
     def check(self, source: str, start: int) -> None:
-        """Refuse what is no expression."""
+        """Refuse a source that is no expression."""
         if not source.strip():
             message = "there is no expression between the braces: write '{{}}' for literal ones"
             raise InvalidTemplate(message, start)
@@ -176,89 +167,65 @@ class _Parser:
         except SyntaxError as error:
             at = start + _offset(source, error)
             raise InvalidTemplate(f"{shown!r} {_diagnosis(source)}: {error.msg}", at) from error
-        except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        except _TOO_MUCH as error:
             raise InvalidTemplate(f"{shown!r} can't be compiled: {error}", start) from error
 
-    def expression_end(self, at: int, brace: int) -> int:
-        """Where the expression that begins at `at` ends: at a `!`, `:` or `}` outside brackets.
+    def expression_end(self, brace: int) -> tuple[int, int]:
+        """Where the expression behind a brace ends, and where the `!`, `:` or `}` behind it is.
 
-        Args:
-            at: Position of its first character.
-            brace: Position of the brace that opened it.
+        Between the two is at most the `=` of `{x=}`, with blanks.
         """
         opened: list[int] = []
-        while at < len(self.text):
-            here = self.text[at]
-            if here in "\"'":
-                at = self.string_end(at, self.prefix(at, brace))
-                continue
-            if here == "#":
-                raise InvalidTemplate("an expression can't hold a comment", at)
-            if here in _CLOSERS:
-                opened.append(at)
-            elif not opened and here in ":}":
-                return at
-            elif not opened and here == "!":
-                if not self.text.startswith("=", at + 1):
-                    return at
-                at += 1
-            elif here in ")]}":
-                self.close(opened, at)
-            at += 1
-        at = opened[-1] if opened else brace
-        way_out = "" if opened else ": write '{{' for a literal brace"
-        raise InvalidTemplate(f"{self.text[at]!r} is never closed{way_out}", at)
+        starts = [brace]
+        at, equals = brace, None
+        try:
+            for token in tokens(self.lines(starts)):
+                at = starts[token.start[0] - 1] + token.start[1]
+                sign = token.string if token.type in _SIGNS else ""
+                if token.type == tokenize.COMMENT:
+                    raise InvalidTemplate("an expression can't hold a comment", at)
+                if sign in ("'", '"'):
+                    raise InvalidTemplate(_OPEN_STRING, at)
+                if sign in _CLOSERS:
+                    opened.append(at)
+                elif len(opened) == 1 and (sign == "!" or sign.startswith((":", "}"))):
+                    return at if equals is None else equals, at
+                elif sign in _CLOSERS.values():
+                    self.close(opened, at)
+                if token.string.strip():
+                    equals = at if sign == "=" else None
+        except tokenize.TokenError as error:
+            message, (row, column) = error.args
+            if "unterminated" in message or message == "EOF in multi-line string":
+                at = starts[row - 1] + column - _COLUMNS_FROM
+                raise InvalidTemplate(_OPEN_STRING, at) from error
+            if "EOF" not in message and (end := self.text.find("}", at)) >= 0:
+                return end, end  # `check` says what is wrong, with its position
+        raise self.never_closed(opened[-1], brace)
+
+    def lines(self, starts: list[int]) -> Iterator[str]:
+        """The lines from `starts[0]` on; the start of each following one is added to `starts`."""
+        while (start := starts[-1]) < len(self.text):
+            starts.append(self.text.find("\n", start) + 1 or len(self.text))
+            yield _REFUSED.sub(" ", self.text[start : starts[-1]])
 
     def close(self, opened: list[int], at: int) -> None:
-        """Take the bracket that the one at `at` closes off the stack."""
-        if not opened:
+        """Take the bracket that the one at `at` closes off the stack; the first is the field's."""
+        start = opened[-1]
+        if len(opened) == 1:
             raise InvalidTemplate(f"{self.text[at]!r} closes nothing", at)
-        start = opened.pop()
         if _CLOSERS[self.text[start]] != self.text[at]:
-            raise InvalidTemplate(f"{self.text[start]!r} is never closed", start)
+            raise self.never_closed(start, opened[0])
+        opened.pop()
 
-    def prefix(self, quote: int, brace: int) -> str:
-        """The letters before a quote that make the string a raw or formatted one."""
-        found = _PREFIX.search(self.text, brace + 1, quote)
-        return found[0].lower() if found else ""
-
-    def string_end(self, start: int, prefix: str) -> int:
-        """The position behind the string whose quote is at `start`."""
-        quote = self.text[start]
-        if self.text.startswith(quote * 3, start):
-            quote *= 3
-        formatted = _NESTED_QUOTES and ("f" in prefix or "t" in prefix)
-        at = start + len(quote)
-        while at < len(self.text):
-            if self.text.startswith(quote, at):
-                return at + len(quote)
-            if formatted and self.text.startswith("{{", at):
-                at += 2
-            elif formatted and self.text[at] == "{":
-                at = self.inner_field_end(at)
-            elif self.text[at] == "\\":
-                at = self.escape_end(at, formatted=formatted, raw="r" in prefix)
-            else:
-                at += 1
-        raise InvalidTemplate("the string that begins here is never closed", start)
-
-    def escape_end(self, at: int, *, formatted: bool, raw: bool) -> int:
-        """The position behind the backslash at `at` and what it escapes."""
-        if formatted and not raw and self.text.startswith("N{", at + 1):
-            return self.text.find("}", at) + 1 or len(self.text)
-        # In an f-string a brace after a backslash is still a brace.
-        return at + 1 if formatted and self.text.startswith("{", at + 1) else at + 2
-
-    def inner_field_end(self, start: int) -> int:
-        """The position behind a field of an f-string inside an expression."""
-        end = self.expression_end(start + 1, start)
-        while end < len(self.text) and self.text[end] != "}":
-            end = self.inner_field_end(end) if self.text[end] == "{" else end + 1
-        return end + 1
+    def never_closed(self, start: int, brace: int) -> InvalidTemplate:
+        """The error for a bracket of the field that begins at `brace`."""
+        way_out = ": write '{{' for a literal brace" if start == brace else ""
+        return InvalidTemplate(f"{self.text[start]!r} is never closed{way_out}", start)
 
 
 def _offset(source: str, error: SyntaxError) -> int:
-    """Where in `source` a compiler that read it in parentheses found an error."""
+    """The position in `source` of an error that the compiler found in `(source)`."""
     lines = source.split("\n")
     row = min(max(error.lineno or 1, 1), len(lines)) - 1
     column = max((error.offset or 1) - 1, 0) - (row == 0)
@@ -270,6 +237,6 @@ def _diagnosis(source: str) -> str:
         return "is cut at its colon: put a lambda in parentheses"
     try:
         compiled(source.strip(), "<template>", "exec")
-    except (SyntaxError, ValueError):
+    except (SyntaxError, *_TOO_MUCH):
         return "is no Python expression"
     return "is a statement, and a template holds expressions only"

@@ -1,8 +1,8 @@
-"""Tracepoints as text, as `--cideldill-trace` takes them (contract, section 9).
+"""Parses tracepoints in the text form of `--cideldill-trace`.
 
 `FILE:LINE=TEMPLATE`, `FILE:LINE if EXPR => TEMPLATE`, or
-`pkg.mod:func@call|return|raise[ if EXPR] => TEMPLATE`. Pure: whether there is such a line is for
-others to say.
+`pkg.mod:func@call|return|raise[ if EXPR] => TEMPLATE`. Pure: it does not check that the line or the
+function exists.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ARROW: Final = "=>"
 
 
 class InvalidSpec(ValueError):
-    """A text that is no tracepoint. `position` is the 0-based offset in it."""
+    """A text that is no tracepoint. `position` is the 0-based offset of the mistake."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"position {position}: {reason}")
@@ -41,13 +41,13 @@ class TraceSpec:
     """One tracepoint.
 
     Attributes:
-        template: Of its message.
+        template: The template of its message.
         condition: An expression, or None.
-        file: As written; None: it is on a function.
-        line: 1-based.
-        function: Dotted path, of one on a function.
-        module: The part of it that is a module.
-        at: Of one on a function: at its start, or when it returns or raises.
+        file: As written; None for a tracepoint on a function.
+        line: 1-based; 0 for a tracepoint on a function.
+        function: Dotted path of the function; empty for a tracepoint on a line.
+        module: The part of `function` that is a module.
+        at: The moment of the call: at its start, or when it returns or raises.
     """
 
     template: str
@@ -63,7 +63,7 @@ def parse_spec(text: str) -> TraceSpec:
     """A tracepoint from its text.
 
     Raises:
-        InvalidSpec: It is none; the message names the position and what is expected.
+        InvalidSpec: The text is malformed; the message has the position and what is expected.
     """
     found = _FUNCTION.match(text) or _LINE.match(text)
     if found is None:
@@ -98,7 +98,7 @@ def parse_spec(text: str) -> TraceSpec:
 
 
 def _arrow(text: str, start: int) -> int:
-    """Where the first arrow is behind which a condition before it is whole."""
+    """The position of the first arrow after a complete condition."""
     arrow = first = text.find(_ARROW, start)
     while arrow >= 0:
         try:

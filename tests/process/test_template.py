@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from pytest_cideldill.sourcecode.template import Field, InvalidTemplate, Template, parse_template
+from tests.process import template_table
 
 NESTED_QUOTES = sys.version_info >= (3, 12)
 
@@ -106,11 +107,31 @@ def test_f_strings_inside_may_use_the_same_quotes_again(source: str) -> None:
         ("{" + "(" * 400 + ")" * 400 + "}", 1, "too many nested parentheses"),
     ],
 )
-def test_a_mistake_is_told_with_its_position(text: str, position: int, message: str) -> None:
-    with pytest.raises(InvalidTemplate) as told:
+def test_a_mistake_is_reported_with_its_position(text: str, position: int, message: str) -> None:
+    with pytest.raises(InvalidTemplate) as caught:
         parse_template(text)
-    assert message in str(told.value)
-    assert told.value.position == position or "nested parentheses" in message
+    assert message in str(caught.value)
+    assert caught.value.position == position or "nested parentheses" in message
+
+
+@pytest.mark.parametrize("text", template_table.ACCEPTED)
+def test_a_template_of_the_table_has_its_parts(text: str) -> None:
+    assert parse_template(text).parts == template_table.ACCEPTED[text]
+
+
+@pytest.mark.skipif(not NESTED_QUOTES, reason="3.12 and later read f-strings this way")
+@pytest.mark.parametrize("text", template_table.NESTED_QUOTES)
+def test_a_template_with_nested_quotes_has_its_parts(text: str) -> None:
+    assert parse_template(text).parts == template_table.NESTED_QUOTES[text]
+
+
+@pytest.mark.parametrize("text", template_table.REFUSED)
+def test_a_template_of_the_table_is_refused_at_the_position_of_its_mistake(text: str) -> None:
+    position, message = template_table.REFUSED[text]
+    with pytest.raises(InvalidTemplate) as caught:
+        parse_template(text)
+    assert str(caught.value).startswith(message)
+    assert caught.value.position == position
 
 
 def test_endless_nesting_is_refused_and_not_a_crash() -> None:
@@ -122,13 +143,14 @@ def test_endless_nesting_is_refused_and_not_a_crash() -> None:
 
 def test_every_field_compiles_on_its_own_in_the_order_of_evaluation() -> None:
     template = parse_template("{x + 1:>{w}} {a,\nb} {[y for y in (x, w)]}")
-    values = [eval(code, {"x": 1, "w": 9, "a": 2, "b": 3}) for code in template.compile_fields()]
+    names = {"x": 1, "w": 9, "a": 2, "b": 3}
+    values = [eval(f"({source})", names) for source in template.expressions]
     assert values == [2, 9, (2, 3), [1, 9]]
     assert template.expressions == ("x + 1", "w", "a,\nb", "[y for y in (x, w)]")
 
 
-def test_nothing_runs_while_a_template_is_parsed_and_compiled() -> None:
-    parse_template("{1 / 0} {undefined} {__import__('nowhere')}").compile_fields()
+def test_nothing_runs_while_a_template_is_parsed() -> None:
+    parse_template("{1 / 0} {undefined} {__import__('nowhere')}")
 
 
 # ------------------------------------------------------------------- the same as real f-strings
@@ -167,8 +189,8 @@ def outline(joined: ast.JoinedStr) -> list[object]:
         elif isinstance(part, ast.FormattedValue):
             conversion = None if part.conversion == -1 else chr(part.conversion)
             spec = part.format_spec
-            told = outline(spec) if isinstance(spec, ast.JoinedStr) else None
-            found.append((ast.dump(part.value), conversion, told))
+            rendered = outline(spec) if isinstance(spec, ast.JoinedStr) else None
+            found.append((ast.dump(part.value), conversion, rendered))
     return found
 
 
@@ -199,14 +221,15 @@ def test_random_text_is_parsed_or_refused_with_a_position_inside(seed: int) -> N
     pieces = [*"{}()[]'\"!:=#\\ \nrxf", "x", "{x}", "'''", "f'", "lambda", "\ud800", "é"]
     for _ in range(300):
         text = "".join(choice.choices(pieces, k=choice.randrange(1, 14)))
-        position, fields = parsed(text)
+        position, sources = parsed(text)
         assert 0 <= position <= len(text)
-        assert fields == len(parse_template(text).compile_fields() if fields else ())
+        for source in sources:
+            compile(f"({source})", "<template>", "eval")
 
 
-def parsed(text: str) -> tuple[int, int]:
-    """The position of the mistake, and the number of fields."""
+def parsed(text: str) -> tuple[int, tuple[str, ...]]:
+    """The position of the mistake, and the expressions."""
     try:
-        return 0, len(parse_template(text).expressions)
-    except InvalidTemplate as told:
-        return told.position, 0
+        return 0, parse_template(text).expressions
+    except InvalidTemplate as error:
+        return error.position, ()
