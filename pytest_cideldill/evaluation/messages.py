@@ -1,4 +1,4 @@
-"""Tracepoint messages: a template and a frame to one text (contract, section 3).
+"""Tracepoint messages: a template and a frame to one text.
 
 Rendered on the thread that hit, at once, for objects change. Secrets that are told by a name are
 hidden here; those told by their shape when the text leaves the hot path (`Lens.text`).
@@ -31,7 +31,7 @@ from pytest_cideldill.rendering.types import PATHS, is_genuine
 from pytest_cideldill.sourcecode.template import Field, Template
 
 MAX_TEXT: Final = 1_000
-"""Characters of a message (contract, section 8)."""
+"""Characters of a message (docs/limits.md)."""
 
 LONGEST_KEPT: Final = 70_000
 """Characters of a string that are put into a text, so that a secret is recognized as a whole."""

@@ -29,7 +29,7 @@ _A = TypeVar("_A")
 _T = TypeVar("_T")
 
 LIMIT_S: Final = 1.0
-"""Seconds per expression (contract, section 3)."""
+"""Seconds per expression."""
 
 CHECK_S: Final = 0.2
 """How often `check` must come round while anything is watched."""

@@ -1,4 +1,4 @@
-"""How a request names functions, and which ones such a name means (contract, section 2)."""
+"""How a request names functions, and which ones such a name means (docs/names.md)."""
 
 from __future__ import annotations
 

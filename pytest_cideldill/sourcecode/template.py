@@ -1,4 +1,4 @@
-"""Log messages of tracepoints: text with `{expression}` in it (contract, section 3).
+"""Log messages of tracepoints: text with `{expression}` in it.
 
 Pure: finds the expressions as an f-string of the same Python version does and checks that they
 compile. Evaluates nothing; how a value becomes text is the capture layer's business.

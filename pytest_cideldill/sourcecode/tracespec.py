@@ -1,4 +1,4 @@
-"""Tracepoints as text, as `--cideldill-trace` takes them (contract, section 9).
+"""Tracepoints as text, as `--cideldill-trace` takes them (docs/recording.md).
 
 `FILE:LINE=TEMPLATE`, `FILE:LINE if EXPR => TEMPLATE`, or
 `pkg.mod:func@call|return|raise[ if EXPR] => TEMPLATE`. Pure: whether there is such a line is for

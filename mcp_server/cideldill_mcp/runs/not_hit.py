@@ -1,6 +1,6 @@
 """Why breakpoints were not hit in a run that is over: what its processes know, as one reason.
 
-The reasons are a closed set (contract, section 5); `docs/not-hit.md` says what they mean. What is
+The reasons are a closed set; `docs/not-hit.md` says what they mean. What is
 not known is not told. Lives on the event loop.
 """
 

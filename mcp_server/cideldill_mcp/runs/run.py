@@ -78,7 +78,7 @@ class Run:
         resumed: Ids of pauses that are over, or stepping.
         cut_off: Those of them whose process ended or was lost, with its name.
         closed_sessions: REPL sessions that ended with their pause.
-        end: The contract's `end`, once the run is over.
+        end: The `end` that clients see, once the run is over.
         never_hit: Why breakpoints were not hit, by id; None: not known (yet).
         workers: The processes that were ever connected, by name.
         redactor: As that of its processes, but for what they noticed on the way.
