@@ -279,7 +279,7 @@ def test_a_worker_that_crashed_leaves_open_what_it_did(shop: Bench) -> None:
     assert list(told) == ids
     for id, others in zip(ids, ["", "", " (not raised in user code)"], strict=True):
         assert told[id].startswith("other_worker (gw")
-        assert f" ended without telling; the others: never_called{others}" in told[id]
+        assert f" ended without a report; the others: never_called{others}" in told[id]
 
 
 @full

@@ -327,7 +327,7 @@ class Run:
             self.end.setdefault(
                 "message",
                 f"pytest counted {missing} failures whose reports could not be made or were lost; "
-                "its own output tells them",
+                "its own output has them",
             )
         self._ended = self._ended or time.monotonic()
         for id in list(self.pauses):
