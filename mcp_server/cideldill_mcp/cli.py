@@ -26,7 +26,7 @@ from pytest_cideldill.sourcecode.tracespec import InvalidSpec, parse_spec
 _DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout, or over HTTP."
 
 _EXTRA = ("mcp", "mcp_types", "anyio")
-"""What the extra `mcp` installs."""
+"""The packages of the extra `mcp`."""
 
 _TERMINAL = """\
 cideldill-mcp is a server: an MCP client starts it and talks to it over stdin and stdout.

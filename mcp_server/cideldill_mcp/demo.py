@@ -252,7 +252,7 @@ async def _fix(agent: Agent, shop: Path, failure: DemoFailure, proof: Proof) -> 
     path = shop / proof.file
     lines = path.read_text(encoding="utf-8").split("\n")
     wanted = f'"{failure.coupon}"', f'"{failure.rate}"'
-    matching = [number for number, line in enumerate(lines) if all(each in line for each in wanted)]
+    matching = [number for number, line in enumerate(lines) if all(word in line for word in wanted)]
     check(len(matching) == 1, f"{len(matching)} lines of {proof.file} hold {' and '.join(wanted)}")
     (number,) = matching
     say(f"{number + 1} - {lines[number].strip()}", "edit")

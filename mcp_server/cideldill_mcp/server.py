@@ -132,8 +132,8 @@ def _offer_prompts(server: Server, prompts: Prompts) -> None:
     async def get(
         _context: ServerRequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        asked = prompts.get(params.name, params.arguments or {})
-        return await _answered(f"the prompt {params.name}", asked)
+        prompt = prompts.get(params.name, params.arguments or {})
+        return await _answered(f"the prompt {params.name}", prompt)
 
     server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", types.GetPromptRequestParams, get)

@@ -424,7 +424,7 @@ async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:
 async def test_a_reply_is_one_text_with_one_json_object() -> None:
 
     async def handler(request: Request) -> Reply:
-        return Reply({"n": request["n"], "given": sorted(request.given)})
+        return Reply({"n": request["n"], "given": sorted(request.sent)})
 
     box = toolbox(handler, Param("n", "integer", default=3), Param("m", "integer"))
     assert await call(box) == (False, {"n": 3, "given": []})

@@ -648,7 +648,7 @@ def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
     assert changed == {
         "test_flips": ["the value of wanted (test_it.py:9)"],
         "test_breaks": told,
-        "test_raises": ["what is raised (test_it.py:16)"],
+        "test_raises": ["the exception (test_it.py:16)"],
         "test_looked_at": None,
     }
     asked = {"nodeid": "test_it.py::test_breaks"}

@@ -42,8 +42,8 @@ _PROMPTS = (
     types.Prompt(
         name=SESSION,
         title="Start debugging",
-        description="Where the debugging session stands: breakpoints, paused tests, recent calls, "
-        "functions, and what can be done next.",
+        description="The state of the debugging session: breakpoints, paused tests, recent calls, "
+        "functions, and possible next steps.",
     ),
     types.Prompt(
         name=PAUSE,
@@ -58,7 +58,7 @@ _PROMPTS = (
     types.Prompt(
         name=TEST,
         title="Triage a failing test",
-        description="One test: how it failed, what changed since it passed, what to call next.",
+        description="One test: how it failed, changes since it passed, the calls to make next.",
         arguments=[
             types.PromptArgument(
                 name="nodeid",
@@ -103,7 +103,7 @@ class Prompts:
             if not pause_id:
                 raise _invalid(
                     f"the prompt {PAUSE} needs the argument pause_id; "
-                    "breakpoint_list_paused shows what is paused"
+                    "breakpoint_list_paused shows the pauses"
                 )
             return _result(f"The pause {pause_id}", self._pause(pause_id))
         if name == TEST:
@@ -161,8 +161,8 @@ class Prompts:
         exception = autopsy.get("exception") or (call or {}).get("exception")
         go_on = f'breakpoint_continue {{"pause_id": "{pause_id}", "wait": true}}'
         return joined(
-            f"Inspect what is paused at {pause_id} with the tools of this server; find out what is "
-            "wrong, and why. It waits for you.",
+            f"Inspect the pause {pause_id} with the tools of this server; find out what is wrong, "
+            "and why. The test waits for you.",
             *_facts(pause, call, exception),
             "",
             *section("Stack trace, innermost first", _stack(pause)),

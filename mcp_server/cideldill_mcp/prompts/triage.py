@@ -74,13 +74,13 @@ async def failing_test(runs: Runs, asked: str, offered: Container[str]) -> str:
     return text()
 
 
-# --- what is known ------------------------------------------------------------------------------
+# --- known facts --------------------------------------------------------------------------------
 
 
 def _head(case: Case) -> Iterator[str]:
     yield (
         "Find out why a test fails, with the tools of this server: prove the cause by changing a "
-        "call of a run, then mend it. What is known:"
+        "call of a run, then mend it. Known facts:"
     )
     yield f"- Test: {case.test.nodeid}"
     yield f"- Outcome: {_outcome(case)}"
@@ -167,7 +167,7 @@ def _output(report: PhaseReported | None) -> Iterator[str]:
             yield f"{stream}: {line}"
 
 
-# --- what to call -------------------------------------------------------------------------------
+# --- calls to make ------------------------------------------------------------------------------
 
 
 def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
@@ -189,7 +189,7 @@ def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
         yield "breakpoint_continue", proof, "at that pause: a verdict that flips proves the cause"
         yield "breakpoint_remove", {"function_name": function}, "it would stop later runs, too"
     elif line and "breakpoint_set" in offered:
-        yield "debug_step", at | {"mode": "in"}, "at that pause: into what the line calls"
+        yield "debug_step", at | {"mode": "in"}, "at that pause: into the call on the line"
     if line:
         traced = again | {"tracepoints": [line | {"log_message": _template(case)}]}
         yield "test_run", traced, "or see values on the way, without a pause"

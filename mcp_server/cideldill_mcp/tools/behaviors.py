@@ -32,7 +32,7 @@ async def set_after_behavior(request: Request) -> Reply:
 async def set_replacement(request: Request) -> Reply:
     """`breakpoint_set_replacement`: every call of the function becomes one of the other."""
     breakpoint = _existing(request)
-    if "replacement_function" not in request.given:
+    if "replacement_function" not in request.sent:
         raise Refusal(
             ErrorCode.MISSING_PARAMETER,
             "replacement_function is required; an empty one brings the original back",
@@ -172,7 +172,7 @@ TOOLS = (
     Tool(
         "breakpoint_get_default_behavior",
         "Get the default behavior",
-        "What breakpoints do whose behavior is yield.",
+        "The behavior of breakpoints that yield.",
         get_default,
         reads_only=True,
     ),

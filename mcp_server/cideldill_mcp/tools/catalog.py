@@ -278,7 +278,7 @@ TOOLS = (
     Tool(
         "breakpoint_list_functions",
         "List functions",
-        "Functions of the project with signature, file and line: what can be given to "
+        "Functions of the project with signature, file and line: names for "
         "breakpoint_add. Works without a run.",
         list_functions,
         (

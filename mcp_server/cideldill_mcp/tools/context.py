@@ -72,7 +72,7 @@ async def _live(request: Request, pause_id: str) -> Reply:
         lambda number: ReadContext(
             number,
             pause_id,
-            request["max_frames"] if "max_frames" in request.given else None,
+            request["max_frames"] if "max_frames" in request.sent else None,
             request["include_variables_for_frames"],
             request["max_inner_exceptions"],
         ),

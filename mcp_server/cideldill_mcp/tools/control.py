@@ -148,8 +148,8 @@ TOOLS = (
     Tool(
         "debug_state",
         "State of the debugger",
-        "Where things stand, if you lost track: run, running and paused tests, outcomes, what to "
-        "do next.",
+        "The present state, if you lost track: run, running and paused tests, outcomes, next "
+        "steps.",
         state,
         reads_only=True,
     ),
@@ -168,7 +168,7 @@ TOOLS = (
     Tool(
         "timeline_get",
         "Timeline of events",
-        "What happened in which order, across threads and workers: tests, stops, hits, recorded "
+        "All events in order, across threads and workers: tests, stops, hits, recorded "
         "calls; filtered, behind a cursor.",
         timeline,
         (

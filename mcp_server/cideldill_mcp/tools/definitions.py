@@ -118,14 +118,14 @@ class Request:
     """One tool call: its checked arguments, and the objects that handlers work with.
 
     Attributes:
-        given: Names of the parameters that the client sent.
+        sent: Names of the parameters that the client sent.
         progress: Sends `(done, total, message)` to a client that asked for progress.
         is_news: Whether no reply to this client contained a pause yet.
         last_hit_sent: The number of the newest hit that was sent to this client.
     """
 
     arguments: dict[str, Any]
-    given: frozenset[str]
+    sent: frozenset[str]
     runs: Runs
     desired: Desired
     max_chars: int

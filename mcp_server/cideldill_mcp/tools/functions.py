@@ -53,7 +53,7 @@ async def add(request: Request) -> Reply:
             compile_condition(condition)
         except ValueError as error:
             raise Refusal(ErrorCode.INVALID_CONDITION, str(error), condition=condition) from error
-    behavior = request["behavior"] if "behavior" in request.given else None
+    behavior = request["behavior"] if "behavior" in request.sent else None
     is_new = request.desired.named(name) is None
     added = request.desired.add_function(name, behavior, condition)
     try:
@@ -155,15 +155,15 @@ def _resume_command(number: int, request: Request) -> Resume:
 
 def _note_change(run: Run, pause: dict[str, Any], request: Request) -> None:
     """Note the change in words: results report it, and it may be the cause of a new verdict."""
-    call, what = pause["call_data"], ""
+    call, called = pause["call_data"], ""
     if call:
         shown = [*call["pretty_args"], *(f"{k}={v}" for k, v in call["pretty_kwargs"].items())]
-        what = f"{call['qualified_name']}({', '.join(shown)})"
+        called = f"{call['qualified_name']}({', '.join(shown)})"
     words = {
-        "replace": f"what is called instead of {what}",
-        "skip": f"the result of {what}",
-        "raise": f"what {what} raises" if what else "what is raised",
-        "modify": f"what is passed to {what}",
+        "replace": f"the replacement of {called}",
+        "skip": f"the result of {called}",
+        "raise": f"the exception of {called}" if called else "the exception",
+        "modify": f"the argument list of {called}",
     }
     action = request["action"]
     if request["replacement_function"]:
@@ -228,10 +228,10 @@ def _check_session(request: Request) -> None:
 
 
 def _timeout(request: Request, *, stopped: bool) -> Refusal:
-    what = "was interrupted" if stopped else "did not stop (C code?); its thread is still in it"
+    outcome = "was interrupted" if stopped else "did not stop (C code?); its thread is still in it"
     return Refusal(
         ErrorCode.EVAL_TIMEOUT,
-        f"the evaluation took longer than {request['timeout_s']} s and {what}",
+        f"the evaluation took longer than {request['timeout_s']} s and {outcome}",
         pause_id=request["pause_id"],
         stopped=stopped,
     )

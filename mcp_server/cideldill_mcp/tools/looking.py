@@ -145,7 +145,7 @@ TOOLS = (
     Tool(
         "variables_get",
         "Variables of a paused frame",
-        "For much of a frame at once. Without names: what there is, with types. With names: "
+        "For much of a frame at once. Without names: all of them, with types. With names: "
         "values, and a cid for each to look deeper with breakpoint_inspect_object.",
         variables,
         (
@@ -172,8 +172,8 @@ TOOLS = (
     Tool(
         "threads_list",
         "Threads and tasks",
-        "Every thread of the tests, and every task (asyncio, anyio, trio): where it is and what it "
-        "awaits. Shows what a test that hangs waits for.",
+        "Every thread of the tests, and every task (asyncio, anyio, trio): location, and what it "
+        "awaits. Shows why a test hangs.",
         threads,
         reads_only=True,
         is_list=True,

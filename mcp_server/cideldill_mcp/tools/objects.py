@@ -150,7 +150,7 @@ TOOLS = (
     Tool(
         "breakpoint_inspect_object",
         "Inspect an object",
-        "What an argument, a result or a value of the REPL held at the time, level by level.",
+        "The content of an argument, a result or a value of the REPL at that time, level by level.",
         inspect,
         (
             Param("cid", "string", "From call records, or result_cid", required=True),

@@ -86,7 +86,7 @@ TOOLS = (
     Tool(
         "breakpoint_get_call_records",
         "Get recorded calls",
-        "What was passed, returned and raised. Calls of functions with a breakpoint are recorded; "
+        "Calls with arguments and results. Those of functions with a breakpoint are recorded; "
         "breakpoint_add with behavior go records without pausing.",
         call_records,
         (

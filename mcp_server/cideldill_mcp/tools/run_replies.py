@@ -221,9 +221,9 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
         ]
     if pause["phase"] == "raise":
         return [
-            f"{look}: __exception__ is what is raised",
+            f"{look}: __exception__ is the exception",
             f'{go_on[:-1]}, "action": "raise", "exception_type": "…"}}: raise another one instead',
-            f"{go_on}: see who handles it",
+            f"{go_on}: see which code handles it",
         ]
     if pause["phase"] == "line":
         return [
@@ -233,7 +233,7 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
         ]
     return [
         f"{look}: frame 0 is the call, frame 1 its caller",
-        f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: what if it returned something else?',
+        f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: let it return something else',
         f"{go_on}: let the call happen",
     ]
 

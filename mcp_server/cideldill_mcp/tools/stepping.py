@@ -211,7 +211,7 @@ TOOLS = (
     ),
     Tool(
         "debug_pause",
-        "Pause what runs",
+        "Pause running tests",
         "Stop a test that hangs or loops, and see where. Stuck in C: the stacks of all threads.",
         pause,
         (

@@ -303,7 +303,7 @@ TOOLS = (
             Param("nodeids", "array", "Tests, classes, files or folders", items="string"),
             Param("keyword", "string", "pytest -k"),
             Param("markers", "string", "pytest -m"),
-            Param("last_failed", "boolean", "Only what failed last", default=False),
+            Param("last_failed", "boolean", "Only tests that failed last", default=False),
             Param("maxfail", "integer", minimum=1),
             Param("workers", "integer", "pytest -n", minimum=0),
             Param("args", "array", "Further pytest arguments", items="string"),

@@ -149,7 +149,7 @@ def _read_until_eof(
         except OSError:  # a terminal that hung up, a descriptor closed under us
             chunk = b""
         messages = []
-        for line in splitter.feed(chunk or b"\n"):  # what precedes EOF may lack its newline
+        for line in splitter.feed(chunk or b"\n"):  # the last line before EOF may lack its newline
             decoded = _decode(line)
             if isinstance(decoded, bytes):
                 outbox.put(decoded)
