@@ -1,4 +1,4 @@
-"""The notifications for clients: a queue for each, from which they are pushed without a wait here.
+"""The notifications for clients: a queue for each client, and the task that pushes from it.
 
 Lives on the event loop. The event log passes it every event in order of `seq`; `serve` gets a
 function that sends to one client. It knows neither the library of the protocol nor the runs.

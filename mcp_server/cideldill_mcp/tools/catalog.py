@@ -1,4 +1,4 @@
-"""Functions by name, as the sources define them; this needs no run, and no answer of one."""
+"""Functions by name, as the sources define them: with or without a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool `breakpoint_inspect_object`: objects by content id. It unpickles nothing here."""
+"""The tool `breakpoint_inspect_object`: objects by content id. Nothing is unpickled here."""
 
 from __future__ import annotations
 
