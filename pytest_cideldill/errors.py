@@ -1,6 +1,6 @@
 """The closed set of error codes that a client can see, and the exception that carries one.
 
-Both processes share this table. Codes are part of the contract: they are never renamed.
+Both processes share this table. Clients rely on the codes (docs/tools.md): they are never renamed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Refusal(Exception):
         self.extra = {name: _cut(value, MAX_EXTRA) for name, value in extra.items()}
 
     def to_plain(self) -> dict[str, Any]:
-        """The error object of the contract: `{"error": CODE, "message": SENTENCE, ...}`."""
+        """The error object in replies: `{"error": CODE, "message": SENTENCE, ...}`."""
         return {"error": str(self.code), "message": self.message, **self.extra}
 
     @classmethod

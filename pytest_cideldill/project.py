@@ -1,4 +1,4 @@
-"""What counts as the user's own code, and how its paths are told (contract, sections 1 and 4).
+"""What counts as the user's own code, and how its paths are shown.
 
 Pure string work with a cache per file name; runs in the process under test, on any thread.
 """

@@ -72,7 +72,7 @@ LOG: Final = {
 DROPPED: Final = {"rows": {"type": "object", "additionalProperties": COUNT}}
 
 ROWS: Final[dict[str, tuple[str, Schema]]] = {
-    "hit": ("A tracepoint told a message.", HIT),
+    "hit": ("A tracepoint was hit; `message` is its text.", HIT),
     "call": ("A recorded call ended; or runs, while something stops.", CALL),
     "log": ("A test logged this by the fixture `cideldill`.", LOG),
     "dropped": ("So many lines were not written since the last line of this type.", DROPPED),

@@ -1,6 +1,6 @@
-"""The life of the front end: it serves until the client leaves; then nothing may be left behind.
+"""The life of the front end: it serves until the client leaves, then it ends all its processes.
 
-Over HTTP clients come and go: then only a signal ends it.
+Over HTTP alone clients come and go, and only a signal ends it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.sourcecode.tracespec import parse_spec
 
 SHUTDOWN_S = 1.0
-"""How long runs may take to end by themselves; clients kill servers 2 s after they hung up."""
+"""Seconds for runs to end by themselves: clients kill a server 2 s after they close its stdin."""
 
 HTTP_SHUTDOWN_S = 4.0
-"""The same where only a signal ends the front end: who sends it waits longer."""
+"""The same where only a signal ends the front end: senders of signals wait longer."""
 
 
 def run_server(recipe: Recipe, settings: Settings) -> int:
@@ -49,8 +49,8 @@ def run_server(recipe: Recipe, settings: Settings) -> int:
         The exit status: 0.
 
     Raises:
-        CannotListen: The address for HTTP can't be had.
-        NoScratch: Nothing can be written.
+        CannotListen: The address for HTTP is not available.
+        NoScratch: No directory for temporary files is writable.
     """
     listener = listen(settings.http_address) if settings.http else None
     pipes: tuple[int, int] | None
@@ -58,7 +58,7 @@ def run_server(recipe: Recipe, settings: Settings) -> int:
         pipes = claim_stdio()
     else:
         pipes = None
-        with suppress(OSError):  # nobody is served there: whatever prints, prints to stderr
+        with suppress(OSError):  # no client is there: all output goes to stderr
             for fd in claim_stdio():
                 os.close(fd)
     anyio.run(_serve, recipe, settings, pipes, listener)
@@ -75,7 +75,7 @@ async def _serve(
     runs.are_opened = bool(settings.open)
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
-        # Beside the ends of the transports: each may take its second.
+        # At the same time as the transports end: each of both may take a second.
         within_s = HTTP_SHUTDOWN_S if pipes is None else SHUTDOWN_S
         group.start_soon(_close_at_end, runs, within_s)
         notifier = Notifier(runs.log, partial(_pause, runs))
@@ -112,15 +112,15 @@ async def _close_at_end(runs: Runs, within_s: float) -> None:
 
 async def _open(runs: Runs, records: Sequence[str]) -> None:
     try:
-        await open_records(runs, [Path(each) for each in records])
-    except OSError as error:  # what was read until then is shown
+        await open_records(runs, [Path(folder) for folder in records])
+    except OSError as error:  # the runs that were read until then are served
         sys.stderr.write(f"pytest-cideldill: a record can't be read to its end: {error}\n")
     finally:
         runs.ready.set()
 
 
 async def _begin(runs: Runs, settings: Settings) -> None:
-    """Set what was declared up front, and run if that was asked for."""
+    """Set the tracepoints of the settings, and start a run if the settings ask for one."""
     for text in settings.trace:
         spec = parse_spec(text)
         try:
@@ -134,7 +134,7 @@ async def _begin(runs: Runs, settings: Settings) -> None:
     if settings.start == "run":
         try:
             await runs.start(RunOrder())
-        except Refusal as refusal:  # no reason to end: test_run will say the same
+        except Refusal as refusal:  # the server goes on: test_run will refuse for the same reason
             sys.stderr.write(f"pytest-cideldill: {refusal.message}\n")
 
 

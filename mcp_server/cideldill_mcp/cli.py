@@ -1,6 +1,6 @@
-"""The two ways to become the front end: handed over by pytest, or as `cideldill-mcp`.
+"""The entry points of the front end: the hand-over from pytest, and the script `cideldill-mcp`.
 
-Nothing of `mcp` is imported before the arguments are known to be good.
+The library `mcp` is imported only after the arguments were checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_cideldill.sourcecode.tracespec import InvalidSpec, parse_spec
 _DESCRIPTION = "Serve a debugger for pytest tests over MCP on stdin and stdout, or over HTTP."
 
 _EXTRA = ("mcp", "mcp_types", "anyio")
-"""What the extra `mcp` installs."""
+"""The packages of the extra `mcp`."""
 
 _TERMINAL = """\
 cideldill-mcp is a server: an MCP client starts it and talks to it over stdin and stdout.
@@ -35,10 +35,10 @@ To see it work:  cideldill-mcp demo
 
 
 def serve() -> int:
-    """Run the front end that `pytest --cideldill-mcp` became.
+    """Run the front end in the process of `pytest --cideldill-mcp`, after the hand-over.
 
-    The environment has JSON text with `command`, `arguments`, `rootdir`, `inipath` and `settings`;
-    no process that is started inherits it.
+    An environment variable has JSON text with `command`, `arguments`, `rootdir`, `inipath` and
+    `settings`; child processes don't inherit it.
 
     Returns:
         The exit status of the process.
@@ -51,16 +51,16 @@ def serve() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; see `--help`."""
+    """The console script; `--help` describes its arguments."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # argparse would take options behind `--` for its own when a flag follows REMAINDER.
+    # With REMAINDER, argparse would take options behind `--` as its own when a flag follows.
     own, for_pytest = _divide(arguments)
     parser = argparse.ArgumentParser("cideldill-mcp", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument(
         "action",
         nargs="?",
         choices=["demo", "address"],
-        help="demo: show a debugging session; address: tell where your running servers serve HTTP, "
+        help="demo: show a debugging session; address: show where your running servers serve HTTP, "
         "and their tokens",
     )
     parser.add_argument(
@@ -81,14 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
     chosen = parser.parse_args(own)
     if chosen.action == "address":
-        return _tell_addresses()
+        return _print_addresses()
     _demote_user_paths()
     try:
         if chosen.action == "demo":
             from cideldill_mcp.demo import demo
 
             return demo()
-        opened = [f"--cideldill-open={each}" for each in chosen.open]
+        opened = [f"--cideldill-open={folder}" for folder in chosen.open]
         return _serve_for(chosen.python or sys.executable, [*opened, *for_pytest], parser)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("this needs the extra 'mcp': pip install 'pytest-cideldill[mcp]'")
 
 
-def _tell_addresses() -> int:
+def _print_addresses() -> int:
     lines = announced()
     for line in lines:
         print(line)
@@ -123,13 +123,13 @@ def _serve_for(python: str, arguments: list[str], parser: argparse.ArgumentParse
 
 
 def _usage_error(sentence: str) -> NoReturn:
-    """As pytest, which this process was."""
+    """End with a usage error in pytest's form: this process was pytest."""
     sys.stderr.write(f"ERROR: {sentence}\n")
     raise SystemExit(4)
 
 
 def _demote_user_paths() -> None:
-    """Put what PYTHONPATH names, and the working directory, behind what is installed.
+    """Move the entries of PYTHONPATH and the working directory behind the installed packages.
 
     A `mcp` package or module of the user's project must not be taken for the library. An empty
     entry of PYTHONPATH means the working directory.
@@ -164,10 +164,10 @@ def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]
 
 
 def _mistake(settings: Settings) -> str | None:
-    """What is wrong with records and tracepoints, which no table of options can say."""
+    """The first mistake in records and tracepoints, which the table of options can't check."""
     try:
-        for each in settings.open:
-            run_folders(Path(each))
+        for folder in settings.open:
+            run_folders(Path(folder))
     except NoRecord as error:
         return str(error)
     for text in settings.trace:

@@ -1,7 +1,7 @@
 """`cideldill-mcp demo`: the SDK's client debugs a shop with a bug, and prints a transcript.
 
-Owns the questions, and what is shown of the answers; what it concludes comes from the replies
-alone, and a reply that does not fit ends it. A client of the server, in a process of its own.
+Owns the calls of tools, and the transcript of their replies. Its conclusions come from the replies
+alone, and an unexpected reply ends it. It is a client of the server, in a process of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_types import TextContent
 from cideldill_mcp.processes.private_directory import NoScratch, make_folder
 
 CALL_S = 60.0
-"""Limit of one tool call."""
+"""Seconds; the limit of one tool call."""
 
 COLUMNS = 100
 
@@ -35,12 +35,12 @@ RIGHT_RATE = "str(1 - Decimal(expected) / sum(item.subtotal() for item in cart.i
 
 
 class Surprise(Exception):
-    """A reply that does not fit the story; the message says which and why."""
+    """An unexpected reply; the message says which one and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoFailure:
-    """The failed test, paused: its `coupon`, what `rate` gives for it, what would be `right`."""
+    """The failed test, paused: its `coupon`, the wrong `rate` for it, and the `right` one."""
 
     nodeid: str
     coupon: str
@@ -76,7 +76,7 @@ def find_shop() -> Path:
 
 
 def debug(shop: Path) -> int:
-    """As `demo`, on any shop; works on a temporary copy of it."""
+    """Do the same as `demo` on any shop; it works on a temporary copy."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # values may not fit the terminal's encoding
     try:
@@ -90,7 +90,7 @@ def debug(shop: Path) -> int:
         copy = shutil.copytree(shop, Path(folder, "shop"), ignore=leftovers)
         try:
             code = anyio.run(_session, copy)
-        except* (MCPError, OSError) as group:  # the client's task groups wrap what ends them
+        except* (MCPError, OSError) as group:  # the client's task groups wrap errors
             say(f"\nThere is no server to talk to: {_innermost(group)}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,7 +107,7 @@ async def _session(shop: Path) -> int:
     arguments = ["-m", "pytest", "--cideldill-mcp"]
     say(f"$ python {' '.join(arguments)}")
     say("The MCP client of the SDK started this server in a copy of the example shop.")
-    # The SDK's client passes a handful of variables; these say where to find and put things.
+    # The SDK's client passes only a few variables; these locate programs and temporary files.
     env = {name: os.environ[name] for name in ("PYTHONPATH", "TMPDIR") if name in os.environ}
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=shop, env=env)
     async with Client(server) as client:
@@ -123,7 +123,7 @@ async def _session(shop: Path) -> int:
 
 
 class Agent:
-    """Asks one tool after the other and writes the transcript."""
+    """Calls one tool after the other and writes the transcript."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -137,7 +137,7 @@ class Agent:
         """Call a tool.
 
         Raises:
-            Surprise: It refused.
+            Surprise: The tool refused.
         """
         say(f"{tool} {json.dumps(arguments, ensure_ascii=False) if arguments else ''}", "call")
         result = await self._client.call_tool(tool, arguments, read_timeout_seconds=CALL_S)
@@ -162,10 +162,10 @@ def say(text: str, label: str = "") -> None:
 
 
 def check(holds: bool, otherwise: str) -> None:
-    """Go on only when a reply says what the story needs.
+    """Check an expectation about a reply.
 
     Raises:
-        Surprise: It does not.
+        Surprise: The reply does not fit.
     """
     if not holds:
         raise Surprise(otherwise)
@@ -188,14 +188,14 @@ async def _fail(agent: Agent) -> DemoFailure:
     check(reply["state"] == "paused", f"the run is {reply['state']}, no test paused as it failed")
     stop = reply["stops"][-1]
     autopsy, place = stop["autopsy"], stop["location"]
-    given = autopsy["parameters"]
+    parameters = autopsy["parameters"]
     say(f"{reply['state']} after {counted(reply)}: {stop['nodeid']}", "reply")
     say(f"{stop['exception']['type']}: {stop['exception']['message'].splitlines()[0]}", " ")
     say(f"{place['file']}:{place['line']} in {place['function']}: {place['source']}", " ")
-    say(f"parameters: {', '.join(f'{name}={value}' for name, value in given.items())}", " ")
+    say(f"parameters: {', '.join(f'{name}={value}' for name, value in parameters.items())}", " ")
     say(f"log: {autopsy['log'].strip()}", " ")
 
-    coupon = literal_eval(given["coupon"])
+    coupon = literal_eval(parameters["coupon"])
     agent.plans("The total is a price times a rate. Which rates are there, on the paused thread?")
     rates = literal_eval(await _evaluate(agent, stop["pause_id"], ALL_RATES))
     agent.plans("Which rate would satisfy the test?")
@@ -224,9 +224,9 @@ async def _prove(agent: Agent, failure: DemoFailure) -> Proof:
     reply = await agent.asks("test_run", nodeids=[failure.nodeid], replace=True)
     check(reply["state"] == "paused", f"the run is {reply['state']}, it did not stop at the call")
     stop = reply["stops"][-1]
-    told, place = stop["call_data"], stop["location"]
-    call = f"{told['qualified_name']}({', '.join(told['pretty_args'])})"
-    site = f"{told['call_site']['file']}:{told['call_site']['line']}"
+    call_data, place = stop["call_data"], stop["location"]
+    call = f"{call_data['qualified_name']}({', '.join(call_data['pretty_args'])})"
+    site = f"{call_data['call_site']['file']}:{call_data['call_site']['line']}"
     say(f"{reply['state']} {stop['phase']} {call}, {place['file']}:{place['line']}", "reply")
     say(f"called from {site}", " ")
     check(stop["breakpoint_id"] == added["id"], "it stopped for another reason")
@@ -252,9 +252,9 @@ async def _fix(agent: Agent, shop: Path, failure: DemoFailure, proof: Proof) -> 
     path = shop / proof.file
     lines = path.read_text(encoding="utf-8").split("\n")
     wanted = f'"{failure.coupon}"', f'"{failure.rate}"'
-    found = [number for number, line in enumerate(lines) if all(each in line for each in wanted)]
-    check(len(found) == 1, f"{len(found)} lines of {proof.file} hold {' and '.join(wanted)}")
-    (number,) = found
+    matching = [number for number, line in enumerate(lines) if all(word in line for word in wanted)]
+    check(len(matching) == 1, f"{len(matching)} lines of {proof.file} hold {' and '.join(wanted)}")
+    (number,) = matching
     say(f"{number + 1} - {lines[number].strip()}", "edit")
     lines[number] = lines[number].replace(failure.rate, failure.right)
     say(f"{number + 1} + {lines[number].strip()}", " ")

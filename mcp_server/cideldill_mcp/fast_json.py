@@ -1,7 +1,7 @@
-"""JSON of events, as fast as what is installed allows.
+"""JSON of events: by `pydantic_core` where it is installed, else by the standard library.
 
-`pydantic_core` comes with the server's libraries. A command that runs without them has the standard
-library, at less than half of the speed; both give the same.
+`pydantic_core` comes with the server's libraries. A command that runs without them has less than
+half of the speed; the results are equal.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ encode_ascii = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
 def decode_fast(text: bytes) -> Any:
-    """The value of a frame, as `decode_text` gives it; hits arrive by the ten thousands.
+    """Decode a frame as `decode_text` does, but faster: hits arrive by the ten thousands.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: The text is not JSON.
     """
-    if pydantic_core is not None and text.isascii():  # else it is no frame of ours
+    if pydantic_core is not None and text.isascii():  # frames of ours are ASCII
         try:
             return pydantic_core.from_json(text)
-        except ValueError:  # it knows neither lone surrogates nor deep nesting
+        except ValueError:  # pydantic_core refuses lone surrogates and deep nesting
             pass
     return decode_text(text)
 
 
 def encode_fast(value: object) -> bytes:
-    """The text of a value, in one line; what JSON does not know becomes its `str`."""
+    """Encode a value as one line; objects that JSON lacks become their `str`."""
     if pydantic_core is not None:
         try:
             return pydantic_core.to_json(value, inf_nan_mode="constants", fallback=str)
-        except ValueError:  # a lone surrogate: a fourth of the speed
+        except ValueError:  # a lone surrogate; this path has a fourth of the speed
             pass
     return encode_ascii(value).encode("ascii")

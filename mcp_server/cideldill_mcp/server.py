@@ -1,7 +1,7 @@
-"""What a client is offered: tools, resources and prompts, behind the handlers of the protocol.
+"""The MCP server of one transport: handlers for tools, resources, subscriptions and prompts.
 
-The low-level server validates nothing, so `Toolbox` does; what fails here becomes an error of the
-protocol with a sentence.
+The low-level server of the library validates nothing, so `Toolbox` does; every failure here becomes
+an error of the protocol with a sentence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
-    """The server of one transport, whose `clients` are told what happens."""
+    """Build the server of one transport; its `clients` get the pushes."""
     offered = Toolbox(profile.tools(settings.tools), runs, runs.desired)
     server = _Server(
         "pytest-cideldill",
@@ -41,7 +41,7 @@ def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
         title="pytest debugger",
         instructions=instructions(offered),
     )
-    server.middleware.clear()  # OpenTelemetry: nobody asked for spans
+    server.middleware.clear()  # OpenTelemetry, whose spans no user asked for
     _offer_tools(server, offered, clients)
     read = Toolbox(profile.ALL, runs, runs.desired).read
     _offer_resources(server, Resources(read, runs), clients)
@@ -54,12 +54,12 @@ def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
 
 class _Server(Server[Any]):
     def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
-        """In every era: resources come and go and may be subscribed to; the rest stays as it is."""
-        told = super().get_capabilities(*args, **kwargs)
-        for each in (told.tools, told.prompts, told.resources):
-            assert each is not None
-            each.list_changed = each is told.resources
-        return told
+        """The same in every era: only resources have a list that changes, and subscriptions."""
+        capabilities = super().get_capabilities(*args, **kwargs)
+        for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
+            assert capability is not None
+            capability.list_changed = capability is capabilities.resources
+        return capabilities
 
 
 def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:
@@ -77,7 +77,7 @@ def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:
         client = clients.of(context).name
         return await toolbox.call(params.name, params.arguments or {}, report, client)
 
-    # Asked about headers of calls over HTTP; else the library would list all tools each time.
+    # For headers of calls over HTTP the library would otherwise list all tools each time.
     schemas = {tool.name: tool.input_schema for tool in toolbox.definitions()}
     server.get_tool_input_schema = schemas.get
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
@@ -132,15 +132,15 @@ def _offer_prompts(server: Server, prompts: Prompts) -> None:
     async def get(
         _context: ServerRequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        asked = prompts.get(params.name, params.arguments or {})
-        return await _answered(f"the prompt {params.name}", asked)
+        prompt = prompts.get(params.name, params.arguments or {})
+        return await _answered(f"the prompt {params.name}", prompt)
 
     server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", types.GetPromptRequestParams, get)
 
 
-async def _answered(what: str, work: Awaitable[T]) -> T:
-    """The result; every failure as an error of the protocol, with a sentence."""
+async def _answered(subject: str, work: Awaitable[T]) -> T:
+    """The result of a handler; every failure becomes an error of the protocol with a sentence."""
     try:
         return await work
     except MCPError:
@@ -154,5 +154,5 @@ async def _answered(what: str, work: Awaitable[T]) -> T:
         ) from refusal
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        message = f"{what} failed, which is a bug of pytest-cideldill: {error!r}"
+        message = f"{subject} failed, which is a bug of pytest-cideldill: {error!r}"
         raise MCPError(code=types.INTERNAL_ERROR, message=message) from error

@@ -27,11 +27,11 @@ class CallTelling:
         self._objects = objects
 
     def id_of(self, number: int) -> str:
-        """The contract's `call_id`."""
+        """The `call_id` that clients see."""
         return f"{self._prefix}.c{number}"
 
     def told(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        """An event of type `call` (contract, section 2, Records) from a row.
+        """An event of type `call` from a row (docs/record_format.md).
 
         A row is `(told, begun, status, moment of its end, kept result, exception, frozen result)`.
         A call that was told as running is told again, under its id, when it ended.

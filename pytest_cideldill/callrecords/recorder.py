@@ -248,7 +248,7 @@ class Recording:
         return "call" if number in self._told_running else "record"
 
     def id_of(self, begun: Intercepted) -> str:
-        """The contract's `call_id`."""
+        """The `call_id` that clients see."""
         return self._telling.id_of(begun.start.number)
 
     def _starting(self, code: CodeType, name: str) -> OnStart:

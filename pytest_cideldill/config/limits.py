@@ -1,6 +1,6 @@
 """How much is captured and kept: plain numbers with bounds, each an ini option.
 
-Both processes read them; values are cut to them where they are captured (contract, section 8).
+Both processes read them; values are cut to them where they are captured (docs/limits.md).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def describe_call(
     caller: FrameType | None,
     lens: Lens,
 ) -> dict[str, Any]:
-    """The `call_data` of the contract's pause.
+    """The `call_data` of a pause.
 
     Args:
         path: Dotted path of the function.

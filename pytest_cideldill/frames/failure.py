@@ -1,4 +1,4 @@
-"""An exception to plain values: what an agent reads first (contract, section 5).
+"""An exception to plain values: what an agent reads first.
 
 Runs on the thread where it was raised or where a test failed, while its fixtures are alive; no user
 code runs here.

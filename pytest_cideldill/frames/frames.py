@@ -182,7 +182,7 @@ def describe_frame(
     deadline: float | None = None,
     first: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """One entry of the contract's `frames`; `variables` and `arguments` only `with_locals`.
+    """One entry of `frames` in a reply; `variables` and `arguments` only `with_locals`.
 
     `deadline`, `first`: as for `locals_of`.
     """

@@ -84,7 +84,7 @@ class Autopsies:
     def of_report(
         self, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
     ) -> dict[str, Any]:
-        """The autopsy of a failed phase: what `exception_get_context` tells (contract, 5)."""
+        """The autopsy of a failed phase: as `exception_get_context` replies it."""
         excinfo, lens = self.raised_by(call), self._lens
         assert excinfo is not None
         if self._latest[0]() is not call:

@@ -23,7 +23,7 @@ from pytest_cideldill.rendering.instances import Reduction, Unfit, is_of_pytest,
 PROTOCOL: Final = 4
 
 FAST_MS: Final = 15
-"""Milliseconds of a recorded call (contract, section 8)."""
+"""Milliseconds of a recorded call."""
 
 _ATOM_TYPES: Final = (int, float, bool, str, bytes, type(None))
 _ATOMS: Final = frozenset(map(id, _ATOM_TYPES))

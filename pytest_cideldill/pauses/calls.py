@@ -1,4 +1,4 @@
-"""What happens at an intercepted call: pauses before and after it, replacements (contract, 2).
+"""What happens at an intercepted call: pauses before and after it, replacements.
 
 Runs on the calling threads. Which call is intercepted, and by which breakpoint, is decided in
 `probes.functions`; a failure of ours is told once, and the call goes on as without us.

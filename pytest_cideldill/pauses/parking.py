@@ -59,7 +59,7 @@ class Pause:
         id: `RUN.WORKER.NUMBER`.
         phase: `before`, `post_mortem`, …; decides which actions are allowed.
         frames: What can be evaluated in, innermost first.
-        report: The pause of the contract, plain data.
+        report: The pause as clients get it, plain data.
         resolve: From a resume command to a resolution, on the parked thread; raises refusals.
         names: What REPL sessions begin with.
         lines: The current line of each frame where it is not the frame's own (tracebacks).

@@ -154,7 +154,7 @@ class Pauses:
 
         Args:
             phase: `before`, `post_mortem`, …
-            reason: The contract's `pause_reason`.
+            reason: The `pause_reason` that clients see.
             frames: What can be evaluated in, innermost first; not empty.
             details: Further keys of the pause.
             more: Makes others; where it fails the thread stops all the same.

@@ -1,4 +1,4 @@
-"""The report of a pause, as clients get it (contract, section 2): plain data, made at the stop.
+"""The report of a pause, as clients get it: plain data, made at the stop.
 
 Runs on the thread that stops; no user code runs here.
 """
@@ -135,7 +135,7 @@ class Teller:
         frames: Sequence[FrameType],
         lines: Sequence[int] | None,
     ) -> dict[str, Any]:
-        """All keys of the contract's pause, as far as they are known without a look at values."""
+        """All keys of a reported pause, as far as they are known without a look at values."""
         code, line = frames[0].f_code, lines[0] if lines else frames[0].f_lineno
         ident = get_ident()
         return {
@@ -177,7 +177,7 @@ class Teller:
         lines: Sequence[int] | None,
         place: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The rest of the contract's pause; `place`: instead of that of the frame, and its locals.
+        """The rest of the reported pause; `place`: instead of that of the frame, and its locals.
 
         A plugin's are no news.
         """

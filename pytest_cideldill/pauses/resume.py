@@ -1,7 +1,7 @@
 """From a `Resume` command to a `Resolution`, on the parked thread and before it is released.
 
-Everything that the client sent is checked here; a refused request leaves the thread parked
-(contract, `breakpoint_continue`).
+Everything that the client sent is checked here; a refused request leaves the thread
+parked (`breakpoint_continue`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a function breakpoint asks for, and a call that it acts on (contract, section 2).
+"""What a function breakpoint asks for, and a call that it acts on.
 
 Pure; read by calling threads.
 """
@@ -30,7 +30,7 @@ _COMPLETIONS = {
     "exception": frozenset({"exception"}),
     "stop_exception": frozenset({"after", "exception"}),
 }
-"""At which completions an explicit after-behavior pauses (contract, section 2)."""
+"""At which completions an explicit after-behavior pauses."""
 
 _BY_DEFAULT = {
     "exception": frozenset({"exception"}),
@@ -72,7 +72,7 @@ class FunctionBreakpoint:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Exact beats bare beats glob, then the newest wins (contract, section 2)."""
+        """Exact beats bare beats glob, then the newest wins."""
         return (int(self.name.precision), self.order)
 
     def stops_before(self, default: str) -> bool:

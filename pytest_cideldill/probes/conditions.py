@@ -1,6 +1,6 @@
 """Whether a condition holds where a line is passed or a function called; on the thread that does.
 
-One that raises counts once as an error, then as false (contract, section 3).
+One that raises counts once as an error, then as false.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What happens when a watched line is passed: count, condition, multiple, limit, message or stop.
 
-That order is the contract's (section 3). `Watcher.passed` is the hot path: it runs on every thread
+Replies rely on that order. `Watcher.passed` is the hot path: it runs on every thread
 of the program, takes no lock, and leaves a tuple behind.
 """
 
@@ -86,7 +86,7 @@ class Surroundings:
         overtime: Limits what expressions may take.
         position: Tells the test.
         rows: Take one per message.
-        stop: Parks the thread: `(probe, frame, pass number, the contract's pause_reason)`.
+        stop: Parks the thread: `(probe, frame, pass number, pause_reason)`.
     """
 
     lens: Lens

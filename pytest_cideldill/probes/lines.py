@@ -25,7 +25,7 @@ from pytest_cideldill.tracing.interface import Source, SourceUnavailable, Takes,
 from pytest_cideldill.tracing.passes import repeats
 
 TELL_S = 0.3
-"""How old the counts of passes that clients see may be (contract, section 3)."""
+"""How old the counts of passes that clients see may be."""
 
 
 class LineProbes:

@@ -1,4 +1,4 @@
-"""Why a breakpoint was not hit in this process: the reasons of the contract, section 5.
+"""Why a breakpoint was not hit in this process: the reasons of docs/not-hit.md.
 
 Asked once, when the tests are over; what is not known is not told. Runs no code of the program.
 """

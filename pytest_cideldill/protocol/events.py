@@ -84,7 +84,7 @@ class NodeStarted:
 class PhaseReported:
     """One phase of a test did not just pass; by pytest's own category (`failed`, `error`, …).
 
-    `autopsy`: of a failure, the reply of `exception_get_context` (contract, section 5).
+    `autopsy`: of a failure, as `exception_get_context` replies it.
     `attempt`: of a test that pytest-rerunfailures may try again, from 1 on.
     `subtest`: which part of the test it was, if not all of it.
     `passed_code`: the location is one that the exception passed; else it is that of the test.
@@ -166,7 +166,7 @@ class LinesPassed:
 
 
 Pause = dict[str, Any]
-"""Of the contract, section 2; what must be there says `checking`."""
+"""As clients see it; what must be there says `checking`."""
 
 CALLS_OF: Final = "calls of "
 
@@ -188,7 +188,7 @@ class Watched:
 class Stopped:
     """A thread is parked.
 
-    `pause` is the pause of the contract (section 2) plus its autopsy, or else `frames`: where the
+    `pause` is the pause as clients get it plus its autopsy, or else `frames`: where the
     thread is in user code, as `{file, line, function, module, source}`, innermost first.
     """
 

@@ -1,4 +1,4 @@
-"""Secrets out of everything that leaves the process under test (contract, section 8).
+"""Secrets out of everything that leaves the process under test (docs/secrets.md).
 
 A secret becomes a tag like `<redacted:token#a1>`: one tag per value, so that an agent can tell
 equal from different ones. Runs on any thread, takes no lock, runs no user code, never raises.

@@ -62,7 +62,7 @@ MAX_CHARACTERS: Final = 50_000
 """Of all renderings and names in one description; each may go a little beyond it."""
 
 STRING: Final = 2_000
-"""Characters of a string that is inspected (contract, section 8)."""
+"""Characters of a string that is inspected (docs/limits.md)."""
 
 _TEXT: Final = 2_100
 """Characters of the rendering of the object itself; of a part of it, `_PART`."""

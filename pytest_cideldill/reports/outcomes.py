@@ -103,7 +103,7 @@ class Failure:
 
     @property
     def autopsy(self) -> dict[str, Any]:
-        """See `exception_get_context` in the contract; empty: there is none."""
+        """The autopsy, as `exception_get_context` replies it; empty: there is none."""
         return self.told.get("autopsy") or {}
 
     @property

@@ -1,7 +1,7 @@
 """From what a client sends to how a call goes on: values, arguments, exceptions, refusals.
 
-Expectations: contract, section 2, `breakpoint_continue`: everything is validated before the thread
-is released, and a refused request leaves it paused.
+At `breakpoint_continue` everything is validated before the thread is released, and a
+refused request leaves it paused.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ def command(action: str = "continue", **how: Any) -> Resume:
 # --- actions by phase ---------------------------------------------------------------------------
 
 
-def test_each_phase_allows_the_contract_s_actions() -> None:
-    """The table of section 2; `replace` and further phases come with later issues."""
+def test_each_phase_allows_its_actions() -> None:
     assert ALLOWED["before"] == ("continue", "skip", "raise", "replace")
     assert ALLOWED["after"] == ALLOWED["exception"] == ("continue", "skip", "raise")
     assert ALLOWED["line"] == ("continue", "raise")

@@ -1,4 +1,4 @@
-"""Lines found again in a later text (contract, section 3: sources edited between runs)."""
+"""Lines found again in a later text (sources edited between runs)."""
 
 from __future__ import annotations
 

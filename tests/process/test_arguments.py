@@ -1,7 +1,4 @@
-"""Modified arguments, for every kind of parameter; refused requests leave the call paused.
-
-Expectations: contract, section 2, `breakpoint_continue`.
-"""
+"""Modified arguments, for every kind of parameter; refused requests leave the call paused."""
 
 from __future__ import annotations
 

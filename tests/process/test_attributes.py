@@ -1,7 +1,4 @@
-"""Names that no definition has: what they lead to, and callables of C behind an attribute.
-
-Expectations: contract, section 2 (function names, what can be intercepted).
-"""
+"""Names that no definition has: what they lead to, and callables of C behind an attribute."""
 
 from __future__ import annotations
 

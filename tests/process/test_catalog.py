@@ -1,7 +1,7 @@
 """The functions of a project from its sources: which files, which module names, what they define.
 
-Expectations: contract, section 2 (function names) and section 4 (user code); the module names are
-compared with pytest's own, what files define with the code that CPython compiles.
+The module names are compared
+with pytest's own, what files define with the code that CPython compiles.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ BROKEN = {
 def test_files_are_read_in_their_encoding_and_those_that_cannot_be_read_say_why(
     tmp_path: Path,
 ) -> None:
-    """Contract, section 2, row 11: one bad file must not cost the others."""
+    """One bad file must not cost the others."""
     for name, data in (ODD | BROKEN).items():
         (tmp_path / name).write_bytes(data)
     with warnings.catch_warnings():
@@ -498,7 +498,7 @@ def test_a_path_that_is_a_glob_is_refused_with_a_way_out(text: str) -> None:
 
 
 def test_an_absolute_path_inside_of_the_rootdir_becomes_relative() -> None:
-    """Contract, rule 5: input paths may be either, in replies they are relative."""
+    """Input paths may be either, in replies they are relative."""
     name = parse_function_name("/proj/shop/cart.py::Cart.total").within("/proj")
     assert (name.text, name.path) == ("shop/cart.py::Cart.total", "shop/cart.py")
     assert name.matches("shop.cart", "Cart.total", "shop/cart.py")
@@ -522,7 +522,7 @@ KNOWN = ["shop.cart.Cart.total", "shop.cart.total", "shop.order.subtotal", "shop
     ],
 )
 def test_names_that_mean_nothing_have_close_ones(text: str, close: list[str]) -> None:
-    """Contract, rule 2: the message names known names."""
+    """The message names known names."""
     assert close_names(parse_function_name(text), KNOWN) == close
 
 

@@ -1,7 +1,7 @@
 """Expressions at a line: which names they see, what they may do, and that nothing of it shows.
 
-Whatever stands at a line of the program means the same in an expression there (contract, section 3:
-"any Python expression").
+Whatever stands at a line of the program means the same in an expression there (any
+Python expression).
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ SCRIPT = """
 
 
 def test_a_child_takes_no_lock_that_a_thread_of_its_parent_held() -> None:
-    """Issue 8, item 5: it ends with its own status; the pause of its parent goes on."""
+    """It ends with its own status; the pause of its parent goes on."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT)],
         cwd=ROOT,

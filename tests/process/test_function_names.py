@@ -1,7 +1,4 @@
-"""Which calls stop: names, precedence, behaviors, conditions, removal, release, fork.
-
-Expectations: contract, section 2 (function names, behaviors) and section 3 (conditions).
-"""
+"""Which calls stop: names, precedence, behaviors, conditions, removal, release, fork."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def process() -> Iterator[Debuggee]:
     ],
 )
 def test_every_form_of_name_binds(process: Debuggee, name: str) -> None:
-    """The five forms of the contract, section 2."""
+    """The five forms of a name (docs/names.md)."""
     assert f"{TILLS}.price_of" in process.add(name)["functions"]
     process.stops(price_of, 1)
 
@@ -68,7 +65,7 @@ def test_exact_beats_bare_beats_glob_then_the_newest_wins(process: Debuggee) -> 
 
 
 def test_adding_again_changes_only_what_is_given_and_not_the_order(process: Debuggee) -> None:
-    """Contract, section 2: the same name again keeps its id, and so its place among equals."""
+    """The same name again keeps its id, and so its place among equals."""
     process.add(f"{TILLS}.price_of", "stop", id="fn-1")
     process.add(f"{TILLS}:price_of", "go", id="fn-2")
     process.add(f"{TILLS}.price_of", "stop", id="fn-1")
@@ -92,7 +89,7 @@ def test_a_call_stops_once_however_often_breakpoints_change(process: Debuggee) -
 
 
 def test_bare_names_and_globs_mean_the_project_only(process: Debuggee) -> None:
-    """Contract, section 2: every function of that name in the project; exact names mean any."""
+    """Every function of that name in the project; exact names mean any."""
     assert process.add("dedent")["functions"] == []
     assert process.add("textwrap.dede*", id="fn-2")["functions"] == []
     assert process.add("textwrap.dedent", id="fn-3")["functions"] == ["textwrap.dedent"]
@@ -114,7 +111,7 @@ def test_removal_puts_the_very_code_object_back(process: Debuggee) -> None:
 
 
 def test_present_pauses_stay_when_their_breakpoint_is_removed(process: Debuggee) -> None:
-    """Contract, section 2; what was decided at the call's start goes on."""
+    """What was decided at the call's start goes on."""
     process.add(f"{TILLS}:price_of")
     running = process.call(price_twice, 1)
     id = process.stop()["id"]
@@ -172,7 +169,7 @@ def test_generated_code_is_meant_where_the_module_has_no_such_function(
 def test_a_behavior_decides_whether_a_call_stops(
     process: Debuggee, behavior: str, stops: bool
 ) -> None:
-    """Contract, section 2: `yield` defers to the default, initially `stop`."""
+    """`yield` defers to the default, initially `stop`."""
     process.add(f"{TILLS}:price_of", behavior)
     if stops:
         process.stops(price_of, 1)
@@ -199,7 +196,7 @@ def test_a_behavior_decides_whether_a_call_stops(
 def test_a_condition_over_the_arguments_decides(
     process: Debuggee, condition: str, amount: int, stops: bool
 ) -> None:
-    """Contract, section 2: an expression over the arguments."""
+    """An expression over the arguments."""
     process.add(f"{TILLS}:price_of", condition=condition)
     if stops:
         assert process.stops(price_of, amount)["pause_reason"] == "breakpoint"
@@ -208,7 +205,7 @@ def test_a_condition_over_the_arguments_decides(
 
 
 def test_a_condition_that_raises_stops_once_and_says_so(process: Debuggee) -> None:
-    """Contract, section 3: then it counts as false; added anew it may stop again."""
+    """Then it counts as false; added anew it may stop again."""
     process.add(f"{TILLS}:price_of", condition="amount.nothing")
     running = process.call(price_of, 1)
     pause = process.stop()
@@ -256,7 +253,6 @@ def test_a_release_lets_all_go_and_watches_nothing_any_more(process: Debuggee) -
 
 
 def test_a_command_that_is_none_after_the_handshake_is_refused_by_name(process: Debuggee) -> None:
-    """Issue 2, item 4."""
     for command, kind in ((Begin(), "begin"), (Configure("never", 1.0), "configure")):
         process.manager.apply(command)
         assert process.next(Refused).refused_kind == kind

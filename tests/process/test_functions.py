@@ -1,7 +1,4 @@
-"""What a function breakpoint's stop offers, and what can be intercepted.
-
-Expectations: contract, section 2 (the `before` phase, the REPL's frames, what can be intercepted).
-"""
+"""What a function breakpoint's stop offers, and what can be intercepted."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ def process() -> Iterator[Debuggee]:
 
 
 def test_a_call_pauses_before_it_begins(process: Debuggee) -> None:
-    """The pause of the contract, section 2, with the call's data; then the call happens."""
+    """A pause before the call, with the call's data; then the call happens."""
     assert process.add(f"{TILLS}:price_of") == {
         "functions": [f"{TILLS}.price_of"],
         "verified": True,
@@ -141,7 +138,7 @@ def test_a_frame_that_is_not_there_is_refused(process: Debuggee, index: int) -> 
 
 
 def test_an_evaluation_hits_no_breakpoint(process: Debuggee) -> None:
-    """Contract, REPL: evaluation never triggers breakpoints, threads it starts included."""
+    """Evaluation never triggers breakpoints, threads it starts included."""
     process.add(f"{TILLS}:price_of")
     running = process.call(price_of, 2)
     id = process.stop()["id"]
@@ -212,7 +209,7 @@ def test_the_frames_of_a_pause_are_bounded(process: Debuggee) -> None:
 def test_functions_of_every_make_are_intercepted(
     process: Debuggee, name: str, call: Callable[[], Any], result: Any
 ) -> None:
-    """Contract, section 2: methods, static and class methods, properties, closures, decorated."""
+    """Methods, static and class methods, properties, closures, decorated."""
     assert process.add(f"{TILLS}:{name}")["verified"]
     process.stops(call)
     running = process.call(call)
@@ -247,7 +244,7 @@ USED_UP: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
 def test_generators_and_coroutines_stop_when_they_are_called(
     process: Debuggee, function: Callable[[], Any], use: Callable[[Any], Any]
 ) -> None:
-    """Contract, section 2; an error instead comes when it starts, as one of theirs would."""
+    """An error instead comes when it starts, as one of theirs would."""
     expected = use(function())
     path = f"{TILLS}.{function.__name__}"
     assert process.add(path)["functions"] == [path]
@@ -278,7 +275,6 @@ def test_generators_and_coroutines_stop_when_they_are_called(
 def test_a_skipped_generator_yields_the_items_of_a_list(
     process: Debuggee, index: int, fake: object, result: object
 ) -> None:
-    """Contract, `breakpoint_continue`."""
     function, use = USED_UP[index]
     process.add(f"{TILLS}.{function.__name__}")
     running = process.call(lambda: use(function()))
@@ -360,7 +356,7 @@ def test_where_nothing_can_be_planted_a_nested_function_is_bound_when_it_starts(
 
 
 def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
-    """Contract, section 2: `from shop.cart import total` happened long ago."""
+    """`from shop.cart import total` happened long ago."""
     taken = price_of
     partial = functools.partial(price_of, 4)
     bound = Till(0).ring_up
@@ -371,7 +367,7 @@ def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
 
 
 def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
-    """Plan: the arguments of a call are those that it was made with, whatever it does to them."""
+    """The arguments of a call are those that it was made with, whatever it does to them."""
 
     def spoil(items: list[int], *, limit: int) -> int:
         items.clear()

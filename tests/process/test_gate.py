@@ -1,7 +1,7 @@
 """Parking threads: who may let them go on, and that nothing can make them wait for ever.
 
-Expectations: `pytest_cideldill.pauses.parking`; contract, section 2 (atomic resolution, leases),
-section 6 (`by`). Keyboard interrupts strike in processes of their own.
+Keyboard interrupts strike in
+processes of their own.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_jobs_run_on_the_parked_thread_one_after_the_other() -> None:
 
 
 def test_of_two_who_resume_at_once_one_wins_and_the_other_is_told() -> None:
-    """Contract, `breakpoint_continue`: the other gets `pause_not_found`, in any interleaving."""
+    """`breakpoint_continue`: the other gets `pause_not_found`, in any interleaving."""
     for _ in range(50):
         parking = Parking()
         running = parking.park()
@@ -152,7 +152,7 @@ def test_several_threads_are_parked_apart() -> None:
 
 
 def test_a_lease_that_ends_lets_the_thread_go_on() -> None:
-    """Contract, section 2: the default lease; `by: lease`. Nobody may have to come back."""
+    """The default lease; `by: lease`. Nobody may have to come back."""
     parking = Parking(lease_s=0.01)
     assert parking.gate.park(pause("r1.main.1")) == Resolution(by="lease")
     with pytest.raises(Refusal):
@@ -160,7 +160,7 @@ def test_a_lease_that_ends_lets_the_thread_go_on() -> None:
 
 
 def test_every_touch_renews_the_lease() -> None:
-    """Contract, section 2: renewed by every call that touches the pause."""
+    """Renewed by every call that touches the pause."""
     parking = Parking(lease_s=600)
     told: SimpleQueue[float] = SimpleQueue()
     running = parking.park()

@@ -361,7 +361,7 @@ def test_a_bare_name_means_every_function_of_that_name_and_a_full_one_only_its_o
 
 
 def test_a_lambda_has_the_name_that_a_module_or_a_class_gives_it() -> None:
-    """Contract, section 2: what is named there; of several in a line it is told which."""
+    """What is named there; of several in a line it is told which."""
     text = """\
 first, (second) = lambda: 1, lambda: 2
 key = sorted([], key=lambda n: n); named = lambda n: n

@@ -1,8 +1,8 @@
 """Messages of tracepoints: how values become text, what runs for it, and what must not be told.
 
-Contract, section 3: without conversion strings and values of standard library types render by
-`str()`, others as they are captured; conversions and formats run the object's own method. Section
-8: a message has at most 1,000 characters, and no secrets.
+Without a conversion strings and values of standard library types render by
+`str()`, others as they are captured; conversions and formats run the object's own method. A
+message has at most 1,000 characters, and no secrets.
 """
 
 from __future__ import annotations

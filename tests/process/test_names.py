@@ -1,4 +1,4 @@
-"""Which functions a name means: the five forms of the contract's section 2, and who wins."""
+"""Which functions a name means: the five forms of docs/names.md, and which one wins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("text", "precision"), FORMS)
 def test_the_five_forms_are_told_apart(text: str, precision: Precision) -> None:
-    """Contract, section 2: bare, dotted, `module:qualname`, `path::qualname`, glob."""
+    """Bare, dotted, `module:qualname`, `path::qualname`, glob."""
     name = parse_function_name(text)
     assert (name.text, name.precision) == (text.replace("Cart::", "Cart."), precision)
 
@@ -41,7 +41,7 @@ def test_the_five_forms_are_told_apart(text: str, precision: Precision) -> None:
     ],
 )  # fmt: skip
 def test_what_has_none_of_the_forms_is_refused_with_all_of_them(text: str) -> None:
-    """Contract, rule 2: the message names the offending thing and the way out."""
+    """The message names the offending thing and the way out."""
     with pytest.raises(ValueError, match="is no function name") as caught:
         parse_function_name(text)
     message = str(caught.value)
@@ -104,19 +104,19 @@ def test_what_has_none_of_the_forms_is_refused_with_all_of_them(text: str) -> No
     ],
 )
 def test_a_name_means_these_functions(text: str, qualname: str, means: bool) -> None:
-    """Contract, section 2, for functions of `shop.cart` in `src/shop/cart.py`."""
+    """For functions of `shop.cart` in `src/shop/cart.py`."""
     assert parse_function_name(text).matches(MODULE, qualname, FILE) is means
 
 
 def test_a_path_may_name_a_file_outside_the_rootdir() -> None:
-    """Contract, rule 5: paths may be relative or absolute."""
+    """Paths may be relative or absolute."""
     name = parse_function_name("/opt/lib/money.py::Money.round")
     assert name.matches("money", "Money.round", "/opt/lib/money.py")
     assert not name.matches("money", "Money.round", "lib/money.py")
 
 
 def test_exact_beats_bare_beats_glob() -> None:
-    """Contract, section 2: the order in which matching breakpoints govern a function."""
+    """The order in which matching breakpoints govern a function."""
     assert Precision.EXACT > Precision.BARE > Precision.GLOB
 
 

@@ -1,7 +1,7 @@
 """Function breakpoints on functions that other functions make.
 
-Expectations: contract, section 2: nested functions and closures are intercepted, those that exist
-and those that come; what a stop offers is the same as for any other function.
+Expectations: nested functions and closures are intercepted, those that exist and those that come;
+what a stop offers is the same as for any other function.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def test_the_code_around_may_be_running_already(process: Debuggee) -> None:
 
 
 def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
-    """Contract, `breakpoint_continue`, at the `before` phase."""
+    """`breakpoint_continue`, at the `before` phase."""
     process.add(f"{HERE}.adder.add")
     actions: list[tuple[dict[str, Any], int]] = [
         ({}, 12),
@@ -191,7 +191,7 @@ def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
 
 
 def test_a_replacement_must_fit_the_functions_that_were_made(process: Debuggee) -> None:
-    """Contract, `breakpoint_set_replacement`: `signature_mismatch`."""
+    """`breakpoint_set_replacement`: `signature_mismatch`."""
     process.add(f"{HERE}.adder.add", condition="False")
     made = adder(1)
     assert made(1) == 3  # what runs the original has no defaults, and is none of them

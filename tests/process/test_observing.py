@@ -1,4 +1,4 @@
-"""Observers of the manager inside the process: plan, tests 101 to 111."""
+"""Observers of the manager inside the process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ class Sent(list[Event]):
 
 
 def test_without_observers_events_are_only_sent() -> None:
-    """Plan, 101."""
     sent = Sent()
     Observers(sent).send(Warned("a"))
     assert sent == [Warned("a")]
 
 
 def test_all_observers_are_told_of_every_event_in_order() -> None:
-    """Plan, 102, 105; after the event is on its way."""
+    """After the event is on its way."""
     sent = Sent()
     told: list[tuple[str, Event, int]] = []
     observers = Observers(sent)
@@ -38,7 +37,6 @@ def test_all_observers_are_told_of_every_event_in_order() -> None:
 
 
 def test_one_that_fails_is_told_and_the_others_still_run() -> None:
-    """Plan, 103."""
     sent = Sent()
     told: list[Event] = []
     observers = Observers(sent)
@@ -50,7 +48,7 @@ def test_one_that_fails_is_told_and_the_others_still_run() -> None:
 
 
 def test_one_that_is_removed_is_told_nothing_more() -> None:
-    """Plan, 104, 106, 107: also while events are told; removing a stranger is no error."""
+    """Also while events are told; removing a stranger is no error."""
     told: list[Event] = []
     observers = Observers(Sent())
 

@@ -98,7 +98,7 @@ def test_a_file_that_is_not_there_gives_no_position(path: str) -> None:
 
 
 def test_only_the_owner_can_read_the_file(path: str) -> None:
-    """Issue 2, item 4: what is ours on disk is private."""
+    """What is ours on disk is private."""
     position = PositionFile(path)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     position.close()
@@ -114,7 +114,7 @@ def test_only_the_owner_can_read_the_file(path: str) -> None:
     ],
 )
 def test_the_position_survives_any_death(path: str, death: str, status: int) -> None:
-    """Issue 2, item 5: crashes are told with the last test."""
+    """Crashes are told with the last test."""
     script = (
         "import ctypes, os, resource, signal, sys\n"
         "from pytest_cideldill.protocol.current_test_file import PositionFile\n"

@@ -1,4 +1,4 @@
-"""What is user code, and how paths are told: contract, sections 1 (rule 5) and 4 (user code)."""
+"""Which code is user code, and how paths are shown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def file(root: Path, name: str) -> str:
 def test_user_code_is_under_the_rootdir_and_in_no_environment(
     root: Path, name: str, is_user: bool
 ) -> None:
-    """Without site-packages and virtual environments inside the rootdir (contract, section 4)."""
+    """Without site-packages and virtual environments inside the rootdir."""
     file(root, ".venv/pyvenv.cfg")
     file(root, "envs/ci/pyvenv.cfg")
     path = file(root, name)
@@ -169,7 +169,7 @@ def test_further_paths_are_user_code_wherever_they_lie(
 def test_paths_of_another_machine_are_found_from_the_rootdir_here(
     root: Path, elsewhere: str
 ) -> None:
-    """Issue 8, deliverable 2: a worker may have another rootdir."""
+    """A worker may have another rootdir."""
     ours = Project(str(root), elsewhere=elsewhere)
     separator = "\\" if "\\" in elsewhere else "/"
     told = elsewhere.rstrip("/") + separator + "shop.py"

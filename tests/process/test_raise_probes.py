@@ -80,7 +80,7 @@ HERE = __name__
     ],
 )
 def test_a_name_means_a_class_by_its_real_bases(name: str, cls: type, meant: bool) -> None:
-    """Contract, section 3: matching is by real class; control flow only when it is named."""
+    """Matching is by real class; control flow only when it is named."""
     assert Lab(name).wants(cls) is meant
 
 

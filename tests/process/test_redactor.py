@@ -399,7 +399,7 @@ def test_beyond_the_most_values_tags_are_long_and_still_distinct(
 
 
 def test_processes_with_the_same_key_give_equal_tags() -> None:
-    """Contract, section 8: the same value gets the same tag."""
+    """The same value gets the same tag."""
     one, other = (Redactor(environ=ENVIRONMENT, key=b"key of the run") for _ in range(2))
     values = [f"value {number}" for number in range(200)]
     tags = {value: one.tag("token", value) for value in values}

@@ -1,4 +1,4 @@
-"""Command line and ini file → `Settings` (contract, section 9)."""
+"""Command line and ini file → `Settings`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from pytest_cideldill.config.limits import BOUNDS, Limits
 from pytest_cideldill.config.settings import Settings
 
 
-def test_without_options_everything_has_the_default_of_the_contract(
+def test_without_options_everything_has_its_default(
     pytester: pytest.Pytester,
 ) -> None:
-    """Contract, section 9."""
     assert settings.read(pytester.parseconfig()) == Settings("manual", "full", 1800.0)
 
 
 def test_the_command_line_beats_the_ini_file(pytester: pytest.Pytester) -> None:
-    """Contract, section 9: "the command line beats ini"."""
+    """The command line beats the ini file."""
     pytester.makeini("[pytest]\ncideldill_lease = 7\ncideldill_tools = plan\n")
     config = pytester.parseconfig("--cideldill-lease=60", "--cideldill-start=run")
     assert settings.read(config) == Settings("run", "plan", 60.0)
 
 
 def test_a_malformed_ini_value_is_named_as_written_there(pytester: pytest.Pytester) -> None:
-    """Style, rule 6: an error names the thing."""
+    """An error names the thing."""
     pytester.makeini("[pytest]\ncideldill_lease = soon\n")
     with pytest.raises(ValueError, match=r"^cideldill_lease: 'soon' is not a number of seconds$"):
         settings.read(pytester.parseconfig())
@@ -63,7 +62,7 @@ def test_the_time_of_fixtures_may_be_none_but_not_less() -> None:
     ],
 )
 def test_an_address_for_other_machines_has_a_port_or_gets_any(given: str, told: str) -> None:
-    """Contract, section 9: `--cideldill-bind=HOST`; a tunnel needs to know the port."""
+    """`--cideldill-bind=HOST`; a tunnel needs to know the port."""
     assert settings.split([f"--cideldill-bind={given}"])[0].bind == told
 
 
@@ -95,7 +94,7 @@ def test_our_options_are_taken_out_of_pytests_arguments() -> None:
     ],
 )
 def test_an_address_is_one_of_this_machine_alone(address: str, meant: str) -> None:
-    """Contract, section 9: loopback only. Who says where it is served wants it to be served."""
+    """Loopback only. An address alone switches serving on."""
     chosen, rest = settings.split([f"--cideldill-http-address={address}"])
     assert (chosen, rest) == (Settings(http=True, http_address=meant), [])
 
@@ -105,7 +104,7 @@ def test_an_address_is_one_of_this_machine_alone(address: str, meant: str) -> No
     ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "example.org:80", "localhost.example.org:80", ":80"],
 )
 def test_an_address_that_others_reach_is_refused_with_the_way_out(address: str) -> None:
-    """Contract, section 9: "elsewhere through a tunnel"."""
+    """Other machines come through a tunnel."""
     with pytest.raises(ValueError, match=r"this machine alone, as 127\.0\.0\.1:PORT.*tunnel: ssh"):
         settings.split(["--cideldill-http-address", address])
 
@@ -114,7 +113,6 @@ def test_an_address_that_others_reach_is_refused_with_the_way_out(address: str) 
     "address", ["", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "[::1]"]
 )
 def test_an_address_has_a_host_and_a_port(address: str) -> None:
-    """Style, rule 6."""
     with pytest.raises(ValueError, match=r"^--cideldill-http-address: .* is not HOST:PORT, as"):
         settings.split(["--cideldill-http-address", address])
 
@@ -141,7 +139,7 @@ def test_every_field_has_an_option_and_crosses_to_the_front_end_as_plain_data() 
 
 
 def test_what_is_hidden_and_cut_is_read_from_the_ini_file(pytester: pytest.Pytester) -> None:
-    """Contract, section 8: names, patterns with blanks in them, numbers."""
+    """Names, patterns with blanks in them, numbers."""
     pytester.makeini(
         r"""
         [pytest]
@@ -202,7 +200,6 @@ def test_pyproject_holds_numbers_truths_and_lists_as_they_are(
 def test_a_malformed_option_is_named_with_what_is_right(
     pytester: pytest.Pytester, line: str, told: str
 ) -> None:
-    """Style, rule 6."""
     pytester.makeini(f"[pytest]\ncideldill_{line}\n")
     with pytest.raises(ValueError, match=r"^cideldill_") as raised:
         settings.read(pytester.parseconfig())
@@ -211,7 +208,7 @@ def test_a_malformed_option_is_named_with_what_is_right(
 
 
 def test_every_limit_has_bounds_that_hold_its_default() -> None:
-    """Contract, section 8: the defaults."""
+    """The defaults."""
     defaults = dataclasses.asdict(Limits())
     assert list(defaults.values()) == [3, 100, 100, 200, 10, 40, 50, 2**20, 256 * 2**20]
     assert defaults.keys() == BOUNDS.keys()
@@ -227,7 +224,7 @@ def test_a_conftest_may_have_our_hook_where_nothing_is_debugged(pytester: pytest
 
 
 def test_a_conflict_is_told_as_it_is_written_on_the_command_line() -> None:
-    """Style, rule 6; plugins that are not installed have no such attribute."""
+    """Plugins that are not installed have no such attribute."""
     known = SimpleNamespace(usepdb=False, trace=True)
     told = options.conflict(known, options.NOT_IN_RUNS)
     assert told == "--trace can't be used with --cideldill-mcp: it reads the terminal"

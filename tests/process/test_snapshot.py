@@ -206,7 +206,7 @@ def lens(**limits: int) -> Lens:
 
 
 def test_limits_lower_what_a_list_of_values_shows_and_lengthen_strings() -> None:
-    """Contract, section 8: "string 200 in lists and locals"; the others are less there."""
+    """Strings have 200 characters in lists and locals; other bounds are smaller there, too."""
     value = [Cart([1], "a"), list(range(20)), "x" * 600]
     assert lens(max_items=1).show(value) == "[Cart(items=[1 item], coupon='a'), … +2 items]"
     assert lens(max_depth=1).show(value[:1]) == "[Cart(…)]"

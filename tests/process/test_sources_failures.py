@@ -562,7 +562,7 @@ def check_one_tool_id_does_everything_that_two_do() -> None:
 
 
 def check_the_engine_that_is_named_is_the_one_that_is_opened() -> None:
-    """Contract, section 4: `engine` says which, and why, before anything is opened."""
+    """`engine` says which, and why, before anything is opened."""
     named = engine()
     with opened(Consumer()) as source:
         module = type(source).__module__.rpartition(".")[2]

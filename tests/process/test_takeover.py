@@ -1,7 +1,7 @@
 """What `pytest --cideldill-mcp` refuses, and what it says: before it becomes a server.
 
-The expectations come from the contract, section 9, and from issue 2, deliverable 3. Every case is a
-process of its own: the switch counts on a real command line only.
+Every case is a process of its own: the
+switch counts on a real command line only.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def without_mcp(folder: Path, raises: str) -> str:
 def test_what_cannot_stand_beside_the_switch_is_one_clear_line(
     project: Path, options: list[str], sentence: str
 ) -> None:
-    """Contract, section 9: a usage error names what is wrong."""
+    """A usage error names what is wrong."""
     assert refusal(run(project, "--cideldill-mcp", *options)).startswith(sentence)
 
 
@@ -119,7 +119,6 @@ def test_what_cannot_stand_beside_the_switch_is_one_clear_line(
 def test_what_is_wrong_with_a_server_over_http_is_one_clear_line(
     project: Path, options: list[str], sentence: str
 ) -> None:
-    """Contract, section 9."""
     assert refusal(run(project, *options)).startswith(sentence)
 
 
@@ -144,7 +143,7 @@ def test_a_port_that_is_in_use_is_one_clear_line(project: Path) -> None:
 def test_the_switch_anywhere_but_on_the_command_line_is_a_usage_error(
     project: Path, place: str
 ) -> None:
-    """Contract, section 9: a nested pytest would become a server, read EOF and look green."""
+    """A nested pytest would become a server, read EOF and look green."""
     given = []
     environment = {}
     if place == "environment":
@@ -162,7 +161,7 @@ def test_the_switch_anywhere_but_on_the_command_line_is_a_usage_error(
 def test_http_anywhere_but_on_the_command_line_is_a_usage_error(
     project: Path, option: str, given: list[str]
 ) -> None:
-    """Contract, section 9: "Both count on the command line only"."""
+    """Both count on the command line only."""
     told = f"{option.partition('=')[0]} counts on the command line only"
     for spelled in (option, option.replace("=", " ")):
         environment = {"PYTEST_ADDOPTS": spelled}
@@ -175,7 +174,7 @@ def test_http_anywhere_but_on_the_command_line_is_a_usage_error(
 def test_a_program_that_calls_pytest_main_with_arguments_of_its_own_is_not_taken_over(
     project: Path,
 ) -> None:
-    """Contract, section 9: the front end would replace a running program."""
+    """The front end would replace a running program."""
     program = "import pytest; print(int(pytest.main(['--cideldill-mcp'])))"
     done = run(project, command=[sys.executable, "-c", program])
     assert (done.returncode, done.stdout) == (0, f"{USAGE_ERROR}\n")
@@ -183,7 +182,7 @@ def test_a_program_that_calls_pytest_main_with_arguments_of_its_own_is_not_taken
 
 
 def test_a_pytest_inside_a_test_is_not_taken_over(pytester: pytest.Pytester) -> None:
-    """Contract, section 9: in-process runs are programs that call `pytest.main`."""
+    """In-process runs are programs that call `pytest.main`."""
     result = pytester.runpytest_inprocess("--cideldill-mcp")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --cideldill-mcp inside pytest.main()*"])
@@ -191,7 +190,7 @@ def test_a_pytest_inside_a_test_is_not_taken_over(pytester: pytest.Pytester) -> 
 
 @pytest.mark.parametrize("option", ["--help", full("--version")])
 def test_help_and_version_work_beside_the_switch(project: Path, option: str) -> None:
-    """Issue 2: both are asked by people, not by clients."""
+    """Both are asked by people, not by clients."""
     done = run(project, "--cideldill-mcp", option)
     assert done.returncode == 0
     expected = "--cideldill-lease" if option == "--help" else f"pytest {pytest.__version__}"
@@ -229,7 +228,7 @@ def test_the_range_that_is_checked_is_that_of_the_extra() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="pty is POSIX only")
 def test_at_a_terminal_it_says_how_to_configure_a_client_and_ends(project: Path) -> None:
-    """Contract, section 9, and issue 2: no hang; not 0, or a build would look green."""
+    """It does not hang; the exit status is not 0, or a build would look green."""
     ours, theirs = os.openpty()
     command = [*module_command(), "--cideldill-mcp", "-k", "a b", "--cideldill-lease=60"]
     try:

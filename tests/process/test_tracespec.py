@@ -46,7 +46,7 @@ TOTAL: dict[str, Any] = {"function": "shop.till.total", "module": "shop.till"}
     ],
 )
 def test_what_is_understood(text: str, meant: TraceSpec) -> None:
-    """The forms of the contract, section 9."""
+    """The forms of docs/recording.md."""
     assert parse_spec(text) == meant
 
 

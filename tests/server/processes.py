@@ -33,7 +33,7 @@ from pytest_cideldill.protocol import (
     to_plain,
 )
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
-from tests.contract_table import checked
+from tests.reply_table import checked
 
 NO_PID = 4_194_305
 """Of no process: systems count less far."""
@@ -215,7 +215,7 @@ def autopsy_of(*frames: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 class CheckedToolbox(Toolbox):
-    """A toolbox whose replies are as the contract has them."""
+    """A toolbox whose replies are checked against `tests/reply_table.py`."""
 
     async def call(
         self, name: str, arguments: dict[str, Any], progress: Progress, client: str

@@ -1,7 +1,7 @@
 """`debugger://…` over the protocol, with test processes that are played by hand.
 
-Expectations: contract, section 7; the edge cases of the 019 spec. What real processes tell is in
-`tests/together/test_debug_resources.py` and `test_spec_019.py`.
+Replies of real processes are in
+`tests/together/test_debug_resources.py` and `test_debugger_state.py`.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ async def test_a_run_that_starts_says_so() -> None:
 
 @in_loop
 async def test_the_session_is_that_of_the_main_process_and_tells_of_each() -> None:
-    """Contract, section 7: every key; of the pauses the newest counts."""
+    """Every key; of the pauses the newest counts."""
     async with connected() as (front, client):
         before = time.time()
         await front.start()
@@ -297,7 +297,7 @@ async def test_a_process_that_ends_while_it_is_asked_is_no_error() -> None:
 
 @in_loop
 async def test_breakpoints_are_those_of_the_tool() -> None:
-    """Contract: its keys, with the column; at most 200,000 characters."""
+    """Its keys, with the column; at most 200,000 characters."""
     async with connected() as (front, client):
         await front.start()
         await call(client, "breakpoint_add", function_name="rate")

@@ -1,7 +1,4 @@
-"""Tools as a table: what is checked, what is refused and how, what clients see.
-
-Expectations: contract, section 1 (rules 1, 2, 3, 6, 10).
-"""
+"""Tools as a table: what is checked, what is refused and how, what clients see."""
 
 from __future__ import annotations
 
@@ -72,7 +69,7 @@ def refused(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("tool", "param"), every_param())
 def test_a_value_of_another_type_is_refused(tool: Tool, param: Param) -> None:
-    """Rule 3: `invalid_parameter` with `parameter` and `expected`; no silent coercion."""
+    """`invalid_parameter` with `parameter` and `expected`; no silent coercion."""
     for json_type, value in VALUES.items():
         if json_type in taken_types(param):
             continue
@@ -97,7 +94,7 @@ def test_a_good_value_is_taken_as_it_is(tool: Tool, param: Param) -> None:
     ("tool", "param"), [each for each in every_param() if each.values[1].required]
 )
 def test_a_required_value_that_is_missing_or_blank_is_refused(tool: Tool, param: Param) -> None:
-    """Rule 3: `missing_parameter` (+ `parameter`)."""
+    """`missing_parameter` (+ `parameter`)."""
     for missing in ({}, {param.name: None}, {param.name: ""}, {param.name: " \t\n"}):
         body = refused(tool, {**enough(tool), param.name: None} | missing)
         assert (body["error"], body["parameter"]) == ("missing_parameter", param.name)
@@ -106,7 +103,6 @@ def test_a_required_value_that_is_missing_or_blank_is_refused(tool: Tool, param:
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
-    """Rule 3."""
     checked = tool.check(enough(tool) | {"no_such_parameter": object(), "": 1})
     assert set(checked) == {param.name for param in (*tool.params, MAX_CHARS)}
 
@@ -159,7 +155,7 @@ def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
     ],
 )
 def test_what_does_not_fit_is_told_with_what_would(param: Param, value: Any, expected: str) -> None:
-    """Rule 2: the message names the offending thing and the way out."""
+    """The message names the offending thing and the way out."""
     with pytest.raises(Refusal) as caught:
         param.check(value)
     assert caught.value.to_plain() == {
@@ -231,7 +227,7 @@ def spellings(param: Param) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize(("tool", "param"), every_param())
 def test_every_parameter_takes_each_spelling_of_its_type(tool: Tool, param: Param) -> None:
-    """Rule 4: whole floats, and JSON in a string, for numbers, lists and objects."""
+    """Whole floats, and JSON in a string, for numbers, lists and objects."""
     assert param.type == "any" or spellings(param)
     for sent, meant in spellings(param):
         if param.required and not str(sent).strip():
@@ -329,7 +325,6 @@ def test_source_text_is_no_value() -> None:
 
 
 def test_a_parameter_may_have_an_error_code_of_its_own() -> None:
-    """`invalid_behavior` (contract, section 2)."""
     with pytest.raises(Refusal) as caught:
         Param("b", "string", choices=("a",), refuse_as=ErrorCode.INVALID_BEHAVIOR).check("x")
     assert caught.value.code is ErrorCode.INVALID_BEHAVIOR
@@ -374,7 +369,7 @@ def test_a_schema_says_what_is_checked(tool: Tool) -> None:
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 def test_every_tool_has_a_title_a_short_description_and_annotations(tool: Tool) -> None:
-    """Rule 10; a tool that only reads destroys nothing."""
+    """A tool that only reads destroys nothing."""
     told = tool.definition()
     assert told.title
     assert told.description
@@ -387,13 +382,13 @@ def test_every_tool_has_a_title_a_short_description_and_annotations(tool: Tool) 
 
 
 def test_descriptions_are_short_on_average() -> None:
-    """Rule 10: 170 characters."""
+    """170 characters."""
     assert sum(len(tool.about) for tool in ALL) / len(ALL) <= 170
 
 
 @pytest.mark.parametrize(("name", "most"), [("full", 21_000), ("plan", 21_000), ("triage", 8_000)])
 def test_the_list_of_tools_is_small(name: str, most: int) -> None:
-    """Rule 10: every client pays for it in every conversation."""
+    """Every client pays for it in every conversation."""
     listing = types.ListToolsResult(tools=[tool.definition() for tool in profile.tools(name)])
     text = listing.model_dump_json(by_alias=True, exclude_none=True)
     assert len(text) <= most
@@ -427,10 +422,9 @@ async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:
 
 @in_loop
 async def test_a_reply_is_one_text_with_one_json_object() -> None:
-    """Rule 1."""
 
     async def handler(request: Request) -> Reply:
-        return Reply({"n": request["n"], "given": sorted(request.given)})
+        return Reply({"n": request["n"], "given": sorted(request.sent)})
 
     box = toolbox(handler, Param("n", "integer", default=3), Param("m", "integer"))
     assert await call(box) == (False, {"n": 3, "given": []})
@@ -439,7 +433,7 @@ async def test_a_reply_is_one_text_with_one_json_object() -> None:
 
 @in_loop
 async def test_a_refusal_becomes_the_error_object() -> None:
-    """Rule 2: `{"error", "message", …ids}` with `isError: true`."""
+    """`{"error", "message", …ids}` with `isError: true`."""
 
     async def handler(_: Request) -> Reply:
         raise Refusal(ErrorCode.PAUSE_NOT_FOUND, "no such pause", pause_id="r1.main.1")
@@ -454,7 +448,7 @@ async def test_a_refusal_becomes_the_error_object() -> None:
 async def test_a_failure_of_our_own_becomes_an_error_object_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Rule 2: nothing ever escapes as a traceback; that goes to stderr, for the bug report."""
+    """Nothing ever escapes as a traceback; that goes to stderr, for the bug report."""
 
     async def handler(_: Request) -> Reply:
         raise ZeroDivisionError("boom")
@@ -470,7 +464,7 @@ async def test_a_failure_of_our_own_becomes_an_error_object_too(
 
 @in_loop
 async def test_a_reply_is_cut_to_its_size_and_says_so() -> None:
-    """Rule 6: 8,000 characters unless the client asks for more."""
+    """8,000 characters unless the client asks for more."""
 
     async def handler(_: Request) -> Reply:
         items = [f"item {n}" for n in range(2_000)]

@@ -8,7 +8,7 @@ from pytest_cideldill.protocol import Bound
 
 
 def test_ids_are_unique_for_the_server_s_life() -> None:
-    """Contract, rule 4: a removed breakpoint's id does not come back."""
+    """A removed breakpoint's id does not come back."""
     desired = Desired()
     first = desired.add_function("a", None, None)
     desired.remove(first.id)
@@ -20,13 +20,12 @@ def test_ids_are_unique_for_the_server_s_life() -> None:
 
 
 def test_a_new_breakpoint_yields_to_the_default() -> None:
-    """Contract, section 2: `behavior`=`yield`."""
+    """`behavior`=`yield`."""
     added = Desired().add_function("a", None, None)
     assert (added.behavior, added.after_behavior, added.condition) == ("yield", "yield", None)
 
 
 def test_the_same_name_again_keeps_the_id_and_changes_only_what_is_given() -> None:
-    """Contract, section 2."""
     desired = Desired()
     first = desired.add_function("a", "stop", "x > 1")
     first.after_behavior = "exception"
@@ -66,7 +65,7 @@ def test_a_process_may_tell_of_a_breakpoint_that_is_gone() -> None:
 
 
 def test_a_new_run_binds_everything_anew() -> None:
-    """Contract, section 5: breakpoints stay for later runs, what they are bound to does not."""
+    """Breakpoints stay for later runs, what they are bound to does not."""
     desired = Desired()
     added = desired.add_function("total", "stop", None)
     desired.note("main", Bound("fn-1", ["shop.total"], verified=True))

@@ -1,6 +1,6 @@
-"""How a run ended: every row of pytest facts, section 8, through `classify`.
+"""How a run ended: every combination of evidence, through `classify`.
 
-The rule there: finish seen → its code; else bye seen → startup error; else process gone → crashed.
+The rule: finish seen → its code; else bye seen → startup error; else process gone → crashed.
 Exit codes alone lie.
 """
 
@@ -69,7 +69,7 @@ def evidence(returncode: int | None, exit_code: int | None, bye: bool, **more: A
     ],
 )  # fmt: skip
 def test_every_way_a_run_can_end_is_told_apart(seen: Evidence, kind: str) -> None:
-    """The kinds of the contract, section 5."""
+    """The kinds are those of `end` in replies."""
     assert classify(seen)["kind"] == kind
 
 

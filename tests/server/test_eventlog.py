@@ -1,7 +1,4 @@
-"""The merged event log: numbers, filters, cursors, observers, waiting.
-
-Expectations: contract, section 4 (the log), issue 3, item 3.
-"""
+"""The merged event log: numbers, filters, cursors, observers, waiting."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_events_are_numbered_from_one_without_gaps_over_all_runs(log: EventLog) -> None:
-    """Contract: one counter for the front end's life."""
+    """One counter for the front end's life."""
     assert log.last_seq == 0
     assert [log.append("stop", run_id=f"r{n % 2}") for n in range(5)] == [1, 2, 3, 4, 5]
     assert log.last_seq == 5
@@ -46,7 +43,7 @@ def test_events_are_numbered_from_one_without_gaps_over_all_runs(log: EventLog) 
 
 
 def test_an_event_keeps_its_type_values_and_the_time_of_its_process(log: EventLog) -> None:
-    """Contract: `ts` is that of the process; across processes it gives the order."""
+    """`ts` is that of the process; across processes it gives the order."""
     log.append("stop", ts=12.5, run_id="r1", nodeid="t::x")
     log.append("stop", run_id="r1")
     first, second = page(log).events
@@ -134,7 +131,7 @@ def test_a_full_page_says_whether_more_is_behind(log: EventLog) -> None:
 
 
 def test_the_newest_are_told_oldest_first_and_only_behind_a_cursor(log: EventLog) -> None:
-    """Contract, section 5: the newest of the log, oldest first."""
+    """The newest of the log, oldest first."""
     fill(log, 9)
     assert numbers(log.newest(3, ALL)) == [7, 8, 9]
     assert numbers(log.newest(3, ALL, after=7)) == [8, 9]

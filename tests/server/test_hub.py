@@ -1,7 +1,6 @@
 """Two connected processes, and strangers: who is let in, what reaches whom, who may die.
 
-Raw clients speak the wire to a real hub and real runs. Expectations: issue 2 (items 4 and 6),
-contract, sections 1, 2 and 4.
+Raw clients speak the wire to a real hub and real runs.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ async def test_a_breakpoint_added_later_is_set_in_both_at_once(
 
 @in_loop
 async def test_two_simultaneous_stops_are_two_pauses_of_their_workers() -> None:
-    """Contract, section 2: a list of pauses; section 4: `paused` as soon as one is."""
+    """A list of pauses; `paused` as soon as one is."""
     async with serving() as front:
         run = await front.start()
         processes = await front.live("gw0", "gw1")
@@ -160,7 +159,7 @@ async def test_a_process_that_dies_takes_its_pauses_along_and_the_other_goes_on(
 
 @in_loop
 async def test_one_pause_is_resumed_once_whoever_asks() -> None:
-    """Contract: of two clients one wins; the process decides, the refusal is handed on."""
+    """Of two clients one wins; the process decides, the refusal is handed on."""
     async with serving() as front:
         run = await front.start()
         (process,) = await front.live("main")
@@ -184,7 +183,7 @@ async def test_one_pause_is_resumed_once_whoever_asks() -> None:
 async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Contract, rule 9: every wait is bounded. The late answer finds nobody and harms nobody."""
+    """Every wait is bounded. The late answer finds nobody and harms nobody."""
     monkeypatch.setattr(functions, "RESUME_S", 0.05)
     async with serving() as front:
         run = await front.start()
@@ -211,7 +210,7 @@ async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
 async def test_a_breakpoint_waits_for_a_busy_process_only_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Contract, section 2: what can't be known is accepted with `verified: false` and a message."""
+    """What can't be known is accepted with `verified: false` and a message."""
     monkeypatch.setattr(setting_module, "BIND_S", 0.05)
     async with serving() as front:
         await front.start()
@@ -312,7 +311,7 @@ async def test_a_test_that_the_controller_tells_waits_for_what_its_worker_told()
 
 @in_loop
 async def test_the_socket_is_in_a_private_directory_that_goes_with_the_server() -> None:
-    """Issue 2, item 4: Unix socket in a 0700 directory."""
+    """Unix socket in a 0700 directory."""
     async with serving() as front:
         await front.start()
         invitation = front.invitation()
@@ -327,7 +326,7 @@ async def test_the_socket_is_in_a_private_directory_that_goes_with_the_server() 
 async def test_where_a_socket_path_is_too_long_it_is_loopback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Issue 2, item 4: loopback TCP elsewhere."""
+    """Loopback TCP elsewhere."""
     monkeypatch.setattr(hub_module, "MAX_SOCKET_PATH", 0)
     async with serving() as front:
         run = await front.start()
@@ -341,7 +340,7 @@ async def test_where_a_socket_path_is_too_long_it_is_loopback(
 
 @in_loop
 async def test_closing_releases_everybody_and_hangs_up() -> None:
-    """Issue 2, item 3: paused tests are released before the run is ended."""
+    """Paused tests are released before the run is ended."""
     async with serving() as front:
         await front.start()
         processes = await front.live("gw0", "gw1")

@@ -1,6 +1,6 @@
 """Who is let in by the hub, and what it does with what it does not understand.
 
-Raw clients speak the wire to a real hub. Expectations: issue 2, item 4.
+Raw clients speak the wire to a real hub.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.server.processes import Process, hello_of, in_loop, serving
 )
 @in_loop
 async def test_a_wrong_token_is_hung_up_on_without_a_word(token: bytes) -> None:
-    """Issue 2, item 4: checked before anything is parsed; a hello behind it changes nothing."""
+    """Checked before anything is parsed; a hello behind it changes nothing."""
     async with serving() as front:
         run = await front.start()
         stranger = await Process.connect(front.invitation())
@@ -51,7 +51,7 @@ async def test_a_silent_connection_is_dropped(said: str, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("protocol", [PROTOCOL + 1, 0])
 @in_loop
 async def test_another_protocol_version_is_refused_with_the_way_out(protocol: int) -> None:
-    """Issue 2, item 4: handshake with protocol version."""
+    """Handshake with protocol version."""
     async with serving() as front:
         run = await front.start()
         process = await front.connect()
@@ -91,7 +91,7 @@ async def test_a_process_of_a_run_that_is_not_active_is_refused() -> None:
 
 @in_loop
 async def test_an_unknown_kind_is_refused_by_name_and_the_process_goes_on() -> None:
-    """Issue 2, item 4; a command that comes up is as unknown as an invented one."""
+    """A command that comes up is as unknown as an invented one."""
     async with serving() as front:
         run = await front.start()
         (process,) = await front.live("main")

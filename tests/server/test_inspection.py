@@ -144,7 +144,7 @@ async def test_close_names_come_from_the_whole_project(root: Path) -> None:
 
 
 def test_what_is_missing_is_told() -> None:
-    """Contract, rule 6: what was cut says so."""
+    """What was cut says so."""
     skipped = {f"m{number}.py": "line 1: invalid syntax" for number in range(5)}
     message = Survey([], True, skipped, 7, False).message or ""
     assert "m0.py (line 1: invalid syntax)" in message
@@ -157,7 +157,6 @@ def test_what_is_missing_is_told() -> None:
 @in_loop
 @pytest.mark.parametrize("interpreter", ["no-such-python-at-all", "false"])
 async def test_an_interpreter_that_does_not_answer_is_named(root: Path, interpreter: str) -> None:
-    """Contract, rule 2."""
     for asking in (
         sources_of(recipe_of(root, interpreter)).all(),
         find_places(recipe_of(root, interpreter), root / "shop" / "cart.py", line=3),
@@ -180,7 +179,7 @@ async def test_an_interpreter_without_our_package_says_so_itself(
 
 @in_loop
 async def test_a_helper_that_hangs_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract, rule 9: every wait is bounded."""
+    """Every wait is bounded."""
     monkeypatch.setattr(inspection, "TIMEOUT_S", 0.2)
     (root / "sleep").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     (root / "sleep").chmod(0o700)
@@ -190,7 +189,6 @@ async def test_a_helper_that_hangs_is_ended(root: Path, monkeypatch: pytest.Monk
 
 
 def test_paths_are_told_relative_to_the_rootdir(root: Path) -> None:
-    """Contract, rule 5."""
     recipe = recipe_of(root)
     for given in ("shop/cart.py", "./shop/../shop/cart.py", str(root / "shop" / "cart.py")):
         path = path_of(recipe, given)
@@ -222,7 +220,7 @@ def test_node_ids_may_begin_where_the_server_was_started(
 async def test_a_process_that_is_alive_answers_and_no_helper_is_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Contract, section 2: only with no test process alive are the sources asked."""
+    """Only with no test process alive are the sources asked."""
     spy = Spy(monkeypatch)
     async with serving() as front:
         await front.start()
@@ -237,7 +235,7 @@ async def test_a_process_that_is_alive_answers_and_no_helper_is_started(
 
 @in_loop
 async def test_a_breakpoint_is_accepted_when_the_sources_cannot_be_asked() -> None:
-    """Contract, section 2: what can't be known is accepted with `verified: false`."""
+    """What can't be known is accepted with `verified: false`."""
     async with serving() as front:  # its interpreter is `sleep`
         reply = await front.call("breakpoint_add", function_name="total")
         assert (reply["status"], reply["functions"], reply["verified"]) == ("ok", [], False)

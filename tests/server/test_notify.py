@@ -1,7 +1,4 @@
-"""What is pushed to clients: parameters, order, several clients, one that doesn't read.
-
-Expectations: contract, section 6; tests 93-104 of the plan.
-"""
+"""What is pushed to clients: parameters, order, several clients, one that doesn't read."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ AT_A_LINE: dict[str, Any] = {
 
 
 class Client:
-    """Takes what is pushed: `received` is what the plan knows, `hits` the rest."""
+    """Takes what is pushed: `hits` are the hits of tracepoints, `received` all others."""
 
     def __init__(self) -> None:
         self.received: list[tuple[str, dict[str, Any]]] = []
@@ -120,7 +117,7 @@ def seqs(received: list[tuple[str, dict[str, Any]]]) -> list[int]:
 
 @in_loop
 async def test_a_stop_is_told_as_a_pause() -> None:
-    """Plan, tests 93 and 96-98: with the keys of the contract, taken from the pause."""
+    """The parameters are taken from the pause."""
     async with serving() as desk:
         client = await desk.client()
         desk.stop()
@@ -140,7 +137,7 @@ async def test_a_stop_is_told_as_a_pause() -> None:
 
 @in_loop
 async def test_a_pause_outside_a_call_names_the_function_it_is_in() -> None:
-    """Plan, test 97: all notifications include `method_name`."""
+    """All notifications include `method_name`."""
     async with serving() as desk:
         client = await desk.client()
         desk.resume(desk.stop(**AT_A_LINE), action="continue", by="client")
@@ -150,7 +147,7 @@ async def test_a_pause_outside_a_call_names_the_function_it_is_in() -> None:
 
 @pytest.mark.parametrize("by", ["client", "lease", "stop"])
 def test_a_resume_is_told_with_its_action_and_who_did_it(by: str) -> None:
-    """Plan, tests 94, 97 and 99; the pause itself is gone by then."""
+    """The pause itself is gone by then."""
 
     @in_loop
     async def run() -> None:
@@ -179,7 +176,6 @@ async def test_what_is_not_known_is_null() -> None:
 
 @in_loop
 async def test_a_completed_call_is_told_and_one_that_runs_is_not() -> None:
-    """Plan, tests 95, 97 and 100."""
     async with serving() as desk:
         client = await desk.client()
         desk.call(call_id="c1", method_name="rate", qualified_name="shop.rate")
@@ -258,7 +254,6 @@ def hit(desk: Desk, number: int) -> None:
 
 @in_loop
 async def test_a_hit_is_told_with_its_message() -> None:
-    """Contract, section 6."""
     async with serving() as desk:
         client = await desk.client()
         hit(desk, 3)
@@ -334,7 +329,7 @@ def test_hits_and_calls_in_turn_are_coalesced_too(monkeypatch: pytest.MonkeyPatc
 
 @in_loop
 async def test_every_client_is_told_everything_in_the_order_of_the_log() -> None:
-    """Plan, test 102; contract: order = `seq`."""
+    """Order = `seq`."""
     async with serving() as desk:
         clients = [await desk.client(name) for name in ("stdio", "http-1", "http-2")]
         for number in range(1, 6):
@@ -346,7 +341,6 @@ async def test_every_client_is_told_everything_in_the_order_of_the_log() -> None
 
 @in_loop
 async def test_without_clients_nothing_breaks_and_a_later_one_learns_the_rest() -> None:
-    """Plan, test 101."""
     async with serving() as desk:
         id = desk.stop()
         desk.call()
@@ -358,7 +352,6 @@ async def test_without_clients_nothing_breaks_and_a_later_one_learns_the_rest() 
 
 @in_loop
 async def test_a_client_that_left_is_told_nothing_more() -> None:
-    """Plan, test 104."""
     async with serving() as desk:
         left, stayed = await desk.client("a"), await desk.client("b")
         desk.tasks[0].cancel()
@@ -382,7 +375,7 @@ async def test_a_client_that_says_twice_that_it_is_there_is_told_once() -> None:
 
 
 def test_a_client_that_cannot_be_told_harms_nobody(capsys: pytest.CaptureFixture[str]) -> None:
-    """Plan, test 103: the others are told, and it is reported."""
+    """The others are told, and it is reported."""
 
     @in_loop
     async def run() -> None:
@@ -402,7 +395,7 @@ def test_a_client_that_cannot_be_told_harms_nobody(capsys: pytest.CaptureFixture
 
 @in_loop
 async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
-    """Contract: notifications never block the test; `append` returns, others are told."""
+    """Notifications never block the test; `append` returns, others are told."""
     async with serving() as desk:
         deaf, other = await desk.client("a"), await desk.client("b")
         deaf.reads.clear()
@@ -415,7 +408,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
 
 
 def test_calls_are_coalesced_only_when_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: `"coalesced": n` on the next one; every call is told or counted."""
+    """`"coalesced": n` on the next one; every call is told or counted."""
     monkeypatch.setattr(outbox, "MAX_WAITING", 4)
 
     @in_loop
@@ -435,7 +428,7 @@ def test_calls_are_coalesced_only_when_too_many_wait(monkeypatch: pytest.MonkeyP
 
 
 def test_stops_are_never_dropped_however_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: stops are never dropped; order = `seq` all the same."""
+    """Stops are never dropped; order = `seq` all the same."""
     monkeypatch.setattr(outbox, "MAX_WAITING", 3)
 
     @in_loop

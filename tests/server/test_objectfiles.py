@@ -1,7 +1,4 @@
-"""The files of objects: found while they are put together, one per run afterwards, nothing lost.
-
-Expectations: contract, section 2 (CID); the plan's `CIDStore`.
-"""
+"""The files of objects: found while they are put together, one per run afterwards, nothing lost."""
 
 from __future__ import annotations
 
@@ -81,7 +78,7 @@ def test_what_was_being_put_together_when_the_server_was_killed_is_done_anew(
 def test_a_damaged_file_stays_and_whoever_has_an_object_intact_answers(
     files: ObjectFiles, tmp_path: Path
 ) -> None:
-    """What can't be read anywhere is answered by the placeholder of the plan."""
+    """The reply for an object that can't be read anywhere is a placeholder."""
     a, b = kept(tmp_path, "r1.gw0.7", "a", "b")
     kept(tmp_path, "r1.gw1.8", "b")
     (tmp_path / "r1.gw2.9.objects").write_bytes(b"no database" * 100)

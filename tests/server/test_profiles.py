@@ -1,4 +1,4 @@
-"""Which tools a server offers: contract, section 1, rule 10, and the names of sections 2 to 5."""
+"""The sets of tools that a server offers, and the names in them (docs/tools.md)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRESENT = {
     "test_run",
     "test_stop",
 }
-"""The tools of issue 2. Later issues add; they take none away."""
+"""Tools that clients rely on: more may come, none may go."""
 
 
 def names(of: str) -> list[str]:
@@ -41,7 +41,6 @@ def test_the_full_profile_has_every_tool_once() -> None:
 
 
 def test_the_plan_profile_is_for_breakpoints() -> None:
-    """Sections 2 and 3, `test_run`, `debug_state`."""
     assert set(names("plan")) == {
         name
         for name in names("full")
@@ -51,7 +50,7 @@ def test_the_plan_profile_is_for_breakpoints() -> None:
 
 
 def test_the_triage_profile_is_for_failing_tests() -> None:
-    """Section 5 and the few tools that go on from a stop."""
+    """The tools for tests, and the few that go on from a stop."""
     others = {
         "exception_get_context",
         "breakpoint_wait",
@@ -91,7 +90,7 @@ def test_descriptions_name_only_tools_that_are_offered(of: str) -> None:
 
 @pytest.mark.parametrize("of", PROFILES)
 def test_the_instructions_lead_through_five_steps_with_what_is_offered(of: str) -> None:
-    """Contract, issue 7: at most 1,800 characters, for clients cut what is longer."""
+    """At most 1,800 characters, for clients cut what is longer."""
 
     @in_loop
     async def run() -> None:

@@ -1,6 +1,6 @@
 """Prompts over the protocol: where a session stands, one pause, and what is refused.
 
-Expectations: contract, section 7; tests 83-85 of the plan. What they say of real tests is in
+Prompts of real tests are in
 `tests/together/test_resources.py`.
 """
 
@@ -99,7 +99,6 @@ async def test_a_session_is_told_even_if_the_functions_are_not_known() -> None:
 
 @in_loop
 async def test_a_session_tells_breakpoints_and_pauses() -> None:
-    """Plan, test 83."""
     async with connected() as (front, client):
         front.desired.add_function("shop.pricing.rate", "go", "code == 'BULK10'")
         await paused(front)
@@ -125,7 +124,7 @@ async def test_a_session_stays_compact() -> None:
 
 @in_loop
 async def test_a_paused_call_is_told_with_arguments_and_where_it_was_called() -> None:
-    """Plan, test 84: function, arguments, call site, stack trace."""
+    """Function, arguments, call site, stack trace."""
     async with connected() as (front, client):
         await paused(front)
         text = await text_of(client, "inspect-paused-call", pause_id=" r1.main.1 ")
@@ -182,7 +181,6 @@ async def test_a_failed_test_is_told_with_its_exception_and_all_frames() -> None
     ],
 )
 def test_what_may_be_changed_depends_on_the_phase(phase: str, words: str) -> None:
-    """Contract, section 2, `breakpoint_continue`."""
 
     @in_loop
     async def run() -> None:
@@ -214,7 +212,7 @@ async def test_what_no_client_can_read_is_made_readable() -> None:
 def test_what_is_not_there_is_refused_with_a_sentence(
     prompt: str, arguments: dict[str, str], words: list[str]
 ) -> None:
-    """Plan, test 85; contract, section 7: -32602."""
+    """-32602."""
 
     @in_loop
     async def run() -> None:

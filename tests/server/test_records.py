@@ -1,7 +1,4 @@
-"""Records of calls: complete over all runs, filtered, paged back, bounded.
-
-Expectations: contract, section 2 (row 12, Records) and rule 6.
-"""
+"""Records of calls: complete over all runs, filtered, paged back, bounded."""
 
 from __future__ import annotations
 
@@ -107,7 +104,7 @@ def test_without_calls_there_is_nothing(records: Records) -> None:
 
 
 def test_a_record_has_every_key_and_its_run_and_worker(records: Records) -> None:
-    """Contract, section 2: null when unknown; what belongs to the event is left out."""
+    """Null when unknown; what belongs to the event is left out."""
     error = {"type": "ValueError", "message": "no"}
     records.add("r7", "gw1", [row(1), row(2, status="exception", exception=error, altered="args")])
     first, second = page(records).calls
@@ -192,7 +189,7 @@ def test_a_row_that_is_no_record_is_counted_and_harms_nothing(
 def test_a_name_means_functions_as_it_does_elsewhere(
     records: Records, name: str, expected: list[int]
 ) -> None:
-    """Contract, section 2 (Function names); a bare one is also the method name of a record."""
+    """Names have the forms of docs/names.md; a bare one is also the method name of a record."""
     functions = [
         row(1, "shop.cart.Cart.total", defined_in=["shop.cart", "src/shop/cart.py"]),
         row(2, "shop.total", defined_in=["shop", "src/shop/__init__.py"]),
@@ -249,7 +246,7 @@ def test_calls_of_no_test_are_told_and_have_no_node_id(records: Records) -> None
 
 
 def test_the_newest_are_told_oldest_first(records: Records) -> None:
-    """Contract, row 12; `total_count` is that before the limit."""
+    """`total_count` is that before the limit."""
     records.add("r1", "main", [row(n) for n in range(1, 10)])
     found = page(records, limit=3)
     assert (numbers(found), found.total, found.is_first) == ([7, 8, 9], 9, False)
@@ -278,7 +275,7 @@ def test_calls_of_one_tick_of_the_clock_stand_in_the_order_of_their_numbers(
 def test_pages_put_together_are_all_records_once(
     records: Records, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 6: `before` goes back, also where a search takes several steps."""
+    """`before` goes back, also where a search takes several steps."""
     monkeypatch.setattr(store, "SLICE", 10)
     records.add("r1", "main", [row(n, f"shop.f{n % 3}") for n in range(1, 100)])
     wanted = meant("f1")
@@ -345,7 +342,7 @@ def test_a_call_may_be_told_as_running_more_than_once(records: Records) -> None:
 def test_an_end_that_a_client_changed_takes_the_place_of_the_one_before(
     records: Records, together: bool
 ) -> None:
-    """Contract, section 2: `altered`; the call had ended and been told when it paused."""
+    """`altered`; the call had ended and been told when it paused."""
     failed = row(1, status="exception", exception={"type": "E", "message": ""})
     skipped = row(1, altered="result", pretty_result="7")
     told = [
@@ -371,7 +368,7 @@ def test_an_end_that_a_client_changed_takes_the_place_of_the_one_before(
 
 
 def test_what_a_process_dropped_counts_when_everything_is_wanted(records: Records) -> None:
-    """Contract: `total_count` includes dropped records; nobody knows which functions they were."""
+    """`total_count` includes dropped records; nobody knows which functions they were."""
     records.add("r1", "main", [row(1, dropped=50, lost=40), row(2)])
     assert (page(records).total, records.total, records.dropped) == (42, 42, 40)
     assert page(records, meant("total")).total == 2
@@ -553,7 +550,6 @@ async def told(front: Front, process: Process, *rows: dict[str, Any]) -> None:
 
 @in_loop
 async def test_without_a_run_the_list_is_empty_and_says_how_to_fill_it() -> None:
-    """Plan, test 53; contract, rule 11."""
     async with serving() as front:
         reply = await front.call(TOOL)
         assert (reply["calls"], reply["total_count"], reply["truncated"]) == ([], 0, False)
@@ -564,7 +560,7 @@ async def test_without_a_run_the_list_is_empty_and_says_how_to_fill_it() -> None
 
 @in_loop
 async def test_calls_are_told_with_total_and_truncated() -> None:
-    """Plan, tests 54 to 60; the default limit is 100."""
+    """The default limit is 100."""
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
@@ -587,7 +583,7 @@ async def test_calls_are_told_with_total_and_truncated() -> None:
 
 @in_loop
 async def test_what_is_cut_to_size_is_the_oldest_and_pages_join() -> None:
-    """Rule 6: records accept `before`, and a limit never lifts the cap."""
+    """Records accept `before`, and a limit never lifts the cap."""
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
@@ -608,7 +604,7 @@ async def test_what_is_cut_to_size_is_the_oldest_and_pages_join() -> None:
 
 @in_loop
 async def test_a_record_that_alone_is_too_long_is_shortened() -> None:
-    """Rule 6: one at least is told, and one can go on behind it."""
+    """One at least is told, and one can go on behind it."""
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
@@ -635,7 +631,6 @@ async def test_a_record_that_alone_is_too_long_is_shortened() -> None:
 async def test_what_does_not_fit_is_refused(
     arguments: dict[str, Any], error: str, parameter: str
 ) -> None:
-    """Plan, test 61; rules 2 and 3."""
     async with serving() as front:
         reply = await front.call(TOOL, **arguments)
     assert (reply["error"], reply["parameter"]) == (error, parameter)
@@ -653,7 +648,7 @@ async def test_a_limit_beyond_any_reply_is_no_error() -> None:
 
 @in_loop
 async def test_records_are_complete_over_runs_and_workers() -> None:
-    """Contract: until discarded; a call that never ended stays as running."""
+    """Until discarded; a call that never ended stays as running."""
     async with serving() as front:
         run = await front.start()
         one, two = await front.live("gw0", "gw1")
@@ -687,7 +682,7 @@ async def test_what_is_dropped_is_told() -> None:
 
 @in_loop
 async def test_the_event_log_keeps_its_calls() -> None:
-    """Contract, section 4: events of type `call`; both rows of one call are events."""
+    """Events of type `call`; both rows of one call are events."""
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
@@ -717,7 +712,7 @@ async def test_listing_tests_records_nothing() -> None:
 
 @pytest.mark.parametrize("most", [500, 900, 3_000])
 def test_a_list_that_is_cut_from_its_front_keeps_as_much_as_fits(most: int) -> None:
-    """Rule 6; the maps in step keep the same items."""
+    """The maps in step keep the same items."""
     items = [f"item {n}" for n in range(500)]
     body = {"items": items, "of": dict.fromkeys(items, "x" * 9), "truncated": False}
     text = fit(body, most, lists=["items"], cursor=str, in_step={"items": ["of"]}, from_front=True)

@@ -1,7 +1,4 @@
-"""Resources over the protocol, with test processes that are played by hand.
-
-Expectations: contract, sections 1 (rules 6 and 7) and 7; tests 77-82 of the plan.
-"""
+"""Resources over the protocol, with test processes that are played by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings
-from tests.contract_table import checked, checked_resource
+from tests.reply_table import checked, checked_resource
 from tests.server.processes import Front, in_loop, serving
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -76,7 +73,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("tools", ["full", "triage"])
 def test_the_five_are_always_listed(tools: str) -> None:
-    """Contract: listed without a run, whatever tools are offered; they are JSON."""
+    """Listed without a run, whatever tools are offered; they are JSON."""
 
     @in_loop
     async def run() -> None:
@@ -102,7 +99,7 @@ def test_the_page_lists_them() -> None:
 
 @in_loop
 async def test_the_status_counts_and_names_the_run() -> None:
-    """Plan, tests 77 and 82: the keys of the contract; they follow what happens."""
+    """Every key is there, and follows the events."""
     async with connected() as (front, client):
         status = await read(client, "breakpoint://status")
         assert status == {
@@ -129,7 +126,6 @@ async def test_the_status_counts_and_names_the_run() -> None:
 
 @in_loop
 async def test_breakpoints_and_pauses_are_those_of_the_tools() -> None:
-    """Plan, tests 78 and 79."""
     async with connected() as (front, client):
         await call(client, "breakpoint_add", function_name="shop.total", behavior="go")
         await call(client, "breakpoint_add", function_name="b.*")
@@ -147,7 +143,7 @@ async def test_breakpoints_and_pauses_are_those_of_the_tools() -> None:
 
 @in_loop
 async def test_functions_are_those_of_the_tool() -> None:
-    """Plan, test 81: also without a run."""
+    """Also without a run."""
     async with connected() as (_, client):
         known = await read(client, "breakpoint://functions")
         assert known == await call(client, "breakpoint_list_functions")
@@ -156,7 +152,7 @@ async def test_functions_are_those_of_the_tool() -> None:
 
 @in_loop
 async def test_a_stop_that_was_read_counts_as_told_to_nobody() -> None:
-    """Rule 7 speaks of replies: a program may read resources that its model never sees."""
+    """Only replies count as sent: a program may read resources that its model never sees."""
     async with connected() as (front, client):
         await front.start()
         (process,) = await front.live("main")
@@ -172,7 +168,7 @@ async def test_a_stop_that_was_read_counts_as_told_to_nobody() -> None:
 
 @in_loop
 async def test_a_resource_ends_at_200_000_characters() -> None:
-    """Rule 6: and says what it left out."""
+    """The resource says what it left out."""
     async with connected() as (front, client):
         for number in range(2_000):
             front.desired.add_function(f"shop.{'x' * 100}{number}", None, None)
@@ -185,7 +181,7 @@ async def test_a_resource_ends_at_200_000_characters() -> None:
 
 @pytest.mark.parametrize("uri", ["breakpoint://nothing", "breakpoint://", "file:///etc/passwd"])
 def test_an_unknown_resource_is_refused_with_a_sentence(uri: str) -> None:
-    """Contract, section 7: -32602, naming what there is."""
+    """-32602, naming what there is."""
 
     @in_loop
     async def run() -> None:
@@ -214,7 +210,7 @@ async def test_what_the_tool_refuses_is_refused_here() -> None:
 async def test_a_bug_of_ours_is_an_error_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rule 2: nothing escapes as `code: 0`."""
+    """Nothing escapes as `code: 0`."""
     async with connected() as (front, client):
         monkeypatch.setattr(type(front.runs), "__iter__", lambda _: 1 / 0)
         with pytest.raises(MCPError) as caught:

@@ -66,7 +66,7 @@ def test_a_test_s_outcome_and_the_counts_are_pytest_s(
     outcomes: dict[str, int],
     fails: bool,
 ) -> None:
-    """Issue 2, item 5: exit codes and outcomes are pytest's own."""
+    """Exit codes and outcomes are pytest's own."""
     results = results_of(*phases, plain=plain)
     assert results.tests[TEST].outcome == outcome
     assert dict(results.outcomes) == outcomes
@@ -235,7 +235,7 @@ def test_an_end_without_a_start_does_no_harm() -> None:
 
 
 def test_a_passed_test_is_told_in_few_words() -> None:
-    """An item of `test_results` (contract, section 5); empty keys are left out."""
+    """An item of `test_results`; empty keys are left out."""
     assert results_of(plain={"passed": 1}).tests[TEST].to_plain() == {
         "nodeid": TEST,
         "outcome": "passed",

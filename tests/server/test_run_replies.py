@@ -74,8 +74,8 @@ def runs_of(*told: Told) -> Any:
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def test_the_state_is_one_of_the_contract_s_four() -> None:
-    """Section 5: `running | paused | finished | crashed`, whatever happens inside."""
+def test_the_state_is_one_of_four() -> None:
+    """`running | paused | finished | crashed`, whatever happens inside."""
     told = Told()
     states = [run_replies.verdict(told.run)["state"]]
     told(Collected(1, []), NodeStarted(TEST, 1.0))
@@ -93,7 +93,7 @@ def test_the_state_is_one_of_the_contract_s_four() -> None:
 
 
 def test_exit_code_and_end_are_there_once_it_is_over() -> None:
-    """Section 5: `exit_code`?, `end`?; `passed` and `failed` are always counted."""
+    """`exit_code`?, `end`?; `passed` and `failed` are always counted."""
     told = Told()
     assert not {"exit_code", "end"} & set(run_replies.verdict(told.run))
     assert run_replies.verdict(told.run)["outcomes"] == {"passed": 0, "failed": 0}
@@ -145,7 +145,7 @@ def autopsy(size: int = 20) -> dict[str, Any]:
 
 
 def test_only_the_newest_stop_carries_its_autopsy() -> None:
-    """Rule 6; oldest first, each with `seq`, `reason` and both names of its id."""
+    """Oldest first, each with `seq`, `reason` and both names of its id."""
     told = Told().stop(1, autopsy=autopsy()).stop(2, autopsy=autopsy()).stop(3, autopsy=autopsy())
     stops = run_replies.pauses(told.run, 8_000)
     assert [each["id"] for each in stops] == ["r1.main.1", "r1.main.2", "r1.main.3"]
@@ -166,7 +166,7 @@ def test_stops_that_are_known_are_left_out() -> None:
     ("max_chars", "most"), [(200_000, 6_000), (8_000, 6_000), (5_000, 3_000), (500, 500)]
 )
 def test_an_autopsy_keeps_to_its_budget(max_chars: int, most: int) -> None:
-    """Rule 6: at most min(6,000, max_chars − 2,000) characters."""
+    """At most min(6,000, max_chars − 2,000) characters."""
     told = Told().stop(1, autopsy=autopsy(1_000))
     (stop,) = run_replies.pauses(told.run, max_chars)
     assert len(json.dumps(stop["autopsy"], ensure_ascii=False, separators=(",", ":"))) <= most

@@ -1,7 +1,4 @@
-"""The event log beyond memory: the file, broken disks, caps, what is missing, long scans.
-
-Expectations: contract, section 1, rule 6, and section 4 (the log).
-"""
+"""The event log beyond memory: the file, broken disks, caps, what is missing, long scans."""
 
 from __future__ import annotations
 
@@ -141,7 +138,7 @@ def test_a_file_that_was_cut_costs_what_was_in_it_and_counts_it(
 
 
 def test_a_full_run_drops_and_counts_calls_and_hits_only(tmp_path: Path) -> None:
-    """Contract: beyond the cap hits are counted as `dropped`; stops and outcomes never are."""
+    """Beyond the cap hits are counted as `dropped`; stops and outcomes never are."""
     log = EventLog(max_run_bytes=1_000)
     log.keep_in(tmp_path)
     while log.append("call", run_id="r1"):
@@ -281,7 +278,7 @@ async def test_other_tools_answer_while_one_scans() -> None:
 async def test_a_scan_that_is_too_long_says_so_and_can_be_continued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Contract, rule 6: `truncated`, `next_after`. The work of one call is bounded."""
+    """`truncated`, `next_after`. The work of one call is bounded."""
     monkeypatch.setattr(log_module, "SCAN_BYTES", 3_000)
     async with serving() as front:
         run = await front.start()

@@ -1,7 +1,7 @@
 """How clients hear of changed resources, in both eras of the protocol; without a transport.
 
-Expectations: contract, sections 6 and 7; the protocol's own rules. Which change is told when is in
-`test_updates.py`; clients on stdio are in `tests/together/test_eras.py` and `test_spec_019.py`.
+The rules are those of the protocol. The times of pushes are in `test_updates.py`; clients
+on stdio are in `tests/together/test_eras.py` and `test_debugger_state.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The prompt `triage-failing-test`: how a test failed, what changed, what to call next.
 
-Expectations: contract, section 7. What it says of real tests, and that its calls lead to the cause,
-is in `tests/together/test_triage.py`.
+What it says of real tests, and that its calls lead to the cause, is in
+`tests/together/test_triage.py`.
 """
 
 from __future__ import annotations

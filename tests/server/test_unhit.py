@@ -73,9 +73,9 @@ def over(*facts: dict[str, Any] | Watched | None, id: str = "bp-1", tests: int =
         ([CALLED, BESIDE, BESIDE | {"line": 43}], "line_not_reached (nearest executed line 43)"),
         ([FALSE, FALSE, BESIDE], "condition_false (4 times)"),
         ([CALLED, CALLED | {"whole": False}], "never_called (watched for a part of the run)"),
-        ([CALLED, None], "other_worker (gw1 ended without telling; the others: never_called)"),
+        ([CALLED, None], "other_worker (gw1 ended without a report; the others: never_called)"),
         ([CALLED, Watched({}, blind=True), None],
-         "other_worker (gw1, gw2 ended without telling; the others: never_called)"),
+         "other_worker (gw1, gw2 ended without a report; the others: never_called)"),
         ([OFF, None], "disabled"),
         ([Watched({}, blind=True)], None),
         ([Watched({})], None),
@@ -84,7 +84,7 @@ def over(*facts: dict[str, Any] | Watched | None, id: str = "bp-1", tests: int =
 def test_the_process_that_came_nearest_has_the_reason(
     facts: list[Any], expected: str | None
 ) -> None:
-    """Contract, section 5: one reason for a run; hit in one worker is hit; silence is no word."""
+    """One reason for a run; hit in one worker is hit; silence is no word."""
     desired, known = breakpoint_at(condition="x > 1")
     run = over(*facts)
     assert why_not_hit(known, run) == expected
@@ -92,7 +92,7 @@ def test_the_process_that_came_nearest_has_the_reason(
 
 
 def test_thresholds_count_for_each_worker() -> None:
-    """Contract, section 3: passes that were enough together are another worker's."""
+    """Passes that were enough together are another worker's."""
     one, two = FALSE | {"times": 1}, FALSE
     for options, facts, expected in (
         ({"hit_count": 3}, [two], "condition_false (2 times; hit_count is 3)"),
@@ -142,7 +142,7 @@ def test_a_reason_says_how_far_it_reaches() -> None:
 
 
 def test_nothing_is_known_of_a_run_that_crashed() -> None:
-    """Contract, rule: null when unknown."""
+    """Null when unknown."""
     desired, _ = breakpoint_at()
     run = Run("r1")
     run.connected(Target(hello_of("r1", "main"), lambda command: None))

@@ -1,7 +1,6 @@
 """Which resources change when something happens, and when that is told.
 
-Expectations: contract, section 7, its last lines. How clients of each protocol hear of it is in
-`test_subscriptions.py`.
+How clients of each protocol hear of it is in `test_subscriptions.py`.
 """
 
 from __future__ import annotations

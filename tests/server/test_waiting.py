@@ -1,6 +1,6 @@
 """`breakpoint_wait` and `pending`: every stop told once, waits bounded, reasons told.
 
-Fake processes. Expectations: contract, section 1 (rules 7 and 9) and section 3.
+The processes of the tests are fakes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def as_client(front: Front, client: str, tool: str, **arguments: Any) -> d
 
 @in_loop
 async def test_a_stop_that_came_before_is_told_at_once_and_only_once() -> None:
-    """Contract: a stop that is still paused is returned; none is returned twice."""
+    """A stop that is still paused is returned; none is returned twice."""
     async with serving() as front:
         (process,) = await running(front, "main")
         id = await stopped(front, process)
@@ -310,7 +310,7 @@ def test_progress_is_told_although_other_tracepoints_are_hit(
 
 @in_loop
 async def test_news_rides_along_with_any_reply_and_goes_once_it_was_told() -> None:
-    """Rule 7: `pending`, whose `after` leads to the stops it counts."""
+    """`pending`, whose `after` leads to the stops it counts."""
     async with serving() as front:
         one, two = await running(front, "gw0", "gw1")
         ids = [await stopped(front, one), await stopped(front, two)]

@@ -17,7 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
-from tests.contract_table import checked, checked_resource
+from tests.reply_table import checked, checked_resource
 from tests.together.frontend import FEW_GUESTS
 
 DEADLINE_S = 30.0

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.contract_table import check_answer, check_notification
+from tests.reply_table import check_answer, check_notification
 
 DEADLINE_S = 20.0
 """No wait of a test is longer."""
@@ -162,7 +162,7 @@ class FrontEnd:
         return message
 
     def _check(self, message: dict[str, Any]) -> None:
-        """Replies and notifications are as the contract has them."""
+        """Replies and notifications are as `tests/reply_table.py` has them."""
         if "method" in message:
             check_notification(message["method"], message.get("params"))
         elif (asked := self._asked.pop(message.get("id"), None)) and "result" in message:

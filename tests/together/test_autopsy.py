@@ -1,7 +1,4 @@
-"""What a failed test is explained by: `exception_get_context`, paused and afterwards.
-
-The expectations come from the contract, section 5, and from issue 6 (5 of 8), deliverables 2 and 3.
-"""
+"""What a failed test is explained by: `exception_get_context`, paused and afterwards."""
 
 from __future__ import annotations
 
@@ -259,7 +256,7 @@ def test_parts_of_an_assertion_have_values(over: Bench) -> None:
 
 @pytest.mark.full
 def test_what_matters_most_is_opened_by_one_level(over: Bench) -> None:
-    """Deliverable 2: what the failing line uses, and arguments; where the value did not tell it."""
+    """What the failing line uses, and arguments; where the value did not tell it."""
     told = explained(over, "test_opened")
     (frame,) = told["frames"]
     held = {each["name"]: each for each in frame["arguments"] + frame["variables"]["locals"]}
@@ -288,12 +285,12 @@ def test_what_matters_most_is_opened_by_one_level(over: Bench) -> None:
 
 @pytest.mark.full
 def test_a_secret_that_was_compared_is_hidden(over: Bench) -> None:
-    """Contract, section 8: everything that leaves the process is redacted."""
+    """Everything that leaves the process is redacted."""
     assert "hunter2" not in str(explained(over, "test_secret"))
 
 
 def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
-    """Deliverable 3: with all that a pause would have told."""
+    """With all that a pause would have told."""
     told = explained(over, "test_compared[8]")
     assert (told["run_id"], told["phase"], told["pause_id"]) == ("r1", "call", None)
     assert told["parameters"] == {"want": "8"}
@@ -341,7 +338,7 @@ def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
 
 @pytest.mark.full
 def test_what_is_behind_an_exception_is_told_with_its_place(over: Bench) -> None:
-    """Deliverable 2: relation of chained and grouped exceptions; where each was raised."""
+    """Relation of chained and grouped exceptions; where each was raised."""
     told = explained(over, "test_suppressed")["innerExceptions"]
     shown = [(each["relation"], each["location"]["source"]) for each in told]
     assert shown == [("suppressed", "raise failed from error"), ("cause", "return {}[name]")]
@@ -522,7 +519,7 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
 def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(
     bench: Bench, verbosity: list[str]
 ) -> None:
-    """Deliverable 2: 6,000 characters by default, the most useful first; more when asked for."""
+    """6,000 characters by default, the most useful first; more when asked for."""
     bench.write(
         test_it="""
         class Node:
@@ -564,7 +561,7 @@ def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(
 
 @pytest.mark.full
 def test_failures_with_one_cause_are_one_group(bench: Bench) -> None:
-    """Deliverable 4: 38 failures of one broken fixture read as one."""
+    """38 failures of one broken fixture read as one."""
     bench.write(
         test_it="""
         import pytest
@@ -651,7 +648,7 @@ def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
     assert changed == {
         "test_flips": ["the value of wanted (test_it.py:9)"],
         "test_breaks": told,
-        "test_raises": ["what is raised (test_it.py:16)"],
+        "test_raises": ["the exception (test_it.py:16)"],
         "test_looked_at": None,
     }
     asked = {"nodeid": "test_it.py::test_breaks"}

@@ -1,4 +1,4 @@
-"""Behaviors before and after calls, and replacements: contract, section 2, both tables, live."""
+"""Behaviors before and after calls, and replacements, in all combinations, live."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def got(bank: Bench) -> str:
 
 
 def expected(default: str, before: str, after: str) -> list[str]:
-    """Of a call that returns and one that raises, by the two tables of the contract."""
+    """Of a call that returns and one that raises, by the two tables here."""
     chosen = BY_DEFAULT[default] & {"before"} if before == "yield" else BY_BEFORE[before]
     chosen = chosen | (BY_DEFAULT[default] & {"exception"} if after == "yield" else BY_AFTER[after])
     first = [each for each in ("before", "after") if each in chosen]
@@ -179,7 +179,7 @@ def test_an_exception_is_seen_swallowed_and_replaced(bank: Bench) -> None:
 
 @pytest.mark.full
 def test_the_after_decision_uses_the_behavior_at_completion(bank: Bench) -> None:
-    """Contract, section 2: changed while the call is paused before it begins."""
+    """Changed while the call is paused before it begins."""
     bank.breakpoint("bank.fee")
     stop = bank.stop_of(TEST)
     bank.agent.call("breakpoint_set_after_behavior", function_name="bank.fee", behavior="stop")

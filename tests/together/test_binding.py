@@ -35,7 +35,7 @@ CALLS = """
 
 @pytest.mark.full
 def test_functions_of_every_kind_pause_although_imported_by_name_before(shapes: Bench) -> None:
-    """Contract, section 2: references taken before are intercepted too; `functions`."""
+    """References taken before are intercepted too; `functions`."""
     for name in ("area", "outer", "Box.volume", "Box.unit", "Box.of", "Box.face"):
         added = shapes.breakpoint(f"geo.shapes.{name}")
         # Without a process the sources answer.
@@ -79,7 +79,7 @@ NAMES = {
 
 @pytest.mark.full
 def test_a_name_in_any_form_is_bound_to_the_functions_it_means(shapes: Bench) -> None:
-    """Contract, section 2, function names; only exact names reach beyond user code."""
+    """Function names; only exact names reach beyond user code."""
     shapes.stop_of("import json, geo.shapes\ndef test_method(): assert 0\n")
     bound = {}
     for name, functions in NAMES.items():
@@ -107,7 +107,7 @@ def test_generators_and_coroutines_are_bound_and_what_cannot_be_is_told(shapes: 
 
 @pytest.mark.full
 def test_a_breakpoint_whose_functions_another_one_governs_says_which(shapes: Bench) -> None:
-    """Contract, section 2: exact beats bare beats glob."""
+    """Exact beats bare beats glob."""
     known = {}
 
     def told() -> dict[str, tuple[bool, str | None]]:
@@ -142,7 +142,7 @@ ONE_CALL = """
 
 @full
 def test_a_breakpoint_outlives_runs_and_edits(shapes: Bench) -> None:
-    """Contract, section 5: breakpoints set by tools stay for later runs."""
+    """Breakpoints set by tools stay for later runs."""
     id = shapes.breakpoint("area")["id"]
     first = shapes.stop_of(ONE_CALL)
     shapes.write(**{"geo/shapes.py": "def area(width, **rest): return 'new'\nclass Refused: pass"})
@@ -164,7 +164,7 @@ LATE = """
 def test_a_function_that_is_imported_late_is_bound_when_its_module_has_run(
     shapes: Bench,
 ) -> None:
-    """Contract, section 2: bound later when they appear (late import)."""
+    """Bound later when they appear (late import)."""
     shapes.breakpoint("geo.shapes.area")
     stop = shapes.stop_of(LATE + "\n    def test_again(): test_late()\n")
     assert stop["nodeid"] == "test_it.py::test_late"

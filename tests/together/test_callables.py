@@ -1,7 +1,4 @@
-"""Function breakpoints on what is no plain function: lambdas, classes, decorated, callables of C.
-
-Expectations: contract, section 2 (function names, what can be intercepted, `via`).
-"""
+"""Function breakpoints on lambdas, classes, decorated functions and callables of C."""
 
 from __future__ import annotations
 

@@ -27,14 +27,12 @@ def listed(bench: Bench, **options: Any) -> dict[str, Any]:
 
 
 def test_list_functions_empty(bench: Bench) -> None:
-    """Plan, test 51."""
     reply = listed(bench)
     assert (reply["functions"], reply["signatures"], reply["metadata"]) == ([], {}, {})
     assert (reply["total_count"], reply["truncated"]) == (0, False)
 
 
 def test_list_functions_with_entries(shapes: Bench) -> None:
-    """Plan, test 52; contract, section 2, row 11."""
     reply = listed(shapes)
     names = ["Box.face", "Box.of", "Box.unit", "Box.volume", "Picky.__init__", "Refused.__init__",
              "area", "count", "later", "outer", "outer.<locals>.inner"]  # fmt: skip
@@ -70,7 +68,7 @@ def test_list_functions_with_entries(shapes: Bench) -> None:
 def test_a_pattern_is_a_glob_or_a_part_of_the_name(
     shapes: Bench, pattern: str, names: list[str]
 ) -> None:
-    """Contract, section 5: `pattern` everywhere."""
+    """`pattern` everywhere."""
     reply = listed(shapes, pattern=pattern)
     assert reply["functions"] == [f"geo.shapes.{name}" for name in names]
     assert reply["total_count"] == len(names)
@@ -78,7 +76,6 @@ def test_a_pattern_is_a_glob_or_a_part_of_the_name(
 
 @pytest.mark.full
 def test_pages_join_without_gaps_and_maps_are_cut_in_step(bench: Bench) -> None:
-    """Contract, rule 6."""
     body = "".join(f"def function_{number:03}(a, b=2, *rest): pass\n" for number in range(150))
     bench.write(many=body)
     everything = [f"many.function_{number:03}" for number in range(150)]
@@ -109,7 +106,7 @@ def test_edits_between_two_calls_are_seen_and_broken_files_are_told(shapes: Benc
 
 @pytest.mark.full
 def test_functions_are_listed_while_a_test_is_paused_or_busy(shapes: Bench) -> None:
-    """Contract, rule 11: list tools work always; a busy test process need not answer."""
+    """List tools work always; a busy test process need not answer."""
     stop = shapes.stop_of("import geo.shapes\ndef test_it(): assert 0\n")
     shapes.write(new="def added(): pass\n")
     assert "new.added" in listed(shapes)["functions"]
@@ -156,7 +153,7 @@ CALLS = """
 
 @pytest.mark.full
 def test_names_without_a_run_mean_what_they_mean_in_one(shapes: Bench) -> None:
-    """Contract, section 2: answered from the sources; then a process tells, and says the same."""
+    """Answered from the sources; then a process tells, and says the same."""
     shapes.write(test_it=CALLS)
     for name, functions in NAMES.items():
         added = shapes.breakpoint(name, behavior="go")
@@ -174,7 +171,6 @@ def test_names_without_a_run_mean_what_they_mean_in_one(shapes: Bench) -> None:
 
 @pytest.mark.full
 def test_an_absolute_path_is_told_relative_and_stops(shapes: Bench) -> None:
-    """Contract, rule 5."""
     added = shapes.breakpoint(f"{shapes.root / 'geo' / 'shapes.py'}::Box.volume")
     assert added["function_name"] == "geo/shapes.py::Box.volume"
     assert added["functions"] == ["geo.shapes.Box.volume"]
@@ -223,7 +219,7 @@ def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
 def test_a_name_of_nothing_is_accepted_and_close_names_are_told(
     shapes: Bench, name: str, hint: str
 ) -> None:
-    """Contract, section 2: `verified: false`, checked when it binds; the message: rule 2."""
+    """`verified: false`, checked when it binds; the message names the way out."""
     added = shapes.breakpoint(name)
     assert (added["status"], added["functions"], added["verified"]) == ("ok", [], False)
     assert added["message"].startswith("not bound yet")
@@ -316,7 +312,7 @@ def till(bench: Bench) -> Bench:
     ],
 )
 def test_every_form_of_name_is_a_line(till: Bench, name: str, line: int, function: str) -> None:
-    """Contract, section 3: `function`, its first body line; a `bp-` breakpoint."""
+    """`function`, its first body line; a `bp-` breakpoint."""
     reply = till.agent.call("breakpoint_set", function=name)
     location = {"file": "shop/till.py", "line": line, "function": function}
     assert (reply["success"], reply["type"], reply["location"]) == (True, "blocking", location)
@@ -342,7 +338,7 @@ def test_the_line_of_a_function_stops(till: Bench) -> None:
 def test_a_name_of_several_functions_is_refused_with_all_of_them(
     till: Bench, name: str, candidates: list[tuple[str, int]]
 ) -> None:
-    """Contract, rule 2: the way out is one of them, or its file and line."""
+    """The way out is one of them, or its file and line."""
     refused = till.agent.refused("breakpoint_set", function=name)
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "function")
     assert f"means {len(candidates)} functions" in refused["message"]
@@ -374,7 +370,6 @@ def test_a_name_of_several_functions_is_refused_with_all_of_them(
 def test_functions_that_cannot_be_found_are_refused(
     till: Bench, options: dict[str, str], error: str, told: str
 ) -> None:
-    """Contract, section 3 and rule 2."""
     refused = till.agent.refused("breakpoint_set", **options)
     assert refused["error"] == error
     assert told in refused["message"]
@@ -394,7 +389,7 @@ def test_a_broken_file_is_named_when_a_function_is_not_found(till: Bench) -> Non
 
 @full
 def test_a_file_outside_of_the_project_is_named_by_its_path(till: Bench) -> None:
-    """Contract, rule 5; without a catalog of it, the end of a qualified name will do."""
+    """Without a catalog of it, the end of a qualified name will do."""
     function = f"{json.__file__}::loads"
     location = till.agent.call("breakpoint_set", function=function)["location"]
     assert (location["file"], location["function"]) == (json.__file__, "loads")

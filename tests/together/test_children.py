@@ -1,6 +1,6 @@
 """Child processes of tests: not connected, not slowed, not broken, whatever is armed.
 
-Issue 8, item 5. The children pass every breakpoint there is; with one that stopped they would wait
+The children pass every breakpoint there is; with one that stopped they would wait
 for ever, as nobody could let them go on.
 """
 

@@ -83,7 +83,7 @@ ACTIONS: tuple[tuple[dict[str, Any], Any], ...] = (
 def test_of_two_requests_for_one_pause_one_wins_and_the_test_sees_which(
     bench: Bench, pairs: int
 ) -> None:
-    """Contract, section 2: resolution is atomic; both requests are under way at the same time."""
+    """Resolution is atomic; both requests are under way at the same time."""
     bench.breakpoint("price")
     reply = ledger.start(bench, *["price(2)"] * pairs)
     expected = []

@@ -1,6 +1,6 @@
-"""Conditions, counts, limits and templates in real runs, exactly as the contract has them.
+"""Conditions, counts, limits and templates in real runs.
 
-Contract, section 3: count → condition → multiple → max → render → publish.
+The order at a pass: count → condition → multiple → max → render → publish.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ MALFORMED = {
 
 
 @full
-def test_templates_are_read_as_the_contract_has_them(till: Bench) -> None:
+def test_templates_are_read_as_documented(till: Bench) -> None:
     """Quotes, brackets, conversions and formats; what fails fails alone."""
     till.write(test_it=RENDERED)
     place = {"file": "test_it.py", "line": 8}

@@ -1,7 +1,7 @@
 """`debugger://…` of real runs: what processes tell at a pause, while they run, when they can't.
 
-Expectations: contract, section 7. The scenarios of the 019 spec are in `test_spec_019.py`; what no
-real process is needed for in `tests/server/test_debugresources.py` and `test_sourcefiles.py`.
+Scenarios of their use are in `test_debugger_state.py`; tests without a real process are in
+`tests/server/test_debugresources.py` and `test_sourcefiles.py`.
 """
 
 from __future__ import annotations

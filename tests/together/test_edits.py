@@ -1,4 +1,4 @@
-"""Sources edited between runs: breakpoints follow their lines (contract, section 3)."""
+"""Sources edited between runs: breakpoints follow their lines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How runs end: each way is told from the others, with the last test and the stacks where known.
 
-The kinds are those of the contract (section 5, `test_run`); which is which, pytest facts section 8.
+The kinds are those of `end` in the reply of `test_run`.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def test_a_process_that_hangs_after_its_verdict_is_gone_some_time_later(bench: B
 
 @pytest.mark.full
 def test_the_verdict_does_not_wait_for_a_thread_that_never_ends(bench: Bench) -> None:
-    """pytest facts, section 2: the process hangs in `threading._shutdown` after its `finish`."""
+    """The process hangs in `threading._shutdown` after its `finish`."""
     reply = bench.test(STUCK)
     assert ended(reply) == ("finished", "finished", 0)
     assert reply["duration_s"] < 8

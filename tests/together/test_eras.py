@@ -1,7 +1,7 @@
 """Both eras of the protocol as they are on the wire: versions, capabilities, subscriptions.
 
-Contract, sections 6 and 7; the protocol's own pages. What a client of the SDK hears of a run is in
-`test_spec_019.py`.
+The rules are in `docs/resources.md` and in the protocol's own pages. Pushes to a client of the SDK
+are in `test_debugger_state.py`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_each_version_with_a_handshake(version: str, make_project: MakeProject) 
 
 
 def test_the_versions_are_all_there_are() -> None:
-    """Those of the contract."""
+    """The capabilities that the server declares."""
     assert HANDSHAKE_PROTOCOL_VERSIONS[0] == "2024-11-05"
     assert HANDSHAKE_PROTOCOL_VERSIONS[-1] == "2025-11-25"
     assert len(HANDSHAKE_PROTOCOL_VERSIONS) == 4

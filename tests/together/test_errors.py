@@ -1,4 +1,4 @@
-"""Bad input is answered with the contract's error objects (rules 2, 3 and 11)."""
+"""Bad input is refused with error objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _one_run(shared_bench: Bench) -> None:
 
 @pytest.mark.parametrize("name", ["breakpoint_nonsense", "", "Test_Run", "test_why"])
 def test_an_unknown_tool_is_a_json_rpc_error(bench: Bench, name: str) -> None:
-    """Contract, rule 2: unknown tool: JSON-RPC error -32602."""
+    """Unknown tool: JSON-RPC error -32602."""
     with pytest.raises(MCPError) as caught:
         bench.agent.call(name)
     assert caught.value.code == -32602
@@ -41,7 +41,7 @@ def test_an_unknown_tool_is_a_json_rpc_error(bench: Bench, name: str) -> None:
 def test_a_required_parameter_must_be_there_and_not_blank(
     bench: Bench, tool: str, arguments: dict[str, Any], parameter: str
 ) -> None:
-    """Contract, rule 3: `missing_parameter` (+ `parameter`)."""
+    """`missing_parameter` (+ `parameter`)."""
     refused = bench.agent.refused(tool, **arguments)
     assert (refused["error"], refused["parameter"]) == ("missing_parameter", parameter)
     assert parameter in refused["message"]
@@ -86,14 +86,13 @@ def test_a_required_parameter_must_be_there_and_not_blank(
 def test_a_wrong_type_or_value_is_refused_and_not_converted(
     bench: Bench, tool: str, arguments: dict[str, Any], parameter: str
 ) -> None:
-    """Contract, rule 3: `invalid_parameter` (+ `parameter`, `expected`). No silent coercion."""
+    """`invalid_parameter` (+ `parameter`, `expected`). No silent coercion."""
     refused = bench.agent.refused(tool, **arguments)
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", parameter)
     assert refused["expected"]
 
 
 def test_parameters_that_nobody_knows_are_ignored(bench: Bench) -> None:
-    """Contract, rule 3."""
     assert bench.agent.call("debug_state", verbose=True, x=None)["state"]
 
 
@@ -113,7 +112,6 @@ def test_parameters_that_nobody_knows_are_ignored(bench: Bench) -> None:
 def test_what_does_not_exist_is_told_by_its_own_code(
     bench: Bench, tool: str, arguments: dict[str, Any], error: str
 ) -> None:
-    """Contract, rule 11 and section 2."""
     refused = bench.agent.refused(tool, **arguments)
     assert refused["error"] == error
     assert len(refused["message"]) > 20
@@ -121,7 +119,7 @@ def test_what_does_not_exist_is_told_by_its_own_code(
 
 
 def test_removing_an_unknown_name_is_no_error(bench: Bench) -> None:
-    """Contract, section 2, tool 3: idempotent."""
+    """Idempotent."""
     reply = bench.agent.call("breakpoint_remove", function_name="never.added")
     assert reply == {"status": "ok", "success": True, "function_name": "never.added"}
 

@@ -45,7 +45,6 @@ def evaluate(bench: Bench, stop: dict[str, Any], expression: str, **options: Any
 def test_expressions_statements_and_prints_answer_as_a_console_would(
     bench: Bench, stop: dict[str, Any]
 ) -> None:
-    """Contract, section 2, REPL."""
     reply = evaluate(bench, stop, "inner.upper()")
     assert (reply["output"], reply["stdout"], reply["is_error"]) == ('"HELPER\'S"', "", False)
     assert len(reply["result_cid"]) == 128
@@ -58,7 +57,7 @@ def test_expressions_statements_and_prints_answer_as_a_console_would(
 
 
 def test_frames_are_the_real_ones_and_assignments_stick(bench: Bench, stop: dict[str, Any]) -> None:
-    """Contract, section 2: `frame_index` selects a caller; assignment changes the frame."""
+    """`frame_index` selects a caller; assignment changes the frame."""
     assert bench.eval(stop, "outer.append(3)", frame_index=1) == "None"
     assert bench.eval(stop, "outer = outer[::-1]", frame_index=1) == ""
     assert bench.eval(stop, "outer", frame_index=1) == "[3, 2, 1]"
@@ -84,7 +83,7 @@ ERRORS = {
 
 
 def test_an_error_in_the_expression_is_a_normal_reply(bench: Bench, stop: dict[str, Any]) -> None:
-    """Contract, section 2: any BaseException included; `isError` stays false."""
+    """Any BaseException included; `isError` stays false."""
     replies = {expression: evaluate(bench, stop, expression) for expression in ERRORS}
     assert {expression: reply["output"] for expression, reply in replies.items()} == ERRORS
     assert all(reply["is_error"] for reply in replies.values())
@@ -96,7 +95,7 @@ def test_an_error_in_the_expression_is_a_normal_reply(bench: Bench, stop: dict[s
 def test_what_takes_too_long_is_interrupted_and_the_pause_lives_on(
     bench: Bench, stop: dict[str, Any]
 ) -> None:
-    """Contract, section 2: `eval_timeout` says whether it stopped."""
+    """`eval_timeout` says whether it stopped."""
     for expression in ("while True: pass", "__import__('time').sleep(60)"):
         refused = bench.agent.refused(
             "breakpoint_repl_eval", pause_id=stop["pause_id"], expression=expression, timeout_s=0.2
@@ -106,7 +105,6 @@ def test_what_takes_too_long_is_interrupted_and_the_pause_lives_on(
 
 
 def test_an_expression_is_needed(bench: Bench, stop: dict[str, Any]) -> None:
-    """Contract, section 2: `missing_expression`."""
     for arguments in ({}, {"expression": ""}, {"expression": "  "}):
         refused = bench.agent.refused(
             "breakpoint_repl_eval", pause_id=stop["pause_id"], **arguments
@@ -115,7 +113,7 @@ def test_an_expression_is_needed(bench: Bench, stop: dict[str, Any]) -> None:
 
 
 def test_an_evaluation_does_not_trigger_breakpoints(bench: Bench, stop: dict[str, Any]) -> None:
-    """Contract, section 2: evaluation never triggers breakpoints."""
+    """Evaluation never triggers breakpoints."""
     added = bench.breakpoint("test_it.helper")
     assert added["verified"] is True
     assert bench.eval(stop, "helper(1)", frame_index=1) == "LookupError: deep"

@@ -47,7 +47,7 @@ CHOICES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.full
 def test_a_call_goes_on_as_the_client_chose(shapes: Bench) -> None:
-    """Contract, section 2, `breakpoint_continue` at a `before` pause."""
+    """`breakpoint_continue` at a `before` pause."""
     shapes.breakpoint("area")
     reply = shapes.test(
         f"""
@@ -67,7 +67,7 @@ def test_a_call_goes_on_as_the_client_chose(shapes: Bench) -> None:
 
 @pytest.mark.full
 def test_arguments_that_are_left_out_stay_as_they_are(shapes: Bench) -> None:
-    """Contract, section 2: a `modified_args` that is shorter replaces the leading ones."""
+    """A `modified_args` that is shorter replaces the leading ones."""
     shapes.breakpoint("area")
     calls = ["area(3, 7)", "area(3, height=7)", "area(height=7, width=3)"]
     reply = shapes.test(
@@ -85,7 +85,7 @@ def test_arguments_that_are_left_out_stay_as_they_are(shapes: Bench) -> None:
 
 @pytest.mark.full
 def test_arguments_assigned_at_the_pause_change_the_call(shapes: Bench) -> None:
-    """Contract, section 2: frame 0 is the callee with its parameters bound, frame 1 its caller."""
+    """Frame 0 is the callee with its parameters bound, frame 1 its caller."""
     shapes.breakpoint("area")
     stop = shapes.stop_of(AREA)
     assert shapes.eval(stop, "(width, height, scale)") == "(3, 2, 2)"
@@ -110,7 +110,7 @@ RAISING = """
 
 @pytest.mark.full
 def test_a_call_can_be_made_to_raise_what_the_project_knows(shapes: Bench) -> None:
-    """Contract, section 2: a builtin, a dotted path, or a name visible in the frame."""
+    """A builtin, a dotted path, or a name visible in the frame."""
     shapes.breakpoint("area")
     reply = shapes.test(RAISING)
     for raised in (
@@ -126,7 +126,7 @@ def test_a_call_can_be_made_to_raise_what_the_project_knows(shapes: Bench) -> No
 
 @pytest.mark.full
 def test_what_cannot_be_done_is_refused_and_the_call_stays_paused(shapes: Bench) -> None:
-    """Contract, section 2: everything is validated before the thread is released."""
+    """Everything is validated before the thread is released."""
     shapes.breakpoint("area")
     stop = shapes.stop_of(AREA)
     refusals: dict[str, list[dict[str, Any]]] = {
@@ -166,7 +166,7 @@ MANY_CALLS = """
 
 
 def test_a_condition_chooses_the_calls_that_pause(shapes: Bench) -> None:
-    """Contract, section 2: `condition` (expression over the arguments)."""
+    """`condition` (expression over the arguments)."""
     shapes.breakpoint("area", condition="width > 2 and height == 2")
     reply = shapes.test(MANY_CALLS)
     for expected in ("3", "4"):
@@ -178,7 +178,7 @@ def test_a_condition_chooses_the_calls_that_pause(shapes: Bench) -> None:
 
 @full
 def test_a_condition_that_raises_stops_once_and_then_never(shapes: Bench) -> None:
-    """Contract, section 3: stop once with `condition_error`, then treat it as false."""
+    """Stop once with `condition_error`, then treat it as false."""
     shapes.breakpoint("area", condition="1 / width > 0")
     stop = only_stop(shapes.test(MANY_CALLS))
     assert stop["pause_reason"] == "condition_error"
@@ -194,7 +194,7 @@ def test_a_condition_that_raises_stops_once_and_then_never(shapes: Bench) -> Non
 
 @pytest.mark.full
 def test_breakpoints_added_and_removed_during_a_pause_count_from_then_on(shapes: Bench) -> None:
-    """Contract, section 2: present pauses stay; functions are matched when they exist."""
+    """Present pauses stay; functions are matched when they exist."""
     first = shapes.breakpoint("area", condition="width == 1")
     stop = only_stop(shapes.test(MANY_CALLS))
     again = shapes.breakpoint("area", condition="width in (2, 4)")
@@ -227,7 +227,7 @@ THREADED = """
 
 @full
 def test_several_threads_pause_side_by_side_and_go_on_one_by_one(shapes: Bench) -> None:
-    """Contract, section 4: a pause parks its thread, others run."""
+    """A pause parks its thread, others run."""
     shapes.breakpoint("area")
     reply = shapes.test(THREADED)
     paused = shapes.until_paused(3)
@@ -243,7 +243,7 @@ def test_several_threads_pause_side_by_side_and_go_on_one_by_one(shapes: Bench) 
 
 @full
 def test_a_breakpoint_that_only_goes_never_pauses(shapes: Bench) -> None:
-    """Contract, section 2: behavior `go`."""
+    """Behavior `go`."""
     shapes.breakpoint("area", behavior="go")
     assert shapes.test(MANY_CALLS)["exit_code"] == 0
     shapes.breakpoint("area", behavior="stop")

@@ -152,7 +152,7 @@ def stops_of(bench: Bench, reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def test_failures_of_every_runner_pause_and_end_as_without_the_debugger(
     crowd: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pytest facts, section 3: what is alive at each; outcomes, phases and texts are the same."""
+    """What is alive at each; outcomes, phases and texts are the same."""
     monkeypatch.setattr("tests.together.real_package.FEW_GUESTS", ALL_GUESTS)
     crowd.write(test_it=RUNNERS)
     plain = plain_run(crowd.root, tmp_path / "plain.json")

@@ -1,7 +1,4 @@
-"""From `pytest --cideldill-mcp ARGS` to a front end whose runs are like plain ones.
-
-The expectations come from issue 2, deliverable 3, and the contract, section 9.
-"""
+"""From `pytest --cideldill-mcp ARGS` to a front end whose runs are like plain ones."""
 
 from __future__ import annotations
 
@@ -131,7 +128,7 @@ def outcomes(server: FrontEnd) -> dict[str, str]:
 def test_a_run_is_started_like_a_plain_one(
     make_project: MakeProject, command: list[str], environment: dict[str, str]
 ) -> None:
-    """pytest_facts, section 1: flags, warnings, path, argv[0], cwd and environment are equal.
+    """Flags, warnings, path, argv[0], cwd and environment are equal.
 
     A package and a module `mcp` of the user lie in the working directory and on PYTHONPATH; an
     empty entry of that means the working directory too.
@@ -155,7 +152,7 @@ def test_a_run_is_started_like_a_plain_one(
 def test_stdout_carries_json_rpc_only_and_nothing_is_loaded_before_it_is_asked_for(
     make_project: MakeProject,
 ) -> None:
-    """Issue 2, deliverable 3; measured on the bytes that a client reads."""
+    """Measured on the bytes that a client reads."""
     project = make_project(
         noise=NOISE,
         conftest="import noise; noise.make('conftest'); open('loaded', 'w').close()",
@@ -185,7 +182,7 @@ def test_stdout_carries_json_rpc_only_and_nothing_is_loaded_before_it_is_asked_f
 
 @pytest.mark.full
 def test_the_first_run_starts_by_itself_when_told_to(make_project: MakeProject) -> None:
-    """Contract, section 9: `--cideldill-start=run`; our options don't reach the run."""
+    """`--cideldill-start=run`; our options don't reach the run."""
     project = make_project(test_it="def test_it(): pass")
     options = ["--cideldill-start=run", "--cideldill-lease", "60"]
     with front_end(project, *options) as server:
@@ -209,7 +206,7 @@ def test_a_front_end_that_a_test_in_an_xdist_worker_started_is_no_worker(
 
 @pytest.mark.full
 def test_the_console_script_serves_another_interpreters_tests(make_project: MakeProject) -> None:
-    """Contract, section 9: `cideldill-mcp --python PATH -- ARGS`; `mcp` of the user as above."""
+    """`cideldill-mcp --python PATH -- ARGS`; `mcp` of the user as above."""
     project = make_project(test_it="def test_it(): pass", **{"lib/mcp.py": HOSTILE})
     script = [str(SCRIPTS / "cideldill-mcp"), "--python", sys.executable, "--", "-q"]
     with front_end(project, command=script, PYTHONPATH="lib", PYTEST_ADDOPTS="--pdb") as server:
@@ -229,7 +226,7 @@ def test_the_console_script_serves_another_interpreters_tests(make_project: Make
 def test_an_interpreter_that_cannot_be_started_is_told_by_the_run(
     make_project: MakeProject,
 ) -> None:
-    """Style, rule 6: the server lives on, the error names the thing."""
+    """The server lives on, the error names the thing."""
     project = make_project()
     missing = str(project / "no-python")
     script = [str(SCRIPTS / "cideldill-mcp"), "--python", missing, "--", "--cideldill-start=run"]
@@ -243,7 +240,7 @@ def test_an_interpreter_that_cannot_be_started_is_told_by_the_run(
 
 @pytest.mark.full
 def test_pytest_inside_a_test_knows_nothing_of_the_front_end(make_project: MakeProject) -> None:
-    """Issue 2, deliverable 4: subprocesses and nested runs don't connect.
+    """Subprocesses and nested runs don't connect.
 
     Each process that connects has a position file; a nested server is one of its own.
     """

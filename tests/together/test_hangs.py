@@ -1,6 +1,6 @@
 """Hangs and crashes: how each is told, and that the server and the next run take no harm.
 
-The classes are those of pytest facts, section 8; `docs/hangs.md` tells the same to users.
+The classes are those of `docs/hangs.md`.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def matrix(cases: dict[str, Any], fast: tuple[str, ...]) -> Callable[[Any], Any]
 @pytest.mark.full
 @matrix(HANGS, fast=("busy loop",))
 def test_a_hang_is_told_and_ended(bench: Bench, how: str) -> None:
-    """Issue 5, item 5: test, phase, time, stacks, tasks, CPU; then a pause, the end, the next."""
+    """Test, phase, time, stacks, tasks, CPU; then a pause, the end, the next."""
     hang = HANGS[how]
     is_in_test = hang.phase in ("setup", "call", "teardown")
     nodeid = TEST if is_in_test else None

@@ -1,7 +1,4 @@
-"""What tracepoints tell, as it reaches a client: pushed, in replies, waited for.
-
-Expectations: contract, sections 1 (rule 7), 3, 5 and 6; scenarios of the 016 spec.
-"""
+"""What tracepoints tell, as it reaches a client: pushed, in replies, waited for."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: 
 
 @pytest.mark.full
 def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server: FrontEnd) -> None:
-    """Contract, section 3: a hit ends a wait only if its id is asked for; rule 7: `pending`."""
+    """A hit ends a wait only if its id is asked for; `pending`."""
     id = tracepoint(server, 9, "n={number}", file="test_waiting.py")["id"]
     run = server.call("test_run", nodeids=["test_waiting.py"], wait=False)
     project = server.call("debug_state")["rootdir"]
@@ -97,7 +94,7 @@ def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server:
 
 @pytest.mark.full
 def test_hits_that_no_reply_told_are_pending(server: FrontEnd) -> None:
-    """Rule 7: any reply says that there is news; where from to read it."""
+    """Any reply says that there is news; where from to read it."""
     tracepoint(server, 5, "{number}")
     server.call("test_run", nodeids=["test_it.py"], wait=False)
     wait_until(lambda: server.call("debug_state")["state"] == "finished", "the end")

@@ -1,6 +1,6 @@
 """Who does not come in over HTTP: without the token, by a foreign name, from a foreign page.
 
-Contract, section 9, and facts (MCP SDK): bearer token, loopback only, protection against DNS
+The rules are in `docs/transports.md`: a bearer token, loopback only, protection against DNS
 rebinding. A test of the user stays paused all the while.
 """
 

@@ -1,6 +1,6 @@
 """From the options for HTTP to the end: who is served, where it is told, what ends the server.
 
-Contract, section 9; tests 112-121 of the plan, whose web server is here the HTTP of the front end.
+The rules are in `docs/transports.md`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def started(project: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
 def test_over_http_only_one_line_is_told_and_nothing_is_ever_printed(
     make_project: MakeProject, command: list[str]
 ) -> None:
-    """Plan, tests 116, 117, 120 and 121: stdin at its end ends nothing, stdout stays empty."""
+    """Stdin at its end ends nothing, stdout stays empty."""
     project = make_project(test_it=NOISY)
     given = [*command, "-p", "no:cacheprovider", "-s", "--cideldill-http"]
     with started(project, given) as process:
@@ -143,7 +143,7 @@ def test_over_http_only_one_line_is_told_and_nothing_is_ever_printed(
 
 @pytest.mark.full
 def test_stdin_and_stdout_are_let_go_over_http_only(make_project: MakeProject) -> None:
-    """Plan, test 120: whoever talks there learns at once that nobody listens."""
+    """Whoever talks there learns at once that nobody listens."""
     with web_end(make_project(test_it=FAILING)) as (end, place):
         assert end.read_to_the_end() == []
         with pytest.raises(BrokenPipeError):
@@ -157,7 +157,6 @@ def test_stdin_and_stdout_are_let_go_over_http_only(make_project: MakeProject) -
 def test_stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only(
     make_project: MakeProject,
 ) -> None:
-    """Plan, tests 112, 118 and 121."""
     project = make_project(test_it=NOISY)
     with web_end(project, "--cideldill-mcp", "-s") as (end, place):
         end.initialize()
@@ -170,7 +169,7 @@ def test_stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only(
 
 @pytest.mark.full
 def test_with_http_server_and_run_outlive_the_client_over_stdio(make_project: MakeProject) -> None:
-    """Plan, test 119; contract, section 9: until SIGTERM, which leaves nothing."""
+    """Until SIGTERM, which leaves nothing."""
     with web_end(make_project(test_it=FAILING), "--cideldill-mcp") as (end, place):
         end.initialize()
         (stop,) = end.call("test_run")["stops"]
@@ -184,7 +183,7 @@ def test_with_http_server_and_run_outlive_the_client_over_stdio(make_project: Ma
 
 @pytest.mark.full
 def test_a_port_can_be_chosen_and_taken_again_at_once(make_project: MakeProject) -> None:
-    """Plan, test 115; an address alone asks for HTTP."""
+    """An address alone asks for HTTP."""
     project = make_project(test_it=FAILING)
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
@@ -198,7 +197,6 @@ def test_a_port_can_be_chosen_and_taken_again_at_once(make_project: MakeProject)
 
 @pytest.mark.full
 def test_without_an_option_nothing_is_served(make_project: MakeProject) -> None:
-    """Plan, test 114."""
     project = make_project(test_it=PLAIN)
     done = subprocess.run(
         [*module_command(), "-p", "no:cacheprovider", "-q", "test_it.py"],
@@ -233,7 +231,7 @@ def listening(end: FrontEnd) -> list[str]:
 
 @pytest.mark.full
 def test_every_client_is_answered_while_a_test_is_busy(make_project: MakeProject) -> None:
-    """Plan, test 113: a call that waits holds up nobody, over whichever way it came."""
+    """A call that waits holds up nobody, over whichever way it came."""
     project = make_project(test_it=BUSY)
     with web_end(project, "--cideldill-mcp") as (end, place):
         end.initialize()

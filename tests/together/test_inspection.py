@@ -1,4 +1,4 @@
-"""Objects by content id in real runs (contract, section 2, row 14)."""
+"""Objects by content id in real runs."""
 
 from __future__ import annotations
 

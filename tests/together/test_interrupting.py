@@ -1,4 +1,4 @@
-"""`debug_pause` in real runs (contract, section 4)."""
+"""`debug_pause` in real runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Who dials in without the token, or talks nonsense on either side, disturbs nobody.
 
-The expectations come from issue 2, deliverable 4, and for the door of other machines from issue 8,
-deliverable 2. A test of the user stays paused all the while.
+The rules for other machines are in `docs/remote.md`. A test of the user stays paused all the while.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def assert_undisturbed(server: FrontEnd) -> None:
 def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
     paused: FrontEnd, token: bytes, way: str
 ) -> None:
-    """Issue 2, deliverable 4: the token is the first 32 raw bytes."""
+    """The token is the first 32 raw bytes."""
     assert is_hung_up_on(dial(paused, token, way))
     with dial(paused, b"only a part of it", way):
         assert_undisturbed(paused)
@@ -121,7 +120,7 @@ def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
 def test_a_connection_that_sends_no_frames_of_ours_is_closed(
     paused: FrontEnd, sent: bytes, way: str
 ) -> None:
-    """Issue 2, deliverable 4: the size cap; and a peer that can't be trusted any more."""
+    """The size cap; and a peer that can't be trusted any more."""
     connected = dial(paused, way=way)
     connected.sendall(sent)
     assert is_hung_up_on(connected)
@@ -142,7 +141,7 @@ def test_a_connection_that_sends_no_frames_of_ours_is_closed(
 def test_a_greeting_that_does_not_fit_is_refused_by_name(
     paused: FrontEnd, message: dict[str, Any], why: str, way: str
 ) -> None:
-    """Issue 2, deliverable 4: unknown kinds are refused by name."""
+    """Unknown kinds are refused by name."""
     with dial(paused, way=way) as connected:
         connected.sendall(encode_frame(message))
         refused = answer(connected)
@@ -172,7 +171,7 @@ def test_no_other_machine_takes_the_place_of_the_main_process(
 def test_a_line_that_is_no_message_is_answered_and_the_server_lives_on(
     paused: FrontEnd, line: bytes
 ) -> None:
-    """Issue 2: -32700. JSON-RPC 2.0, section 5.1: `id` is null when it can't be known."""
+    """-32700. JSON-RPC 2.0, section 5.1: `id` is null when it can't be known."""
     paused.send_line(line)
     answered = paused.receive()
     assert (answered["id"], answered["error"]["code"]) == (None, -32700)

@@ -1,4 +1,4 @@
-"""Line breakpoints and tracepoints in real runs (contract, section 3)."""
+"""Line breakpoints and tracepoints in real runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_breakpoint_on_a_line_stops_there_with_its_locals(till: Bench) -> None
 
 @pytest.mark.full
 def test_a_local_assigned_at_a_line_is_what_the_program_goes_on_with(till: Bench) -> None:
-    """Contract, section 2, REPL: assignment to a local changes the frame."""
+    """In the REPL an assignment to a local changes the frame."""
     till.agent.call("breakpoint_set", file="till.py", line=6)
     stop = till.stop_of(TEST)
     till.eval(stop, "amount = 40")
@@ -65,7 +65,7 @@ def test_a_local_assigned_at_a_line_is_what_the_program_goes_on_with(till: Bench
 
 @pytest.mark.full
 def test_a_line_can_raise(till: Bench) -> None:
-    """Contract, section 2: `line` allows continue and raise."""
+    """`line` allows continue and raise."""
     till.agent.call("breakpoint_set", file="till.py", line=6)
     stop = till.stop_of(TEST)
     refused = till.agent.refused("breakpoint_continue", pause_id=stop["id"], action="skip")
@@ -157,7 +157,7 @@ def test_a_slow_expression_times_out_and_the_others_still_render(till: Bench) ->
 
 @pytest.mark.full
 def test_a_breakpoint_set_in_the_paused_frame_takes_effect_there(till: Bench) -> None:
-    """Contract, section 3: loops, further lines; and another one is switched off meanwhile."""
+    """Loops, further lines; and another one is switched off meanwhile."""
     first = till.agent.call("breakpoint_set", file="till.py", line=5)
     stop = till.stop_of(TEST)
     second = till.agent.call("breakpoint_set", file="till.py", line=6)

@@ -19,7 +19,6 @@ MANY = """
 
 @pytest.mark.full
 def test_all_tests_are_listed_in_pages_that_join_without_gaps(bench: Bench) -> None:
-    """Contract, section 5 and rule 6: `limit`, `after`, `total_count`, `next_after`."""
     bench.write(test_it=MANY)
     everything = [f"test_it.py::test_many[{n}]" for n in range(250)]
     everything.append("test_it.py::TestThing::test_x")
@@ -52,7 +51,7 @@ def test_all_tests_are_listed_in_pages_that_join_without_gaps(bench: Bench) -> N
 def test_a_pattern_is_a_glob_or_a_part_of_the_node_id(
     bench: Bench, pattern: str, names: list[str]
 ) -> None:
-    """Contract, section 5: `pattern` everywhere: a glob if it has `*?[`, else a substring."""
+    """`pattern` everywhere: a glob if it has `*?[`, else a substring."""
     bench.write(test_it=MANY.replace("range(250)", "'ab'"))
     reply = bench.agent.call("test_list", pattern=pattern)
     assert reply["tests"] == [f"test_it.py::{name}" for name in names]
@@ -61,7 +60,7 @@ def test_a_pattern_is_a_glob_or_a_part_of_the_node_id(
 
 @pytest.mark.full
 def test_collection_errors_are_listed_beside_the_tests(bench: Bench) -> None:
-    """Contract, section 5: `errors` (collection errors, bounded)."""
+    """`errors` (collection errors, bounded)."""
     bench.write(test_a="import nowhere_at_all\n", test_b="def test_b(): pass\n")
     reply = bench.agent.call("test_list")
     assert reply["tests"] == ["test_b.py::test_b"]
@@ -72,7 +71,7 @@ def test_collection_errors_are_listed_beside_the_tests(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_tests_can_be_listed_while_one_is_paused(bench: Bench) -> None:
-    """Contract, section 5: `test_list` works while a run is active; the run stays the newest."""
+    """`test_list` works while a run is active; the run stays the newest."""
     stop = bench.stop_of("def test_bad(): assert 0")
     bench.write(test_new="def test_new(): pass\n")
     reply = bench.agent.call("test_list")
@@ -84,7 +83,7 @@ def test_tests_can_be_listed_while_one_is_paused(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_a_cursor_that_is_not_in_the_list_is_refused(bench: Bench) -> None:
-    """Contract, rule 2: the message names the offending thing and the way out."""
+    """The message names the offending thing and the way out."""
     bench.write(test_it="def test_it(): pass\n")
     refused = bench.agent.refused("test_list", after="test_it.py::test_gone")
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "after")
@@ -95,7 +94,7 @@ def test_a_cursor_that_is_not_in_the_list_is_refused(bench: Bench) -> None:
 def test_a_project_that_pytest_refuses_cannot_be_listed_and_the_reason_is_told(
     bench: Bench,
 ) -> None:
-    """Contract, rule 2; the text is pytest's own."""
+    """The text is pytest's own."""
     bench.write(conftest="import nowhere_at_all\n", test_it="def test_it(): pass\n")
     refused = bench.agent.refused("test_list")
     assert "nowhere_at_all" in json.dumps(refused)
@@ -125,7 +124,7 @@ NOISY = """
 def test_results_tell_the_report_and_the_captured_output_of_what_did_not_pass(
     bench: Bench,
 ) -> None:
-    """Contract, section 5: `test_results`; failures come first."""
+    """`test_results`; failures come first."""
     bench.test(NOISY, pause_on="never")
     tests = bench.results()
     assert list(tests)[:2] == ["test_bad", "TestThing::test_bad"]
@@ -148,7 +147,7 @@ def test_results_tell_the_report_and_the_captured_output_of_what_did_not_pass(
 
 @pytest.mark.full
 def test_results_can_be_asked_for_by_outcome_test_and_run(bench: Bench) -> None:
-    """Contract, section 5: filters of `test_results`; rule 11: unknown ids."""
+    """Filters of `test_results`; unknown ids."""
     first = bench.test(NOISY, pause_on="never")["run_id"]
     bench.test("def test_other(): pass\n")
     assert list(bench.results()) == ["test_other"]
@@ -171,7 +170,7 @@ def test_results_can_be_asked_for_by_outcome_test_and_run(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_long_results_are_cut_to_the_size_that_was_asked_for(bench: Bench) -> None:
-    """Contract, rule 6: 8,000 characters, up to `max_chars`; a `limit` never lifts the cap."""
+    """8,000 characters, up to `max_chars`; a `limit` never lifts the cap."""
     bench.test(
         """
         import pytest
@@ -194,7 +193,7 @@ def test_long_results_are_cut_to_the_size_that_was_asked_for(bench: Bench) -> No
 
 @pytest.mark.full
 def test_results_after_a_cut_go_on_where_the_reply_before_ended(bench: Bench) -> None:
-    """Contract, rule 6: every list reply accepts `after`."""
+    """Every list reply accepts `after`."""
     bench.test(MANY)
     first = bench.agent.call("test_results", limit=20)
     second = bench.agent.call("test_results", limit=20, after=first["next_after"])
@@ -204,7 +203,7 @@ def test_results_after_a_cut_go_on_where_the_reply_before_ended(bench: Bench) ->
 
 @pytest.mark.full
 def test_a_reply_to_a_run_with_many_long_failures_keeps_its_size(bench: Bench) -> None:
-    """Contract, rule 6: at most 8,000 characters; what was cut says so."""
+    """At most 8,000 characters; what was cut says so."""
     reply = bench.test(
         """
         import pytest

@@ -31,7 +31,7 @@ CLOSURES = """
 
 
 def test_stack_and_variables_of_a_pause(bench: Bench) -> None:
-    """Contract, section 4: names first, then values; external frames are told apart."""
+    """Names first, then values; external frames are told apart."""
     agent = bench.agent
     stop = bench.stop_of(CLOSURES)
     stack = agent.call("stacktrace_get", pause_id=stop["pause_id"])
@@ -94,7 +94,7 @@ RUN_BY_PYTEST = """
 
 @pytest.mark.full
 def test_stacks_are_told_without_what_runs_the_tests(bench: Bench) -> None:
-    """Issue 6 (5 of 8), deliverable 2: pytest and pluggy frames hidden, at every kind of stop."""
+    """Pytest and pluggy frames hidden, at every kind of stop."""
     bench.write(test_it=RUN_BY_PYTEST)
     bench.breakpoint("test_it.number")
     bench.agent.call("breakpoint_set", file="test_it.py", line=7)

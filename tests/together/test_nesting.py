@@ -1,7 +1,7 @@
 """Functions inside of functions in real runs: each call of them stops, the first one too.
 
-Expectations: contract, section 2: "Functions are matched when they exist and bound later when they
-appear (late import, nested function)", and what can be intercepted.
+Expectations: "Functions are matched when they exist and bound later when they appear (late import,
+nested function)", and what can be intercepted.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def functions_of(bench: Bench, name: str) -> list[str]:
 
 @full
 def test_names_mean_the_same_with_and_without_a_process(bench: Bench) -> None:
-    """Contract, section 2: the sources answer as a process would, in which nothing is made yet."""
+    """The sources answer as a process would, in which nothing is made yet."""
     bench.write(shop=DECORATED, test_it=NESTED + "\n    def test_now(): assert 0\n")
     names = [*NAMES, "shop.*.add", "wrapper", "shop.py::items.each"]
     without = {name: functions_of(bench, name) for name in names}
@@ -150,7 +150,7 @@ def test_names_mean_the_same_with_and_without_a_process(bench: Bench) -> None:
 
 @full
 def test_lines_inside_and_outside_are_watched_meanwhile(bench: Bench) -> None:
-    """Contract, section 3: the code around is the same as before, and so is what runs inside."""
+    """The code around is the same as before, and so is what runs inside."""
     bench.write(shop=DECORATED, test_it=NESTED)
     bench.breakpoint("shop.adder.add")
     for line in (19, 20):

@@ -1,4 +1,4 @@
-"""Why a breakpoint was not hit (contract, section 5): each reason beside one that is nearly it."""
+"""Why a breakpoint was not hit: each reason beside one that is nearly it."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ SPREAD = """
 
 @full
 def test_passes_of_several_workers_are_not_those_of_one(shop: Bench) -> None:
-    """Contract, section 3: thresholds count per process; section 5: hit in one worker is hit."""
+    """Thresholds count per process; hit in one worker is hit."""
     each = "1 in gw0, 1 in gw1"
     expected = {
         at(shop, "# add", hit_count=2): f"other_worker ({each}; hit_count is 2 for each worker)",
@@ -279,7 +279,7 @@ def test_a_worker_that_crashed_leaves_open_what_it_did(shop: Bench) -> None:
     assert list(told) == ids
     for id, others in zip(ids, ["", "", " (not raised in user code)"], strict=True):
         assert told[id].startswith("other_worker (gw")
-        assert f" ended without telling; the others: never_called{others}" in told[id]
+        assert f" ended without a report; the others: never_called{others}" in told[id]
 
 
 @full

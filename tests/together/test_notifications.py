@@ -1,6 +1,6 @@
 """Notifications of real runs, as they come over the wire.
 
-Expectations: contract, section 6; tests 93-100 of the plan. What no run is needed for is in
+Tests without a run are in
 `tests/server/test_notify.py`.
 """
 
@@ -138,7 +138,7 @@ def session(shared: Session) -> Iterator[Session]:
 
 
 def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> None:
-    """Plan, tests 93, 94 and 96-99; here the client chose an action."""
+    """Here the client chose an action."""
     session.end.call("breakpoint_add", function_name="test_it.rate")
     stop = session.run("test_rate")
     (paused,) = session.news(1)
@@ -156,7 +156,7 @@ def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> No
 
 @pytest.mark.full
 def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
-    """Plan, tests 95 and 100; those before a stop come before it."""
+    """Those before a stop come before it."""
     reply = session.end.call("test_run", nodeids=["test_it.py::test_prices"])
     assert reply["outcomes"]["passed"] == 1
     told = session.news(2)
@@ -172,7 +172,7 @@ def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
 
 @pytest.mark.full
 def test_a_pause_after_a_raise_is_pushed_with_its_reason(session: Session) -> None:
-    """Plan, test 98; the call ends twice: as it raised, and as the client changed it."""
+    """The call ends twice: as it raised, and as the client changed it."""
     session.end.call("breakpoint_add", function_name="test_it.price", behavior="go")
     behavior = {"function_name": "test_it.price", "behavior": "exception"}
     session.end.call("breakpoint_set_after_behavior", **behavior)
@@ -230,7 +230,7 @@ def test_a_pause_that_nobody_touches_is_told_when_its_lease_ends(make_project: M
 
 @pytest.mark.full
 def test_a_client_that_does_not_read_holds_up_nothing(make_project: MakeProject) -> None:
-    """Contract: notifications never block the test; what is too much is coalesced, stops are not.
+    """Notifications never block the test; what is too much is coalesced, stops are not.
 
     The client starts to read when the test has done its work.
     """
@@ -288,7 +288,7 @@ def test_a_client_of_the_library_gets_them_too(make_project: MakeProject) -> Non
 
 @pytest.mark.full
 def test_a_client_of_the_newest_protocol_gets_none(make_project: MakeProject) -> None:
-    """Contract: 2026-07-28 forbids methods that it does not define; tools tell everything."""
+    """2026-07-28 forbids methods that it does not define; tools tell everything."""
     project, watching = make_project(test_it=TESTS), Watching()
     with connected(server(project), "2026-07-28", extensions=[watching]) as agent:
         (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]

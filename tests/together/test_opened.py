@@ -1,4 +1,4 @@
-"""`cideldill-mcp --open DIR`: a record answers what the run answered live (contract, section 9)."""
+"""`cideldill-mcp --open DIR`: a record answers what the run answered live."""
 
 from __future__ import annotations
 

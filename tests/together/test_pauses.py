@@ -46,7 +46,7 @@ THREE_PHASES = """
 def test_a_failure_of_any_phase_pauses_with_the_fixtures_alive_and_is_torn_down_after(
     bench: Bench,
 ) -> None:
-    """Contract, section 5: `pause_on: failure`; pytest facts, section 3: before teardown."""
+    """`pause_on: failure`: the pause comes before teardown."""
     seen = []
     reply = bench.test(THREE_PHASES)
     while reply["state"] == "paused":
@@ -69,7 +69,7 @@ def test_a_failure_of_any_phase_pauses_with_the_fixtures_alive_and_is_torn_down_
     [pytest.param("never", [], marks=full), ("error", ["setup", "teardown"])],
 )
 def test_which_failures_pause_can_be_chosen(bench: Bench, pause_on: str, phases: list[str]) -> None:
-    """Contract, section 5: `pause_on`: `error` = setup and teardown errors only."""
+    """`pause_on`: `error` = setup and teardown errors only."""
     seen = []
     reply = bench.test(THREE_PHASES, pause_on=pause_on)
     while reply["state"] == "paused":
@@ -81,7 +81,7 @@ def test_which_failures_pause_can_be_chosen(bench: Bench, pause_on: str, phases:
 
 @pytest.mark.full
 def test_what_is_no_failure_does_not_pause(bench: Bench) -> None:
-    """pytest facts, section 3: skips, expected failures; an XPASS(strict) has no exception."""
+    """Skips, expected failures; an XPASS(strict) has no exception."""
     bench.write(test_broken="import nowhere_at_all\n")
     reply = bench.test(
         """
@@ -117,7 +117,7 @@ def test_what_is_no_failure_does_not_pause(bench: Bench) -> None:
     ],
 )
 def test_a_failure_of_every_kind_pauses(bench: Bench, body: str, type_name: str) -> None:
-    """pytest facts, section 3: what `pytest_exception_interact` is called for."""
+    """What `pytest_exception_interact` is called for."""
     stop = bench.stop_of(f"def test_bad():\n    here = 1\n    {body}\n")
     assert stop["autopsy"]["exception"]["type"].endswith(type_name)
     assert bench.eval(stop, "1 + 1") == "2"
@@ -126,7 +126,6 @@ def test_a_failure_of_every_kind_pauses(bench: Bench, body: str, type_name: str)
 
 @full
 def test_unittest_and_subtests_pause_too(bench: Bench) -> None:
-    """pytest facts, section 3."""
     reply = bench.test(
         """
         import unittest
@@ -180,7 +179,7 @@ def told(bench: Bench, tool: str, **arguments: Any) -> dict[str, Any]:
 
 @full
 def test_the_lease_lets_a_forgotten_pause_go_on(tmp_path: Path) -> None:
-    """Contract, section 2: `lease_expires_at`, renewed by every call that touches the pause."""
+    """`lease_expires_at`, renewed by every call that touches the pause."""
     with workbench(tmp_path / "project", "--cideldill-lease=0.7") as bench:
         stop = bench.stop_of("def test_bad(): assert 0")
         assert 0 < stop["lease_expires_at"] - stop["paused_at"] <= 0.8
@@ -196,7 +195,7 @@ def test_the_lease_lets_a_forgotten_pause_go_on(tmp_path: Path) -> None:
 
 
 def test_a_pause_goes_on_once_and_only_as_its_phase_allows(bench: Bench) -> None:
-    """Contract, section 2, `breakpoint_continue`: a refused request leaves it paused."""
+    """`breakpoint_continue`: a refused request leaves it paused."""
     stop = bench.stop_of("def test_bad(): assert 0\n")
     id = stop["pause_id"]
     for action in ("skip", "raise", "modify", "step", "nonsense"):
@@ -215,7 +214,7 @@ def test_a_pause_goes_on_once_and_only_as_its_phase_allows(bench: Bench) -> None
 
 @pytest.mark.full
 def test_of_two_who_continue_a_pause_at_once_one_wins(bench: Bench) -> None:
-    """Contract, section 2: resolution is atomic."""
+    """Resolution is atomic."""
     stop = bench.stop_of("def test_bad(): assert 0\n")
     calls = [bench.agent.start("breakpoint_continue", pause_id=stop["pause_id"]) for _ in range(5)]
     failures = [error.body for call in calls if (error := call.exception(20)) is not None]
@@ -255,7 +254,7 @@ def pass_time(bench: Bench, stop: dict[str, object], seconds: float) -> None:
 
 @full
 def test_time_stands_still_for_a_paused_test(bench: Bench) -> None:
-    """pytest facts, section 3: alarms are put off, durations exclude pauses."""
+    """Alarms are put off, durations exclude pauses."""
     bench.breakpoint("test_it.wait")
     reply = bench.test(SLEEPY, args=["--timeout-method=signal", "--junitxml=junit.xml"])
     while reply["state"] == "paused" and (stop := only_stop(reply))["phase"] == "before":
@@ -278,7 +277,7 @@ def test_time_stands_still_for_a_paused_test(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_repl_sessions_end_with_their_pause(bench: Bench) -> None:
-    """Contract, section 2: `session_not_found`, `session_closed`; `repl_sessions` of a pause."""
+    """`session_not_found`, `session_closed`; `repl_sessions` of a pause."""
     stop = bench.stop_of("def test_a(): assert 0\ndef test_b(): assert 0\n")
     arguments = {"pause_id": stop["pause_id"], "expression": "1"}
     first = bench.agent.call("breakpoint_repl_eval", **arguments)["session_id"]

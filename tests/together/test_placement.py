@@ -1,4 +1,4 @@
-"""Where a line may be: every kind of code, in any file, however it came (contract, section 3).
+"""Where a line may be: every kind of code, in any file, however it came.
 
 All places are set before anything is imported. Lines are named by the comment at their end.
 """

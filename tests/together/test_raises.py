@@ -1,4 +1,4 @@
-"""Exception breakpoints in real runs (contract, section 3: first chance, second chance)."""
+"""Exception breakpoints in real runs (first chance, second chance)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
 
 @pytest.mark.full
 def test_another_exception_can_be_raised_instead(shop: Bench) -> None:
-    """Contract, section 2: phase `raise` allows continue and raise (chained)."""
+    """Phase `raise` allows continue and raise (chained)."""
     first(shop, "shop.EmptyCart", include_subtypes=False)
     shop.write(
         test_it="""
@@ -280,7 +280,6 @@ def test_an_exception_stops_once_and_control_flow_not_at_all(bench: Bench) -> No
     ],
 )
 def test_control_flow_stops_when_it_is_named(bench: Bench, name: str, seen: list[str]) -> None:
-    """Contract, section 3."""
     first(bench, name)
     assert stops_of(bench, bench.test(SUBTLE)) == seen
 

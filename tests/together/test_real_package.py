@@ -1,7 +1,4 @@
-"""The main job on a released package with its own test suite: transparent, and the cause is named.
-
-Expectations: issue 2, item 8; in workers, issue 8.
-"""
+"""The main job on a released package with its own tests: transparent, and the cause is named."""
 
 from __future__ import annotations
 
@@ -143,7 +140,7 @@ def test_a_broken_suite_fails_as_without_the_debugger(broken: Suite, tmp_path: P
 def test_a_suite_in_workers_ends_as_without_the_debugger(
     release: Release, workers: int, tmp_path: Path
 ) -> None:
-    """Issue 8: "outcomes under `-n` with and without the server are equal"."""
+    """Outcomes under `-n` with and without the server are equal."""
     root = unpacked(release, tmp_path)
     paths = [root / "src"] if release is CLICK else []
     if release is MORE_ITERTOOLS:

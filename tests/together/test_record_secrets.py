@@ -1,4 +1,4 @@
-"""Planted secrets of many kinds: no file of a record holds one of their bytes (issue 8, item 2)."""
+"""Planted secrets of many kinds: no file of a record holds one of their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recorded run leaves for people: page, summary, `cideldill show` (contract, section 9)."""
+"""What a recorded run leaves for people: page, summary, `cideldill show`."""
 
 from __future__ import annotations
 

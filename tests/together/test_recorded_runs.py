@@ -1,4 +1,4 @@
-"""`--cideldill-record`: what a run without a client leaves behind (contract, section 9)."""
+"""`--cideldill-record`: what a run without a client leaves behind."""
 
 from __future__ import annotations
 
@@ -226,7 +226,6 @@ def test_runs_that_tests_start_are_not_recorded(shop: Path) -> None:
 
 @pytest.mark.full
 def test_a_second_run_adds_to_the_record(shop: Path) -> None:
-    """Contract, section 9."""
     assert len(recorded(shop).runs) == 1
     run = recorded(shop)
     assert len(run.runs) == 2

@@ -30,7 +30,7 @@ TESTS = """
 
 @pytest.mark.full
 def test_calls_of_chosen_functions_are_in_the_timeline(make_project: MakeProject) -> None:
-    """Contract, section 9: `--cideldill-record-calls`; also of what is imported late."""
+    """`--cideldill-record-calls`; also of what is imported late."""
     project = make_project(shop=SHOP, test_shop=TESTS)
     with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
         assert agent.call("test_run")["exit_code"] == 0

@@ -1,7 +1,4 @@
-"""`breakpoint_get_call_records` after real runs with `--cideldill-record-calls`.
-
-Expectations: contract, section 2 (row 12, Records); the plan's tests 53 to 61.
-"""
+"""`breakpoint_get_call_records` after real runs with `--cideldill-record-calls`."""
 
 from __future__ import annotations
 
@@ -82,12 +79,12 @@ def records(bench: Bench, /, **options: Any) -> dict[str, Any]:
     return bench.agent.call(TOOL, **{"max_chars": ROOM, **options})
 
 
-# --- the plan -----------------------------------------------------------------------------------
+# --- replies of the tool ------------------------------------------------------------------------
 
 
 @pytest.mark.full
 def test_get_call_records_empty(make_project: MakeProject) -> None:
-    """Plan, 53: an empty list when no calls are recorded, before a run and after one."""
+    """An empty list when no calls are recorded, before a run and after one."""
     project = make_project(test_it="def test_it(): pass\n")
     with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
         before = agent.call(TOOL)
@@ -98,7 +95,7 @@ def test_get_call_records_empty(make_project: MakeProject) -> None:
 
 
 def test_get_call_records_all(shop: Bench) -> None:
-    """Plan, 54: all of them, in the order in which they started, with what the contract names."""
+    """All of them, in the order in which they started, with all their keys."""
     calls = records(shop, nodeid="test_shop.py::test_total")["calls"]
     assert [call["qualified_name"] for call in calls] == [
         "shop.Cart.__init__",
@@ -140,7 +137,7 @@ def test_get_call_records_all(shop: Bench) -> None:
     ],
 )
 def test_get_call_records_filtered(shop: Bench, name: str, number: int) -> None:
-    """Plan, 55: by `function_name`, in every form that the contract names."""
+    """By `function_name`, in every form (docs/names.md)."""
     reply = records(shop, function_name=name)
     assert reply["total_count"] == number
     names = {call["method_name"] for call in reply["calls"]}
@@ -163,13 +160,13 @@ def test_a_list_of_functions_counts_their_calls(shop: Bench) -> None:
 
 
 def test_get_call_records_with_limit(shop: Bench) -> None:
-    """Plan, 56: the newest of them, oldest first."""
+    """The newest of them, oldest first."""
     calls = records(shop, function_name="price", limit=3)["calls"]
     assert [call["pretty_args"] for call in calls] == [["147"], ["148"], ["149"]]
 
 
 def test_get_call_records_with_exception(shop: Bench) -> None:
-    """Plan, 57: exceptions are told by type and message, and can be asked for."""
+    """Exceptions are told by type and message, and can be asked for."""
     reply = records(shop, status="exception")
     (call,) = reply["calls"]
     assert (call["qualified_name"], call["status"]) == ("shop.Cart.total", "exception")
@@ -179,19 +176,18 @@ def test_get_call_records_with_exception(shop: Bench) -> None:
 
 
 def test_get_call_records_default_limit_100(shop: Bench) -> None:
-    """Plan, 58."""
     assert len(records(shop)["calls"]) == 100
 
 
 def test_get_call_records_total_count(shop: Bench) -> None:
-    """Plan, 59: before the limit and before the cut to size; `debug_state` counts the same."""
+    """Before the limit and before the cut to size; `debug_state` counts the same."""
     for options in ({}, {"limit": 1}, {"limit": 1_000}, {"max_chars": 1_000}):
         assert records(shop, **options)["total_count"] == 155
     assert shop.agent.call("debug_state")["counts"]["records"] == 155
 
 
 def test_get_call_records_truncated_flag(shop: Bench) -> None:
-    """Plan, 60: true when older ones were left out, by the limit or by the size."""
+    """True when older ones were left out, by the limit or by the size."""
     assert records(shop, function_name="price", limit=149)["truncated"]
     assert not records(shop, function_name="price", limit=150, max_chars=ROOM)["truncated"]
     assert records(shop, function_name="price", limit=150, max_chars=8_000)["truncated"]
@@ -199,7 +195,6 @@ def test_get_call_records_truncated_flag(shop: Bench) -> None:
 
 
 def test_get_call_records_limit_zero_is_error(shop: Bench) -> None:
-    """Plan, 61."""
     refused = shop.agent.refused(TOOL, limit=0)
     assert (refused["error"], refused["parameter"]) == ("invalid_limit", "limit")
 
@@ -208,7 +203,7 @@ def test_get_call_records_limit_zero_is_error(shop: Bench) -> None:
 
 
 def test_one_pages_back_through_all_records(shop: Bench) -> None:
-    """Contract, rule 6: `before`; a page has the default size."""
+    """`before`; a page has the default size."""
     seen: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -225,7 +220,7 @@ def test_one_pages_back_through_all_records(shop: Bench) -> None:
 def test_a_call_that_is_paused_is_running_and_ends_in_place(
     make_project: MakeProject,
 ) -> None:
-    """Contract, section 2: `status`; a record stands where its call started."""
+    """`status`; a record stands where its call started."""
     project = make_project(shop=SHOP, test_shop=TESTS)
     with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
         agent.call("breakpoint_add", function_name="shop.add")
@@ -250,7 +245,7 @@ def test_a_call_that_is_paused_is_running_and_ends_in_place(
 def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
     make_project: MakeProject,
 ) -> None:
-    """Contract, section 2: `breakpoint_add` with `behavior: go` records; complete across runs."""
+    """`breakpoint_add` with `behavior: go` records; complete across runs."""
     project = make_project(shop=SHOP, test_shop=TESTS)
     with connected(server(project)) as agent:
         agent.call("breakpoint_add", function_name="add", behavior="go")
@@ -266,7 +261,7 @@ def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
 
 @pytest.mark.full
 def test_as_many_arguments_are_told_as_the_ini_file_says(make_project: MakeProject) -> None:
-    """Contract, section 8: items per collection; recorded, and at a pause."""
+    """Items per collection; recorded, and at a pause."""
     project = make_project(
         **{"pytest.ini": "[pytest]\ncideldill_max_items = 2\n"},
         test_it="""
@@ -310,7 +305,7 @@ def test_a_call_that_never_ends_stays_running(make_project: MakeProject) -> None
 
 @pytest.mark.full
 def test_secrets_are_in_no_record(make_project: MakeProject) -> None:
-    """Contract, section 8: redaction comes before anything is sent."""
+    """Redaction comes before anything is sent."""
     project = make_project(
         shop="def login(user, password): return {'token': password + user}\n",
         test_shop="from shop import login\n"

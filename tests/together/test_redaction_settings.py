@@ -1,8 +1,8 @@
 """What users add to redaction, and how they limit what is captured: ini options, hook, flag.
 
-Contract, sections 8 ("extendable by ini and hook"; "the same value gets the same tag"; capture
-limits) and 9. The shared front end has never read the ini files that are written here: what it
-hides in the last words of a crash, the processes under test have told it.
+The rules are in `docs/secrets.md` and `docs/limits.md`. The shared front end has never read the ini
+files that are written here: the processes under test report to it what to hide in the last words of
+a crash.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ CRASHING = OPEN.replace("assert not password", "os._exit(3)")
 @pytest.mark.full
 @pytest.mark.parametrize("where", ["command line", pytest.param("ini file", marks=full)])
 def test_redaction_can_be_switched_off(tmp_path: Path, where: str) -> None:
-    """Contract, section 9: `--cideldill-no-redact`; in the processes and in the server."""
+    """`--cideldill-no-redact`; in the processes and in the server."""
     is_ini = where == "ini file"
     text = "[pytest]\ncideldill_no_redact = true\n" if is_ini else ""
     flags = [] if is_ini else ["--cideldill-no-redact"]
@@ -209,7 +209,7 @@ SHARED = """
 
 @full
 def test_all_processes_of_a_run_give_a_secret_the_same_tag(bench: Bench) -> None:
-    """Contract, section 8; two workers, and xdist's controller, which a conftest ends."""
+    """Two workers, and xdist's controller, which a conftest ends."""
     bench.write(
         conftest="""
             import os
@@ -251,7 +251,7 @@ LIMITED = """
 
 @pytest.mark.full
 def test_limits_of_the_ini_file_hold_in_locals_and_weaken_no_redaction(bench: Bench) -> None:
-    """Contract, section 8; what is not shown is looked at for secrets all the same."""
+    """What is not shown is looked at for secrets all the same."""
     names = ("items", "depth", "attributes", "string", "locals", "frames")
     chosen = zip(names, (2, 2, 1, 8, 5, 1), strict=True)
     lines = ["[pytest]", *(f"cideldill_max_{name} = {number}" for name, number in chosen)]
@@ -273,7 +273,7 @@ def test_limits_of_the_ini_file_hold_in_locals_and_weaken_no_redaction(bench: Be
 
 @pytest.mark.full
 def test_a_malformed_ini_option_ends_a_run_at_its_start_by_name(bench: Bench) -> None:
-    """Contract, section 9: a usage error, here of a file that was edited after the server began."""
+    """A usage error, here of a file that was edited after the server began."""
     bench.write(**{"pytest.ini": "[pytest]\ncideldill_redact_patterns = (\n"})
     reply = bench.test("def test_it(): pass\n")
     assert (reply["exit_code"], reply["end"]["kind"]) == (4, "startup_error")
@@ -291,7 +291,7 @@ def test_a_malformed_ini_option_ends_a_run_at_its_start_by_name(bench: Bench) ->
 def test_a_malformed_ini_option_is_a_usage_error_of_the_server(
     tmp_path: Path, line: str, sentence: str
 ) -> None:
-    """Contract, section 9: one line and exit code 4, before a client waits for an answer."""
+    """One line and exit code 4, before a client waits for an answer."""
     (tmp_path / "pytest.ini").write_text(f"[pytest]\ncideldill_{line}\n", encoding="utf-8")
     done = subprocess.run(
         [*module_command(), "--cideldill-mcp"],

@@ -1,6 +1,6 @@
 """Workers of xdist on other machines: other addresses, other folders, none of our files.
 
-The expectations come from issue 8, deliverable 2, and `docs/remote.md`.
+The rules are in `docs/remote.md`.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ sys.addaudithook(look)
 def test_a_worker_that_can_not_reach_the_server_is_named_and_its_tests_are_told(
     away: Path, tmp_path: Path
 ) -> None:
-    """Issue 8, faults: a worker that never connects. It chooses the same tests as the others."""
+    """A worker that never connects. It chooses the same tests as the others."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "sitecustomize.py").write_text(CUT_OFF, "utf-8")

@@ -1,4 +1,4 @@
-"""Standing replacements by functions that are not loaded yet (contract, section 2, row 6)."""
+"""Standing replacements by functions that are not loaded yet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Resources and prompts of a real session, through the library's client.
 
-Expectations: contract, section 7. Bounds and errors are in
-`tests/server/test_resources.py` and `tests/server/test_prompts.py`.
+Bounds and errors are in `tests/server/test_resources.py` and `tests/server/test_prompts.py`.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def test_resources_tell_what_the_tools_tell(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
-    """Plan, test 84: before a call, at a line, at an exception; what lies between is left out."""
+    """Before a call, at a line, at an exception; what lies between is left out."""
     bench.write(
         shop="""
         def rate(code):

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.contract_table import checked
+from tests.reply_table import checked
 from tests.together.driver import Agent
 from tests.together.frontend import DEADLINE_S, FrontEnd
 from tests.together.hostile import PAUSE, Monster, answers_owed, bursts
@@ -190,7 +190,7 @@ def check_answer(answer: Answer, burst: list[bytes]) -> None:
 
 
 def check_call(burst: list[bytes], answer: dict[str, Any]) -> None:
-    """A tool that ran or refused says so as the contract has it."""
+    """A tool that ran or refused replies as `tests/reply_table.py` has it."""
     if len(burst) != 1 or "result" not in answer:
         return  # it is not sure which one it answers
     try:

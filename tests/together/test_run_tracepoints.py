@@ -1,4 +1,4 @@
-"""The parameter `tracepoints` of `test_run`: for that run and no other (contract, section 5)."""
+"""The parameter `tracepoints` of `test_run`: for that run and no other."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_workers_get_them_too(till: Bench) -> None:
 
 @pytest.mark.full
 def test_tracepoints_are_declared_on_the_command_line(tmp_path: Path) -> None:
-    """Contract, section 9: `--cideldill-trace`; a mistake is told where clients show it."""
+    """`--cideldill-trace`; a mistake is told where clients show it."""
     traces = ("--cideldill-trace=test_it.py:3=x={x}", "--cideldill-trace=test_it.py:9=x")
     (tmp_path / "test_it.py").write_text("def test_it():\n    x = 1\n    assert x\n")
     with workbench(tmp_path, *traces) as bench:

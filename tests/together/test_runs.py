@@ -147,7 +147,7 @@ def counts(report: str) -> dict[str, int]:
 
 @pytest.mark.full
 def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: Bench) -> None:
-    """Contract, section 5, and the spine, part 5: outcomes and exit codes are pytest's own."""
+    """Outcomes and exit codes are pytest's own."""
     bench.write(conftest=REPORTER, test_it=EVERY_OUTCOME)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *OPTIONS]
     command.append("--report-to=plain.txt")
@@ -176,7 +176,7 @@ def test_outcomes_exit_code_and_terminal_report_are_those_of_a_plain_run(bench: 
 
 @pytest.mark.full
 def test_pauses_at_all_failures_change_no_word_of_the_report(bench: Bench) -> None:
-    """Issue 6 (5 of 8), deliverable 1; while paused the client looks around."""
+    """While paused the client looks around."""
     bench.write(conftest=REPORTER, test_it=EVERY_OUTCOME)
     bench.run(args=[*OPTIONS, "--report-to=plain.txt"], pause_on="never")
     reply, paused = bench.run(args=[*OPTIONS, "--report-to=driven.txt"]), []
@@ -211,7 +211,7 @@ def test_pauses_at_all_failures_change_no_word_of_the_report(bench: Bench) -> No
 
 @pytest.mark.full
 def test_failures_name_the_exception_and_where_it_was_raised(bench: Bench) -> None:
-    """Contract, section 5: `failures` items."""
+    """`failures` items."""
     reply = bench.test(
         """
         import json
@@ -230,7 +230,7 @@ def test_failures_name_the_exception_and_where_it_was_raised(bench: Bench) -> No
 
 @pytest.mark.full
 def test_each_run_sees_the_edits_made_before_it(bench: Bench) -> None:
-    """Contract, section 5: each run is a fresh test process."""
+    """Each run is a fresh test process."""
     bench.write(helper="answer = 1")
     text = "from helper import answer\ndef test_it(): assert answer == 2\n"
     failed = bench.test(text, pause_on="never")
@@ -257,7 +257,7 @@ WAITS_FOR_GO = """
 
 @pytest.mark.full
 def test_a_second_run_is_refused_until_the_first_is_replaced(bench: Bench) -> None:
-    """Contract, section 5: `run_active` unless `replace: true`."""
+    """`run_active` unless `replace: true`."""
     first = bench.test("def test_bad(): assert 0")
     assert first["state"] == "paused"
     refused = bench.agent.refused("test_run")
@@ -271,7 +271,7 @@ def test_a_second_run_is_refused_until_the_first_is_replaced(bench: Bench) -> No
 
 @pytest.mark.full
 def test_the_time_bounds_the_wait_and_not_the_run(bench: Bench) -> None:
-    """Contract, section 5: `timeout_s` … the reply then says `running`."""
+    """`timeout_s` … the reply then says `running`."""
     reply = bench.test(WAITS_FOR_GO, timeout_s=0)
     assert (reply["state"], reply["stops"]) == ("running", [])
     assert "exit_code" not in reply
@@ -283,7 +283,7 @@ def test_the_time_bounds_the_wait_and_not_the_run(bench: Bench) -> None:
 
 
 def test_a_run_stopped_before_it_began_to_test_was_interrupted(bench: Bench) -> None:
-    """Contract, section 5: `end.kind`; a client's stop is neither a crash nor a bad start."""
+    """`end.kind`; a client's stop is neither a crash nor a bad start."""
     bench.test(WAITS_FOR_GO, wait=False)
     ended = bench.agent.call("test_stop")
     assert (ended["status"], ended["end"]["kind"]) == ("stopped", "interrupted")
@@ -292,7 +292,7 @@ def test_a_run_stopped_before_it_began_to_test_was_interrupted(bench: Bench) -> 
 
 @pytest.mark.full
 def test_a_run_that_is_not_waited_for_can_be_watched_and_ends_by_itself(bench: Bench) -> None:
-    """Contract, section 5: `wait`; section 4: `debug_state` while it runs."""
+    """`wait`; `debug_state` while it runs."""
     started = bench.test(WAITS_FOR_GO, wait=False)
     assert started["state"] == "running"
     while not (state := bench.until("collecting", "running", "starting"))["running"]:

@@ -1,7 +1,7 @@
 """Planted secrets of many kinds: no reply of any tool holds one of their bytes.
 
-Issue 3 ("Nine planted secrets of different kinds never leave the process"), contract, section 8.
-Node ids are excepted: they name tests, so the parametrized values here have ids of their own.
+The rules are in `docs/secrets.md`. Node ids are excepted: they name tests, so the parametrized
+values here have ids of their own.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def test_arguments_and_parameters_tell_no_secret(confidant: Confidant) -> None:
 
 @pytest.mark.full
 def test_one_value_has_one_tag_wherever_it_appears(confidant: Confidant) -> None:
-    """Contract, section 8: the same value gets the same tag, a different one another."""
+    """The same value gets the same tag, a different one another."""
     stop = only_stop(confidant.run(HOLDING))
     tag = stop["locals"]["password"]
     shown = [

@@ -87,7 +87,7 @@ def ran(bench: Bench) -> list[str]:
 def test_a_node_id_selects_exactly_what_it_names(
     odd: Bench, wanted: list[str], expected: list[str]
 ) -> None:
-    """pytest facts, section 9: every id is selectable; the order asked for is kept."""
+    """Every id is selectable; the order asked for is kept."""
     reply = odd.run(wanted)
     assert ran(odd) == expected
     assert "missing" not in reply
@@ -96,13 +96,12 @@ def test_a_node_id_selects_exactly_what_it_names(
 
 @pytest.mark.full
 def test_a_function_selects_all_its_parameters(odd: Bench) -> None:
-    """pytest facts, section 9."""
     assert odd.run(["test_it.py::test_p"])["outcomes"]["passed"] == 9
 
 
 @pytest.mark.full
 def test_absolute_paths_and_the_rootdir_itself_are_accepted(odd: Bench) -> None:
-    """Contract, rule 5: input paths may be either."""
+    """Input paths may be either."""
     odd.run([str(odd.root / "deep" / "test_x.py") + "::test_x"])
     assert ran(odd) == ["deep/test_x.py::test_x"]
     assert odd.run([str(odd.root)])["outcomes"]["passed"] == 18
@@ -111,7 +110,7 @@ def test_absolute_paths_and_the_rootdir_itself_are_accepted(odd: Bench) -> None:
 
 @pytest.mark.full
 def test_unknown_node_ids_are_told_while_the_others_run(odd: Bench) -> None:
-    """Contract, section 5: `missing`; a plain pytest would end with exit code 4 at once."""
+    """`missing`; a plain pytest would end with exit code 4 at once."""
     unknown = [
         "test_it.py::test_nowhere",
         "nowhere/test_x.py",
@@ -128,7 +127,7 @@ def test_unknown_node_ids_are_told_while_the_others_run(odd: Bench) -> None:
 
 @pytest.mark.full
 def test_a_run_of_nothing_but_unknown_node_ids_ran_no_tests(odd: Bench) -> None:
-    """Contract, section 5: `end.kind` `no_tests`; 5 is pytest's code for that."""
+    """`end.kind` `no_tests`; 5 is pytest's code for that."""
     reply = odd.run(["nowhere.py", "test_it.py::test_nowhere"])
     assert reply["missing"] == ["nowhere.py", "test_it.py::test_nowhere"]
     assert (reply["end"]["kind"], reply["exit_code"]) == ("no_tests", 5)
@@ -144,7 +143,7 @@ def test_no_node_ids_at_all_means_no_tests_and_not_all_of_them(odd: Bench) -> No
 
 @pytest.mark.full
 def test_keyword_markers_and_maxfail_are_those_of_pytest(bench: Bench) -> None:
-    """Contract, section 5: parameters of `test_run`."""
+    """Parameters of `test_run`."""
     bench.write(
         **{"pytest.ini": "[pytest]\nmarkers = slow\n"},
         test_it="""
@@ -164,7 +163,6 @@ def test_keyword_markers_and_maxfail_are_those_of_pytest(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_further_arguments_reach_pytest(bench: Bench) -> None:
-    """Contract, section 5: `args`."""
     bench.write(
         conftest="def pytest_addoption(parser): parser.addoption('--color-of')\n",
         test_it="def test_it(pytestconfig): assert pytestconfig.getoption('color_of') == 'a b'\n",
@@ -176,7 +174,7 @@ def test_further_arguments_reach_pytest(bench: Bench) -> None:
 def test_arguments_that_would_wait_for_a_terminal_or_run_nothing_are_refused(
     bench: Bench, argument: str
 ) -> None:
-    """pytest facts, section 1: `--trace` without a terminal lets every test pass."""
+    """`--trace` without a terminal lets every test pass."""
     refused = bench.agent.refused("test_run", args=["-q", argument])
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "args")
     assert argument in refused["message"]
@@ -184,7 +182,7 @@ def test_arguments_that_would_wait_for_a_terminal_or_run_nothing_are_refused(
 
 @pytest.mark.full
 def test_what_failed_last_runs_again_until_it_passes(tmp_path: Path) -> None:
-    """Contract, section 5: `last_failed`, over all runs; with nothing to repeat, as `--lf`, all."""
+    """`last_failed`, over all runs; with nothing to repeat, as `--lf`, all."""
     with workbench(tmp_path / "project") as bench:
         bench.write(
             test_a="def test_good(): pass\ndef test_bad(): assert 0\n",

@@ -1,7 +1,7 @@
 """However the front end ends, nothing of it is left; measured from outside, on real processes.
 
-The expectations come from issue 2, deliverable 3: paused tests are released, the run ends, no
-process stays behind. The seconds are printed (`pytest -rP`), not tested.
+Paused tests are released, the run ends, no process stays behind. The
+seconds are printed (`pytest -rP`), not tested.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("way", "scene"), PAIRS)
 def test_nothing_is_left_behind(make_project: MakeProject, way: str, scene: str) -> None:
-    """Issue 2, deliverable 3: "after `kill -9` of the front end nothing is left either"."""
+    """After `kill -9` of the front end nothing is left either."""
     project = make_project(test_it=SCENES[scene])
     workers = ["-n", "2"] if "workers" in scene else []
     with front_end(project, "-p", "no:cacheprovider", *workers) as server:
@@ -206,7 +206,7 @@ def test_the_private_directory_goes_even_when_the_reaper_was_killed(
 def test_runs_leave_no_descriptor_and_no_thread_in_the_front_end(
     make_project: MakeProject,
 ) -> None:
-    """Issue 2, "must hold": file descriptors, before and after.
+    """File descriptors are equal, before and after.
 
     Only the socket that all runs share, opened by the first, is there afterwards.
     """
@@ -323,7 +323,7 @@ LOSING = """
 def test_a_lost_link_releases_the_pause_and_the_run_ends_as_it_would_have(
     make_project: MakeProject,
 ) -> None:
-    """Issue 2, deliverable 4: "a lost link never hurts the run"; the front end lives on.
+    """A lost link never hurts the run; the front end lives on.
 
     It is shut down. A process whose link is only closed connects again.
     """

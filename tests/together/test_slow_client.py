@@ -1,7 +1,7 @@
 """A client that does not read for a while, beside a tracepoint that is hot.
 
-Contract, section 6: nothing waits for it, memory is bounded; later it is told in the order of
-`seq`, with a count of what was left out; the log has everything. Recorded calls are in
+Nothing waits for it, and memory is bounded; later it gets notifications in the order of `seq`, with
+a count of those that were left out; the log has everything. Recorded calls are in
 `test_notifications.py`.
 """
 

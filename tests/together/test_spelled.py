@@ -1,4 +1,4 @@
-"""What clients send for numbers, lists and objects (contract, rule 4), with a real client."""
+"""What clients send for numbers, lists and objects, with a real client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`debug_step` in real runs (contract, section 4)."""
+"""`debug_step` in real runs."""
 
 from __future__ import annotations
 

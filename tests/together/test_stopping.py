@@ -55,7 +55,7 @@ def start_busy(bench: Bench, text: str = BUSY) -> int:
 
 @pytest.mark.full
 def test_a_run_in_a_busy_loop_is_interrupted_in_order(bench: Bench) -> None:
-    """pytest facts, section 2: the stop ladder; Ctrl-C gives exit code 2."""
+    """The stop ladder; Ctrl-C gives exit code 2."""
     pid = start_busy(bench)
     ended = bench.agent.call("test_stop")
     assert (ended["status"], ended["released"]) == ("stopped", [])
@@ -70,7 +70,7 @@ def test_a_run_in_a_busy_loop_is_interrupted_in_order(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_a_killed_run_tells_what_it_was_doing(bench: Bench) -> None:
-    """Contract, section 5: `mode` `kill`; a client's kill is no crash."""
+    """`mode` `kill`; a client's kill is no crash."""
     pid = start_busy(bench)
     ended = bench.agent.call("test_stop", mode="kill")
     assert ended["status"] == "stopped"
@@ -82,7 +82,7 @@ def test_a_killed_run_tells_what_it_was_doing(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_a_test_that_swallows_the_interrupt_is_ended_all_the_same(bench: Bench) -> None:
-    """pytest facts, section 2: after 2 s SIGTERM, then SIGKILL."""
+    """After 2 s SIGTERM, then SIGKILL."""
     pid = start_busy(bench, SWALLOWS)
     ended = bench.agent.call("test_stop")
     assert (ended["status"], ended["end"]["kind"]) == ("stopped", "interrupted")
@@ -93,7 +93,6 @@ def test_a_test_that_swallows_the_interrupt_is_ended_all_the_same(bench: Bench) 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["kill", pytest.param("interrupt", marks=pytest.mark.full)])
 def test_stopping_releases_what_is_paused(bench: Bench, mode: str) -> None:
-    """Contract, section 5: `released`."""
     stop = bench.stop_of("def test_bad(): assert 0\ndef test_worse(): assert 0\n")
     ended = bench.agent.call("test_stop", run_id=stop["run_id"], mode=mode)
     assert (ended["status"], ended["released"]) == ("stopped", [stop["pause_id"]])
@@ -114,7 +113,6 @@ def test_stopping_a_run_that_ended_changes_nothing(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_the_state_tells_where_a_run_is_paused_and_what_came_of_it(bench: Bench) -> None:
-    """Contract, section 4: `debug_state`."""
     stop = bench.stop_of("def test_good(): pass\ndef test_bad(): assert 0\n")
     state = bench.agent.call("debug_state")
     assert state["rootdir"] == str(bench.root)
@@ -134,7 +132,7 @@ def test_the_state_tells_where_a_run_is_paused_and_what_came_of_it(bench: Bench)
 
 @pytest.mark.full
 def test_before_the_first_run_everything_is_idle_and_says_how_to_begin(tmp_path: Path) -> None:
-    """Contract, rule 11: `no_run`; section 4: `idle`."""
+    """`no_run`; `idle`."""
     with workbench(tmp_path / "project") as bench:
         state = bench.agent.call("debug_state")
         assert (state["state"], state["outcomes"], state["paused"]) == ("idle", {}, [])

@@ -125,7 +125,7 @@ def test_the_stack_goes_on_in_the_task_that_awaits(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_await_works_for_what_is_ready_and_says_why_not(bench: Bench) -> None:
-    """Contract, section 2, REPL; a task that is made at the pause runs when the test goes on."""
+    """In the REPL; a task that is made at the pause runs when the test goes on."""
     break_at(bench, CHAIN)
     stop = only_stop(bench.run(["test_it.py"]))
     assert bench.eval(stop, "async def ready(): return 5\nawait ready()") == "5"

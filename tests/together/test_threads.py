@@ -1,6 +1,6 @@
 """Threads of tests: stopped wherever they came from, several at once, and told apart.
 
-Issue 8, item 3. More of it: `test_concurrency.py` (many requests at once), `test_stepping.py`,
+More tests of threads: `test_concurrency.py` (many requests at once), `test_stepping.py`,
 `test_interrupting.py`.
 """
 

@@ -1,6 +1,6 @@
 """The event log of real runs, and waiting for stops of a run that goes on by itself.
 
-Expectations: contract, section 3 (`breakpoint_wait`) and section 4 (`timeline_get`).
+The tools are `breakpoint_wait` and `timeline_get`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def told(bench: Bench) -> tuple[Bench, str, list[dict[str, Any]]]:
 def test_a_run_is_told_from_start_to_end_in_order(
     told: tuple[Bench, str, list[dict[str, Any]]],
 ) -> None:
-    """Numbers rise; what happened later comes later; every event has the keys of the contract."""
+    """Numbers rise; what happened later comes later; every event has the common keys."""
     _, run_id, events = told
     seqs = [event["seq"] for event in events]
     assert seqs == sorted(set(seqs))
@@ -88,7 +88,6 @@ def test_filters_and_pages(told: tuple[Bench, str, list[dict[str, Any]]]) -> Non
 
 
 def test_wrong_parameters_are_refused_by_name(bench: Bench) -> None:
-    """Contract, section 1, rules 2, 3 and 11."""
     refused = bench.agent.refused("timeline_get", types=["stops"])
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "types")
     assert "stop" in refused["message"]
@@ -218,7 +217,7 @@ def test_a_stop_that_another_reply_told_is_no_news(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_a_wait_that_times_out_says_what_goes_on(bench: Bench) -> None:
-    """Contract, rule 9: a normal reply."""
+    """A normal reply."""
     bench.write(
         test_it="""
         import pathlib

@@ -155,7 +155,7 @@ STRICT = ("-W", "error", *(part for name in GUESTS for part in ("-p", f"no:{name
 
 @pytest.mark.full
 def test_a_test_that_looks_for_us_finds_nothing(bench: Bench) -> None:
-    """pytest facts, section 7; breakpoints on functions nobody calls change nothing."""
+    """Breakpoints on functions nobody calls change nothing."""
     bench.write(test_it=CURIOUS)
     expected = plain(bench, *STRICT, "test_it.py")
     assert set(expected[1].values()) == {"passed"}
@@ -168,7 +168,7 @@ def test_a_test_that_looks_for_us_finds_nothing(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_a_test_that_breaks_what_we_stand_on_ends_as_in_a_plain_run(bench: Bench) -> None:
-    """pytest facts, section 7: everything is bound at import; forks find no second thread."""
+    """Everything is bound at import; forks find no second thread."""
     bench.write(test_it=ROUGH)
     expected = plain(bench, *STRICT, "test_it.py")
     bench.breakpoint("test_it.wait")
@@ -182,7 +182,7 @@ def test_a_test_that_breaks_what_we_stand_on_ends_as_in_a_plain_run(bench: Bench
 
 @pytest.mark.full
 def test_a_failing_test_that_broke_things_pauses_and_goes_on(bench: Bench) -> None:
-    """pytest facts, section 7: hooks never raise."""
+    """Hooks never raise."""
     bench.write(test_it=ROUGH)
     reply = bench.run(["test_it.py::test_patched_and_failing"], args=list(STRICT))
     stops = 0
@@ -223,7 +223,7 @@ def test_a_lost_connection_does_not_change_the_outcome(bench: Bench) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("capture", ["fd", "sys", "tee-sys", "no"])
 def test_captured_output_is_the_same_in_every_mode(bench: Bench, capture: str) -> None:
-    """pytest facts, section 4: reports identical in every capture mode; a pause reads none."""
+    """Reports identical in every capture mode; a pause reads none."""
     bench.breakpoint("test_it.wait")
     reply = bench.test(
         """

@@ -1,8 +1,4 @@
-"""One server, several ways in: stdio, Streamable HTTP of both eras, SSE; all see one state.
-
-Expectations: contract, sections 1, 3, 6 and 9; tests 90-92, 117, 118 and 128-135 of the plan, whose
-HTTP interface of its own is here one of the transports.
-"""
+"""One server, several ways in: stdio, Streamable HTTP of both eras, SSE; all see one state."""
 
 from __future__ import annotations
 
@@ -89,7 +85,7 @@ def everyone_sees(desk: Desk, ways: Ways) -> list[str]:
 
 
 def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -> None:
-    """Plan, tests 91, 92, 128, 130 and 134: over every pair of transports, both ways."""
+    """Over every pair of transports, both ways."""
     fresh.end.call("breakpoint_add", function_name="test_it.price")
     assert everyone_sees(fresh, ways) == ["test_it.price"]
     for agent in ways.values():
@@ -103,7 +99,7 @@ def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -
 
 @pytest.mark.parametrize("way", ["session", "stateless", "sse"])
 def test_every_way_in_offers_the_same(fresh: Desk, ways: Ways, way: str) -> None:
-    """Plan, tests 117 and 129; `server/discover` finds 2026-07-28."""
+    """`server/discover` finds 2026-07-28."""
     client = ways[way].client
     expected = {"session": "2025-11-25", "stateless": "2026-07-28", "sse": "2025-11-25"}
     assert client.protocol_version == expected[way]
@@ -119,7 +115,6 @@ def test_every_way_in_offers_the_same(fresh: Desk, ways: Ways, way: str) -> None
 
 @pytest.mark.full
 def test_clients_that_add_and_remove_at_once_lose_nothing(fresh: Desk, ways: Ways) -> None:
-    """Plan, test 90."""
 
     def change(number: int, agent: Agent) -> None:
         for round in range(4):
@@ -138,7 +133,7 @@ def test_clients_that_add_and_remove_at_once_lose_nothing(fresh: Desk, ways: Way
 
 @pytest.mark.full
 def test_two_clients_of_one_kind_see_the_same_and_one_of_them_wins(fresh: Desk) -> None:
-    """Plan, test 131; contract, section 2: resolution is atomic."""
+    """Resolution is atomic."""
     for comes_in in (over_sse, over_http):
         with comes_in(fresh.place) as one, comes_in(fresh.place) as two:
             (stop,) = one.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
@@ -153,7 +148,7 @@ def test_two_clients_of_one_kind_see_the_same_and_one_of_them_wins(fresh: Desk) 
 
 @pytest.mark.full
 def test_each_client_is_told_of_a_stop_once(fresh: Desk, ways: Ways) -> None:
-    """Contract, section 3: a client is a connection or a session; stateless ones share a cursor."""
+    """A client is a connection or a session; stateless ones share a cursor."""
     (stop,) = fresh.end.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
     for agent in ways.values():
         assert agent.call("debug_state")["pending"]["stops"] == 1
@@ -168,7 +163,7 @@ def test_each_client_is_told_of_a_stop_once(fresh: Desk, ways: Ways) -> None:
 
 
 def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
-    """Plan, tests 133 and 135; contract, section 6: not to those of 2026-07-28."""
+    """Not to those of 2026-07-28."""
     watching = {way: Watching() for way in ("session", "stateless", "sse")}
     before = len(pushed(fresh.end.written))
     with (
@@ -201,7 +196,7 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
 def test_whoever_subscribed_hears_what_any_client_changed(
     fresh: Desk, connect: Callable[..., Any], mode: str
 ) -> None:
-    """Contract, section 7: the handshake's way, and `subscriptions/listen`."""
+    """The handshake's way, and `subscriptions/listen`."""
     uris = ("breakpoint://breakpoints", "debugger://session")
     with hearing(fresh.place, mode, *uris, connect=connect) as (_, ear):
         added = {"function_name": "test_it.price"}
@@ -230,7 +225,7 @@ def paused_id(agent: Agent) -> str:
 def test_a_client_that_vanishes_in_the_middle_disturbs_nobody(
     fresh: Desk, ways: Ways, way: str
 ) -> None:
-    """Plan, test 132: neither those who are connected nor the run that it asked for."""
+    """Neither those who are connected nor the run that it asked for."""
     place, other = fresh.place, ways["session"]
     asked = tool_call("test_run", nodeids=["test_it.py::test_failing"], timeout_s=60)
     waits = tool_call("breakpoint_wait", 2, timeout_s=60)

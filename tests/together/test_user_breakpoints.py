@@ -1,4 +1,4 @@
-"""`breakpoint()` and `set_trace()` of the user pause for the client (contract, section 4)."""
+"""`breakpoint()` and `set_trace()` of the user pause for the client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Code beside the rootdir that is the user's too: the ini option `cideldill_user_paths`.
 
-Contract, section 4 (user code): bare names, `isExternal`, first chance.
+User code counts for bare names, `isExternal` and first-chance exceptions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`breakpoint_wait` of a client on raw pipes: many at once, cancelled, with progress.
 
-Expectations: contract, section 3. What needs no real run is in `tests/server/test_waiting.py`.
+What needs no real run is in `tests/server/test_waiting.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What dies under xdist, at the worst moment: a worker, the controller, a connection.
 
-The expectations come from issue 8, "Faults": the others go on, outcomes are true, nothing stays.
+Then the others go on, outcomes are true, nothing stays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs with xdist: several processes, one run. Expectations: issue 8, deliverable 1; contract."""
+"""Runs with xdist: several processes, one run. The rules are in `docs/concurrency.md`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIXED = """
 
 
 def test_the_outcomes_of_all_workers_are_those_of_the_run(bench: Bench) -> None:
-    """Contract, section 5: `workers`; results tell which worker ran the test."""
+    """`workers`; results tell which worker ran the test."""
     reply = bench.test(MIXED, workers=2, pause_on="never")
     assert (reply["state"], reply["exit_code"]) == ("finished", 1)
     assert reply["outcomes"] == {
@@ -65,7 +65,7 @@ TOGETHER = """
 
 @full
 def test_two_workers_pause_at_once_and_go_on_one_by_one(bench: Bench) -> None:
-    """Contract, rule 4: a pause's id tells its worker; section 4: `paused` as soon as one is."""
+    """A pause's id tells its worker; `paused` as soon as one is."""
     reply = bench.test(TOGETHER, workers=2)
     assert reply["state"] == "paused"
     first, second = bench.until_paused(2)
@@ -84,7 +84,7 @@ def test_two_workers_pause_at_once_and_go_on_one_by_one(bench: Bench) -> None:
 
 @full
 def test_a_function_breakpoint_is_set_in_every_worker(bench: Bench) -> None:
-    """Contract, section 2: breakpoints reach every process; a change during a pause as well."""
+    """Breakpoints reach every process; a change during a pause as well."""
     bench.write(helper="def help(n): return n\n")
     bench.breakpoint("helper.help")
     text = TOGETHER.replace("import pathlib", "import pathlib, helper").replace(
@@ -103,7 +103,6 @@ def test_a_function_breakpoint_is_set_in_every_worker(bench: Bench) -> None:
 
 @full
 def test_unknown_node_ids_are_told_and_the_others_are_spread(bench: Bench) -> None:
-    """Contract, section 5: `missing`."""
     bench.write(test_it=MIXED)
     reply = bench.run(["test_it.py::test_good", "test_it.py::test_nowhere", "no.py"], workers=2)
     assert reply["missing"] == ["test_it.py::test_nowhere", "no.py"]
@@ -112,7 +111,7 @@ def test_unknown_node_ids_are_told_and_the_others_are_spread(bench: Bench) -> No
 
 @full
 def test_a_worker_that_crashes_is_told_and_the_run_goes_on(bench: Bench) -> None:
-    """pytest facts, section 8: xdist reports the crash as a failed test and starts another."""
+    """Xdist reports the crash as a failed test and starts another."""
     reply = bench.test(
         """
         import os
@@ -135,7 +134,6 @@ def test_a_worker_that_crashes_is_told_and_the_run_goes_on(bench: Bench) -> None
 
 @full
 def test_a_run_with_workers_is_stopped_with_everything_it_paused(bench: Bench) -> None:
-    """Contract, section 5: `test_stop`, `released`."""
     bench.test(TOGETHER, workers=2)
     stops = bench.until_paused(2)
     ended = bench.agent.call("test_stop")
@@ -146,7 +144,7 @@ def test_a_run_with_workers_is_stopped_with_everything_it_paused(bench: Bench) -
 
 @full
 def test_stopping_after_the_first_failure_waits_for_paused_workers(bench: Bench) -> None:
-    """pytest facts, section 2: a paused worker is safe with `--maxfail`."""
+    """A paused worker is safe with `--maxfail`."""
     reply = bench.test(MIXED, workers=2, maxfail=1)
     while reply["state"] == "paused":
         reply = bench.go_on(bench.until_paused(1)[0])
@@ -155,7 +153,7 @@ def test_stopping_after_the_first_failure_waits_for_paused_workers(bench: Bench)
 
 @full
 def test_without_xdist_workers_are_refused(bench: Bench) -> None:
-    """Contract, rule 11: `xdist_missing`; the tests' interpreter decides, not ours."""
+    """`xdist_missing`; the tests' interpreter decides, not ours."""
     bench.write(**{"xdist.py": "raise ImportError('as if it were not installed')\n"})
     refused = bench.agent.refused("test_run", workers=2)
     assert refused["error"] == "xdist_missing"
@@ -258,7 +256,7 @@ def test_others_go_on_while_one_is_paused(bench: Bench, workers: int) -> None:
 def test_counts_are_sums_thresholds_are_of_each_process_and_messages_of_the_run(
     bench: Bench, workers: int
 ) -> None:
-    """Contract, section 3; records and events of all workers are in one list, by time."""
+    """Records and events of all workers are in one list, by time."""
     bench.write(shop=SHOP)
     at = {"file": "shop.py", "line": LINE}
     third = bench.agent.call("breakpoint_set", **at, hit_count=3)["id"]
@@ -440,7 +438,7 @@ def test_a_worker_that_may_not_be_replaced_ends_the_run(bench: Bench) -> None:
 def test_the_number_of_workers_that_is_asked_for_beats_the_configured_one(
     bench: Bench, workers: int | None
 ) -> None:
-    """Issue 8: "`workers` in `test_run` overrides the configured number"; 0 runs in one process."""
+    """`workers` in `test_run` overrides the configured number; 0 runs in one process."""
     bench.write(**{"pytest.ini": "[pytest]\naddopts = -n 2\n"})
     asked = {} if workers is None else {"workers": workers}
     bench.test(

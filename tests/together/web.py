@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from tests.contract_table import check_answer, check_notification
+from tests.reply_table import check_answer, check_notification
 from tests.together.driver import DEADLINE_S, Agent
 from tests.together.frontend import HELLO, FrontEnd, front_end, wait_until
 
@@ -53,7 +53,7 @@ def stateless(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def check_reply(request: dict[str, Any], reply: dict[str, Any]) -> None:
-    """The answer to a request by hand is as the contract has it."""
+    """The answer to a request by hand is as `tests/reply_table.py` has it."""
     if "result" in reply:
         check_answer(request["method"], request.get("params"), reply["result"])
 

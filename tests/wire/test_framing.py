@@ -1,7 +1,7 @@
 """Bytes to messages and back: what `pytest_cideldill.protocol.framing` promises about any bytes at
 all.
 
-Expectations come from issue 2, item 4 (framed JSON, size cap, the token before anything is parsed).
+Frames are JSON with a size cap; the token comes before anything is parsed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def raw_frame(text: bytes) -> bytes:
 
 
 def test_a_token_is_32_random_bytes() -> None:
-    """Issue 2, item 4: a random token per server, 32 raw bytes."""
+    """A random token per server, 32 raw bytes."""
     tokens = {new_token() for _ in range(100)}
     assert len(tokens) == 100
     assert {len(token) for token in tokens} == {TOKEN_BYTES} == {32}
@@ -146,7 +146,7 @@ def test_numbers_that_json_lacks_survive_the_way() -> None:
 
 
 def test_the_codec_does_not_follow_patches_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest facts, section 7: a test that patched `json.dumps` broke the spike's hooks."""
+    """A test that patches `json.dumps` must not break our hooks."""
     for name in ("dumps", "loads", "JSONEncoder", "JSONDecoder"):
         monkeypatch.setattr(json, name, None)
     assert FrameDecoder().feed(encode_frame({"a": 1})) == [{"a": 1}]

@@ -1,7 +1,6 @@
 """The test process's end of the wire: order, flushing, hanging up, losing the peer.
 
-One contract suite runs over every kind of link; the rest is about the thread of `ThreadedLink`.
-Expectations: `pytest_cideldill.link.threaded`, issue 2 (items 4 and 7), pytest facts, section 7.
+One suite of tests runs over every kind of link; the rest is about the thread of `ThreadedLink`.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def warnings(count: int, prefix: str = "") -> list[Event]:
     return [Warned(f"{prefix}{number}") for number in range(count)]
 
 
-# --- the contract of every link -----------------------------------------------------------------
+# --- what every link must do --------------------------------------------------------------------
 
 
 def test_events_arrive_in_the_order_of_sending(linking: Linking) -> None:
@@ -264,7 +263,7 @@ def test_an_event_that_is_not_urgent_arrives_without_any_other(linked: Linked) -
 
 
 def test_a_peer_that_does_not_read_never_blocks_a_sender(linked: Linked) -> None:
-    """Issue 2, item 7: off the hot path. A flush is bounded, and afterwards nothing is missing."""
+    """Off the hot path. A flush is bounded, and afterwards nothing is missing."""
     events: list[Event] = [NodeStarted("x" * 1000 + str(n), 0.0) for n in range(3000)]
     for event in events:
         linked.link.send(event, urgent=True)
@@ -343,7 +342,7 @@ def test_what_was_received_with_the_handshake_counts() -> None:
 def test_a_command_that_is_not_known_is_refused_by_name(
     linked: Linked, plain: dict[str, object], kind: str, reason: str
 ) -> None:
-    """Issue 2, item 4; the link lives on."""
+    """The link lives on."""
     linked.socket.sendall(encode_frame(plain))
     (refused,) = linked.receive(1)
     assert isinstance(refused, Refused)
@@ -427,7 +426,7 @@ def test_both_ends_may_hang_up_at_the_same_time() -> None:
 
 
 def test_the_thread_is_invisible_to_threading() -> None:
-    """pytest facts, section 7: tests that count threads must see what they see without us."""
+    """Tests that count threads must see what they see without us."""
     before = threading.enumerate(), threading.active_count()
     with Linked() as linked:
         linked.link.send(Warned("up"), urgent=True)
@@ -439,7 +438,7 @@ def test_the_thread_is_invisible_to_threading() -> None:
 
 @needs_proc
 def test_all_signals_are_blocked_in_the_thread() -> None:
-    """pytest facts, section 7: the main thread gets them, and its blocking calls end."""
+    """The main thread gets them, and its blocking calls end."""
     before = system_threads()
     with Linked() as linked:
         linked.link.send(Warned("up"), urgent=True)

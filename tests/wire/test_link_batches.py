@@ -1,7 +1,6 @@
 """What the hot path leaves for the link: rows before the stop behind them, numbers, wake-ups.
 
-Expectations: contract, section 4 (the log: a process numbers its own events and drains its hits
-before it sends a stop); issue 3, item 3.
+A process numbers its own events, and drains its hits before it sends a stop.
 """
 
 from __future__ import annotations
@@ -162,7 +161,7 @@ def test_a_stop_does_not_wait_long_for_what_was_recorded_before_it(
 ) -> None:
     """The newest rows come before it, the others are dropped and counted; commands have their turn.
 
-    Issue 8, item 6: no stop is lost, and xdist kills a worker that does not end.
+    No stop is lost, and xdist kills a worker that does not end.
     """
     monkeypatch.setattr(link_module, "PATIENCE_S", 0.1)
     monkeypatch.setattr(link_module, "HIGH_WATER", 10_000)
@@ -316,7 +315,7 @@ def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:
 
 
 def test_stops_behind_dropped_rows_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: stops and outcomes are never dropped."""
+    """Stops and outcomes are never dropped."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 3)
     with Recording() as recording:
         for round in range(50):

@@ -1,8 +1,7 @@
 """The I/O thread is gone while the process forks: no warning, no deadlock, nothing lost.
 
-Each test is a script in a process of its own, where a warning is a failure. Expectations: issue
-2 (item 7), pytest facts, section 7 (the count that CPython warns by; why the thread comes back
-lazily).
+Each test is a script in a process of its own, where a warning is a failure. CPython warns by
+the count of threads, so the thread comes back lazily.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_every_kind_crosses_the_wire_unchanged_and_as_plain_data(kind: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_a_frozen_slotted_value(kind: str) -> None:
-    """House style, rule 4: messages are values, handed between threads without a lock."""
+    """Messages are values, handed between threads without a lock."""
     message = next(messages(KINDS[kind]))
     assert not hasattr(message, "__dict__")
     for name in ("kind", *KINDS[kind].__slots__):
@@ -108,7 +108,7 @@ def test_no_field_is_called_kind() -> None:
 
 
 def test_every_message_class_of_the_module_is_in_the_table() -> None:
-    """House style, rule 5: one table per closed set. A class outside would not be received."""
+    """One table per closed set. A class outside would not be received."""
     made = {
         value
         for value in vars(protocol).values()
@@ -147,7 +147,7 @@ def test_kinds_are_named_after_their_classes() -> None:
     ],
 )
 def test_an_unknown_kind_is_refused_by_name(plain: dict[str, Any], named: str) -> None:
-    """Issue 2, item 4: unknown message kinds are refused by name on both sides."""
+    """Unknown message kinds are refused by name on both sides."""
     with pytest.raises(MalformedMessage, match="unknown kind") as caught:
         from_plain(plain)
     assert caught.value.kind == named

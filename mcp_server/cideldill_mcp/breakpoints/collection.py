@@ -20,7 +20,7 @@ from pytest_cideldill.protocol import Bound, LinesPassed
 
 
 class Desired:
-    """All breakpoints, by id. One counter numbers every kind (contract, section 3)."""
+    """All breakpoints, by id. One counter numbers every kind."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

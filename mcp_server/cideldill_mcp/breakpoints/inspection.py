@@ -55,7 +55,7 @@ def path_of(recipe: Recipe, file: str) -> Path:
 
 
 def shown_path(recipe: Recipe, path: Path) -> str:
-    """A path as clients see it (contract, rule 5)."""
+    """A path as clients see it."""
     return project_of(recipe).relative(str(path))
 
 

@@ -1,4 +1,4 @@
-"""When a run starts, breakpoints follow the lines that edits moved (contract, section 3).
+"""When a run starts, breakpoints follow the lines that edits moved.
 
 A line is known by its text; see `sourcecode.anchors`. Files that were not edited cost a look at
 their time and size, and no process. Lives on the event loop.

@@ -38,7 +38,7 @@ _KEYS = (
     "call_site",
     "cids",
 )
-"""Keys that every record has (contract, section 2)."""
+"""Keys that every record has."""
 
 _BLANK: dict[str, Any] = dict.fromkeys(_KEYS)
 _NUMBER = re.compile(r"\d{1,18}$")  # SQLite's integers end at 19 digits

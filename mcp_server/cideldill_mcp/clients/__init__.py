@@ -1,1 +1,1 @@
-"""Clients: who is connected, what each was told, pushes."""
+"""Clients: their sessions, the stops and hits that each was sent, pushes."""

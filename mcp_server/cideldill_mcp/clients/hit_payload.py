@@ -1,4 +1,4 @@
-"""What `debugger/breakpointHit` tells of a stop or of a tracepoint's hit (contract, section 6)."""
+"""The parameters of `debugger/breakpointHit`, of a stop or of a tracepoint's hit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_STACK = 10
 
 
 def of_stop(event: Mapping[str, Any], pause: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an event `stop`; `pause` is empty when it is over already."""
+    """The parameters for an event `stop`; `pause` is empty when it is over already."""
     return _params(
         event,
         type="blocking",
@@ -27,7 +27,7 @@ def of_stop(event: Mapping[str, Any], pause: Mapping[str, Any]) -> dict[str, Any
 
 
 def of_hit(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an event `hit`."""
+    """The parameters for an event `hit`."""
     return _params(
         event,
         type="tracepoint",

@@ -1,7 +1,7 @@
-"""Pushes what happens to clients (contract, section 6): one queue for each, and nobody waits.
+"""The notifications for clients: a queue for each client, and the task that pushes from it.
 
-Lives on the event loop. The event log tells it every event in order of `seq`; whoever serves a
-client gives it a way to send. Knows neither the library of the protocol nor the runs.
+Lives on the event loop. The event log passes it every event in order of `seq`; `serve` gets a
+function that sends to one client. It knows neither the library of the protocol nor the runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cideldill_mcp.events.log import Event, EventLog
 from cideldill_mcp.replies.render import readable
 
 MAX_WAITING = 10_000
-"""Messages that wait for one client before calls and hits are told as one."""
+"""Messages that wait for one client before calls and hits are merged."""
 
 _METHODS_THAT_MERGE = 2
 
@@ -33,7 +33,7 @@ UPDATED = "notifications/resources/updated"
 LIST_CHANGED = "notifications/resources/list_changed"
 
 _FREQUENT = ("call", "hit")
-"""Types of events that nothing is made of when nobody listens."""
+"""Types of events that are skipped while no client is served."""
 
 Params = dict[str, Any]
 Send = Callable[[str, Params], Awaitable[None]]
@@ -45,10 +45,10 @@ class Notification:
     """One notification.
 
     Attributes:
-        method: Of the protocol.
-        params: Makes its parameters; called only when it is sent.
-        may_merge: Others of its method may take its place.
-        key: Of two with one key that wait, the second says nothing new.
+        method: The method of the protocol.
+        params: Makes the parameters; called only when the notification is sent.
+        may_merge: Whether a later notification of the method may take its place.
+        key: While one with this key waits, a second one is not queued.
     """
 
     method: str
@@ -58,25 +58,25 @@ class Notification:
 
 
 class Mailbox:
-    """What waits for one client, oldest first.
+    """The notifications that wait for one client, oldest first.
 
     Stops and resumes are never dropped. Once `MAX_WAITING` messages wait, a completed call or a hit
-    takes the place of the one before it, unless a stop lies between them, and says in `coalesced`
-    how many it stands for besides itself. A change of a resource that waits stands for later ones.
+    takes the place of the one before it, unless a stop lies between them, and has in `coalesced`
+    the number of those it replaced. Later changes of a resource whose change waits are not queued.
 
     Args:
-        subscriptions: The URIs of which this client wants to know; they may change.
+        subscriptions: The URIs that this client has subscribed to; they may change.
     """
 
     def __init__(self, subscriptions: Collection[str] = ()) -> None:
         self.subscriptions = subscriptions
-        # Each with how many others it stands for.
+        # Each with the number of those that it replaced.
         self._messages: deque[tuple[Notification, int]] = deque()
         self._keys: set[str] = set()
         self._news = asyncio.Event()
 
     def put(self, message: Notification) -> None:
-        """Have it sent; never waits."""
+        """Queue a notification; never waits."""
         if message.key is not None:
             if message.key in self._keys:
                 return
@@ -86,7 +86,7 @@ class Mailbox:
         self._news.set()
 
     def _take_back(self, method: str) -> int:
-        """How many messages the next one of a method stands for; what stood for them is gone."""
+        """Remove the newest message of a method if it may merge; return how many it stood for."""
         waiting = self._messages
         for back in range(1, _METHODS_THAT_MERGE + 1):
             message, coalesced = waiting[-back]
@@ -98,7 +98,7 @@ class Mailbox:
         return 0
 
     async def deliver(self, send: Send) -> None:
-        """Send what waits and what comes, until cancelled."""
+        """Send queued and later notifications, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -112,11 +112,11 @@ class Mailbox:
 
 
 class Notifier:
-    """See the module.
+    """The notifier of all clients.
 
     Args:
-        log: Tells what happens.
-        pause_of: Run id and pause id → the pause as its process told it; None: not present.
+        log: Passes events.
+        pause_of: Run id and pause id → the pause as its process reported it; None: not present.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Notifier:
         self._pause_of = pause_of
         self._mailboxes: dict[str, Mailbox] = {}
         self._observers: dict[object, Callable[[str | None], None]] = {}
-        # Pause id → method name: when it is told that a thread goes on, its pause is gone.
+        # Pause id → method name, for the push that its thread goes on: the pause is gone by then.
         self._names: dict[str, str | None] = {}
         self._messages: dict[str, Callable[[Event], list[Notification]]] = {
             "stop": self._paused,
@@ -136,7 +136,7 @@ class Notifier:
         log.observe(self._on_event)
 
     def changed(self, uri: str | None) -> None:
-        """A resource has changed: tell who has subscribed to it. None: tell all of the list."""
+        """Notify the subscribers of a resource of its change; None: all clients, of the list."""
         for observer in tuple(self._observers.values()):
             observer(uri)
         if uri is None:
@@ -148,7 +148,7 @@ class Notifier:
                 mailbox.put(message)
 
     def observe(self, observer: Callable[[str | None], None]) -> Callable[[], None]:
-        """Call `observer`, too, with what `changed` is called with; returns the undo."""
+        """Call `observer` with the arguments of `changed`, too; returns the undo."""
         token = object()
         self._observers[token] = observer
 
@@ -158,7 +158,7 @@ class Notifier:
         return undo
 
     async def serve(self, client: str, send: Send, subscriptions: Collection[str] = ()) -> None:
-        """Push to a client what happens from now on, until cancelled.
+        """Push notifications of later events to a client, until cancelled.
 
         A client that is served already is not served twice. An error of `send` goes to stderr and
         ends the pushes to this client.
@@ -168,7 +168,7 @@ class Notifier:
         mailbox = self._mailboxes[client] = Mailbox(subscriptions)
         try:
             await mailbox.deliver(send)
-        except Exception:  # noqa: BLE001 - a border: a client that can't be told must not end the server
+        except Exception:  # noqa: BLE001 - a border: a client that can't be notified must not end the server
             traceback.print_exc(file=sys.stderr)
         finally:
             del self._mailboxes[client]
@@ -234,7 +234,7 @@ def _of_call(event: Event) -> Params:
 
 
 def _method_name(pause: dict[str, Any]) -> str | None:
-    """The function that is called, or where there is no call the one in which it stopped."""
+    """The called function of a pause at a call, else the function in which it stopped."""
     call, location = pause.get("call_data"), pause.get("location")
     if call:
         name: str = call["method_name"]

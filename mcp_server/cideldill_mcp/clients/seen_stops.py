@@ -1,6 +1,6 @@
-"""Which stops and hits each client has been told of, so that none is told twice or missed.
+"""The stops and hits that each client has been sent, so that none is sent twice or missed.
 
-Lives on the event loop. Clients are known by name.
+Lives on the event loop. Clients have names.
 """
 
 from __future__ import annotations
@@ -10,80 +10,80 @@ from typing import Any
 
 
 class Deliveries:
-    """The stops that were part of a reply, by client, and how far its replies told of hits.
+    """By client the stops that its replies contained, and the newest hit that they contained.
 
-    A pause that steps has several stops.
+    A pause with steps has several stops.
     """
 
     def __init__(self) -> None:
-        # Client → pause → `seq` of its newest stop that was told.
-        self._told: dict[str, dict[str, int]] = {}
-        # How many hits there were, and the number of the newest.
+        # Client → pause → `seq` of its newest stop that was sent.
+        self._stops_sent: dict[str, dict[str, int]] = {}
+        # The number of all hits, and the number in the event log of the newest one.
         self._hits = (0, 0)
-        self._hits_told: dict[str, tuple[int, int]] = {}
-        # Clients that know what tags are.
-        self._told_of_tags: set[str] = set()
+        self._hits_sent: dict[str, tuple[int, int]] = {}
+        # Clients that got the explanation of tags.
+        self._know_tags: set[str] = set()
 
     def tags_are_new(self, client: str) -> bool:
-        """Whether no reply has told the client of tags; from now on one has."""
-        is_new = client not in self._told_of_tags
-        self._told_of_tags.add(client)
+        """Whether no reply to the client has explained tags yet; the next one is going to."""
+        is_new = client not in self._know_tags
+        self._know_tags.add(client)
         return is_new
 
     def note_hit(self, seq: int) -> None:
-        """A tracepoint told something; not yet to a client."""
+        """A tracepoint was hit; the hit was not sent to any client yet."""
         self._hits = (self._hits[0] + 1, seq)
 
-    def hits_told(self, client: str) -> int:
-        """The number of the newest hit that this client was told of."""
-        return self._hits_told.get(client, (0, 0))[1]
+    def last_hit_sent(self, client: str) -> int:
+        """The number of the newest hit that was sent to this client."""
+        return self._hits_sent.get(client, (0, 0))[1]
 
-    def note_hits_told(self, client: str) -> None:
+    def note_hits_sent(self, client: str) -> None:
         """A reply to this client contained the newest hits."""
-        self._hits_told[client] = self._hits
+        self._hits_sent[client] = self._hits
 
     def note(self, client: str, pauses: Iterable[Mapping[str, Any]]) -> None:
         """A reply to this client contained these pauses."""
-        told = self._told.setdefault(client, {})
-        told.update((pause["id"], pause["seq"]) for pause in pauses)
+        newest = self._stops_sent.setdefault(client, {})
+        newest.update((pause["id"], pause["seq"]) for pause in pauses)
 
     def is_new(self, client: str, pause: Mapping[str, Any]) -> bool:
-        """Whether the client was not told of this stop yet."""
-        told: int = self._told.get(client, {}).get(pause["id"], -1)
-        return bool(pause["seq"] > told)
+        """Whether no reply to the client contained this stop yet."""
+        newest: int = self._stops_sent.get(client, {}).get(pause["id"], -1)
+        return bool(pause["seq"] > newest)
 
     def pending(
         self,
         client: str,
         pauses: Mapping[str, Mapping[str, Any]],
-        told: Iterable[str] = (),
+        sent: Iterable[str] = (),
         *,
-        tells_hits: bool = False,
+        reports_hits: bool = False,
     ) -> dict[str, int] | None:
-        """The contract's `pending` (rule 7) over the present pauses; None when there is no news.
+        """The key `pending` of a reply, over the present pauses; None when nothing is new.
 
-        `told`, `tells_hits`: what the reply at hand is going to tell.
+        `sent` are the pauses in that reply, `reports_hits`: it has the newest hits.
         """
         new = [
             pause["seq"]
             for id, pause in pauses.items()
-            if id not in told and self.is_new(client, pause)
+            if id not in sent and self.is_new(client, pause)
         ]
-        count, newest = self._hits_told.get(client, (0, 0))
-        hits = 0 if tells_hits else self._hits[0] - count
+        count, newest = self._hits_sent.get(client, (0, 0))
+        hits = 0 if reports_hits else self._hits[0] - count
         if not new and not hits:
             return None
         after = min([*(seq - 1 for seq in new), *([newest] if hits else [])])
         return {"stops": len(new), "hits": hits, "after": after}
 
 
-def told_in(body: Mapping[str, Any]) -> list[str]:
-    """The ids of the pauses that a reply contains, or is about."""
+def pauses_in(body: Mapping[str, Any]) -> list[str]:
+    """The ids of the pauses in a reply, and of the one that it is about."""
     pauses = [*body.get("stops", ()), *body.get("paused", ())]
     ids = [pause["id"] for pause in pauses if isinstance(pause, dict)]
     return ids + ([body["pause_id"]] if "pause_id" in body else [])
 
 
-def tells_hits(body: Mapping[str, Any]) -> bool:
-    """Whether a reply tells the newest hits; an empty list tells that there are none."""
+def reports_hits(body: Mapping[str, Any]) -> bool:
+    """Whether a reply has the newest hits; in an empty list, too: there are none."""
     return "hits" in body

@@ -1,9 +1,9 @@
-"""Who is connected over one transport: a name for each client, and what is pushed to it.
+"""The clients of one transport: their names, and the pushes to them.
 
-A connection of a handshake-era protocol is a client, until it ends. Later protocols know requests
-only, so whoever sends some over a transport is one client; they forbid methods that they don't
-define, so nothing is pushed there. What resources changed they hear as the answer to a request that
-stays open, `subscriptions/listen`.
+A connection of a handshake-era protocol is a client, until it ends. Later protocols have only
+requests, so all senders of requests over a transport count as one client; these protocols forbid
+methods that they don't define, so nothing is pushed there. Such clients get the changes of
+resources in the reply to a request that stays open, `subscriptions/listen`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class _Push(types.Notification[dict[str, Any], str]):
 
 
 class Client:
-    """One of them.
+    """One client.
 
     Attributes:
         name: Unique for the server's life; a key of `Deliveries`.
-        subscriptions: The URIs of resources of whose changes it wants to hear.
+        subscriptions: The URIs of resources whose changes are pushed to it.
     """
 
     def __init__(self, name: str, session: ServerSession | None) -> None:
@@ -45,22 +45,22 @@ class Client:
         self._session = session
 
     async def push(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification outside of any request; nothing where there is no connection."""
+        """Send a notification outside of any request; without a connection none is sent."""
         if self._session is not None:
             push = cast("types.ServerNotification", _Push(method=method, params=params))
             await self._session.send_notification(push)
 
 
 class Clients:
-    """See the module.
+    """The clients of one transport.
 
     Args:
-        transport: Begins the names, and is the name of those without a connection.
-        notifier: Tells what happens.
-        group: Where pushes run.
+        transport: Begins the names, and is the name of the client without a connection.
+        notifier: Pushes events.
+        group: The tasks that push.
 
     Attributes:
-        bus: Where `subscriptions/listen` hears of resources.
+        bus: From it `subscriptions/listen` gets the changes of resources.
     """
 
     def __init__(self, transport: str, notifier: Notifier, group: TaskGroup) -> None:
@@ -70,7 +70,7 @@ class Clients:
         self._numbers = count(1)
         self._stateless = Client(transport, None)
         self.bus = _Bus(notifier)
-        # By the id of an HTTP session: who shook hands, and whose stream for pushes is open.
+        # By the id of an HTTP session: clients that shook hands, and open streams for pushes.
         self._sessions: dict[str, Client] = {}
         self._streams: dict[str, anyio.CancelScope] = {}
 
@@ -87,7 +87,7 @@ class Clients:
     async def welcome(
         self, context: ServerRequestContext, _params: types.NotificationParams
     ) -> None:
-        """A client has shaken hands: from now on it is told what happens, until it goes."""
+        """A client has shaken hands: it gets pushes from now on, until it goes."""
         if context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return
         connection, client = _connection(context), self.of(context)
@@ -95,17 +95,19 @@ class Clients:
             scope = anyio.CancelScope()
             connection.exit_stack.callback(scope.cancel)
             self._group.start_soon(self._serve, client.name, client, scope)
-        elif connection.session_id not in self._sessions:  # they may say it twice
+        elif (
+            connection.session_id not in self._sessions
+        ):  # a client may send the notification twice
             self._sessions[connection.session_id] = client
             connection.exit_stack.callback(self._sessions.pop, connection.session_id)
             self._push_to(connection.session_id)
 
     @contextmanager
     def stream_of(self, session_id: str) -> Iterator[Callable[[], None]]:
-        """While an HTTP session may be pushed to; call what it gives when its stream is open.
+        """Allow pushes to an HTTP session in this context; call the result when its stream is open.
 
-        Such a client may vanish without a word and its session stays: only its stream shows
-        whether somebody reads. It may be open before the hands are shaken.
+        Such a client may vanish without a message while its session stays: only an open stream
+        shows that it reads. The stream may be open before the handshake is complete.
         """
         scope = anyio.CancelScope()
 
@@ -134,17 +136,17 @@ class Clients:
 
 
 class _Bus:
-    """A `SubscriptionBus` of the library, on which only the notifier publishes."""
+    """A `SubscriptionBus` of the library; only the notifier publishes on it."""
 
     def __init__(self, notifier: Notifier) -> None:
         self._notifier = notifier
 
     async def publish(self, event: ServerEvent) -> None:
-        """Not for others: they would not reach clients of a handshake."""
-        raise NotImplementedError("the notifier tells of changes, in each era")
+        """Refuse other publishers: their events would not reach clients of a handshake."""
+        raise NotImplementedError("the notifier publishes changes, in each era")
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Tell a listener from now on; returns the undo."""
+        """Call a listener for each later event; returns the undo."""
         return self._notifier.observe(
             lambda uri: listener(ResourcesListChanged() if uri is None else ResourceUpdated(uri))
         )

@@ -33,7 +33,7 @@ SCAN_BYTES = 64 * 1024 * 1024
 which there is nothing of the wanted types or run take no part in it."""
 
 MAX_RUN_BYTES = 256 * 1024 * 1024
-"""Bytes of one run's events (contract, section 4). Beyond it hits and calls are dropped."""
+"""Bytes of one run's events. Beyond it hits and calls are dropped."""
 
 DROPPABLE = frozenset({"hit", "call", "output", "log"})
 """Types that may be dropped; stops and outcomes never are."""
@@ -133,7 +133,7 @@ class EventLog:
         """Log an event and wake all waiters.
 
         Args:
-            type: One of the contract's event types.
+            type: One of `tools.control.EVENT_TYPES`.
             ts: Epoch seconds at the process that it comes from; default: now.
             dropped: How many events right before this one its process had to drop.
             values: `run_id`, `worker`, `nodeid`, … plain data.

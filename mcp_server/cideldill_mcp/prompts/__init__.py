@@ -1,1 +1,1 @@
-"""Prompts of the protocol, and the texts they are made of."""
+"""Prompts of the protocol, and the texts in them."""

@@ -1,6 +1,6 @@
-"""The prompts (contract, section 7): where a session stands, and one pause, as a text for a model.
+"""The prompts: the state of a session, one pause, or a failing test, as a text for a model.
 
-Runs on the event loop. Knows the tools by name only. Nothing counts as delivered by a prompt.
+Runs on the event loop. Tools are used by name only. A stop in a prompt does not count as sent.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MAX_CALLS = 10
 MAX_FUNCTIONS = 20
 
 Read = Callable[[str, dict[str, Any]], Awaitable[str]]
-"""The reply of a tool as text, by its name and arguments."""
+"""Returns the reply of a tool as text, by its name and arguments."""
 
 _PROMPTS = (
     types.Prompt(
         name=SESSION,
         title="Start debugging",
-        description="Where the debugging session stands: breakpoints, paused tests, recent calls, "
-        "functions, and what can be done next.",
+        description="The state of the debugging session: breakpoints, paused tests, recent calls, "
+        "functions, and possible next steps.",
     ),
     types.Prompt(
         name=PAUSE,
@@ -58,7 +58,7 @@ _PROMPTS = (
     types.Prompt(
         name=TEST,
         title="Triage a failing test",
-        description="One test: how it failed, what changed since it passed, what to call next.",
+        description="One test: how it failed, changes since it passed, the calls to make next.",
         arguments=[
             types.PromptArgument(
                 name="nodeid",
@@ -72,11 +72,11 @@ _PROMPTS = (
 
 
 class Prompts:
-    """See the module.
+    """The prompts of a server.
 
     Args:
-        read: Asks any tool, offered to the client or not.
-        runs: Where the pauses are.
+        read: Calls any tool, offered to the client or not.
+        runs: All runs, for their pauses.
         offered: The names of the tools that the client has.
     """
 
@@ -86,11 +86,11 @@ class Prompts:
         self._offered = offered
 
     def definitions(self) -> list[types.Prompt]:
-        """For `prompts/list`."""
+        """The list for `prompts/list`."""
         return list(_PROMPTS)
 
     async def get(self, name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
-        """For `prompts/get`.
+        """The text for `prompts/get`.
 
         Raises:
             MCPError: There is no such prompt, or an argument is missing.
@@ -103,26 +103,26 @@ class Prompts:
             if not pause_id:
                 raise _invalid(
                     f"the prompt {PAUSE} needs the argument pause_id; "
-                    "breakpoint_list_paused shows what is paused"
+                    "breakpoint_list_paused shows the pauses"
                 )
             return _result(f"The pause {pause_id}", self._pause(pause_id))
         if name == TEST:
-            asked = arguments.get("nodeid", "").strip()
-            text = await failing_test(self._runs, asked, self._offered)
-            return _result(f"The test {asked}" if asked else "The test that failed last", text)
-        known = ", ".join(prompt.name for prompt in _PROMPTS)
-        raise _invalid(f"no prompt {name!r}; there are: {known}")
+            nodeid = arguments.get("nodeid", "").strip()
+            text = await failing_test(self._runs, nodeid, self._offered)
+            return _result(f"The test {nodeid}" if nodeid else "The test that failed last", text)
+        names = ", ".join(prompt.name for prompt in _PROMPTS)
+        raise _invalid(f"no prompt {name!r}; there are: {names}")
 
     async def _session(self) -> str:
         state = await self._body("debug_state")
-        known = await self._body("breakpoint_list")
+        listed = await self._body("breakpoint_list")
         chosen = await self._body("breakpoint_list_breakpoints")
         default = await self._body("breakpoint_get_default_behavior")
         paused = await self._body("breakpoint_list_paused")
         records = await self._body("breakpoint_get_call_records", limit=MAX_CALLS)
-        breakpoints = [_breakpoint(each, chosen) for each in known["breakpoints"]]
-        calls = [_call(each) for each in records["calls"]]
-        pauses = [_pause(each) for each in paused["paused"]]
+        breakpoints = [_breakpoint(item, chosen) for item in listed["breakpoints"]]
+        calls = [_call(item) for item in records["calls"]]
+        pauses = [_pause(item) for item in paused["paused"]]
         return joined(
             "Debug pytest tests with the tools of this server. Here is where the session stands.",
             *_where(state),
@@ -131,7 +131,7 @@ class Prompts:
             *section(
                 f"Breakpoints (default behavior: {default['behavior']})",
                 breakpoints[:MAX_BREAKPOINTS],
-                known["total_count"],
+                listed["total_count"],
             ),
             *section("Recent calls, the newest last", calls, records["total_count"]),
             *await self._functions(),
@@ -141,13 +141,16 @@ class Prompts:
     async def _functions(self) -> list[str]:
         try:
             listed = await self._body("breakpoint_list_functions", limit=MAX_FUNCTIONS)
-        except Refusal as refusal:  # no reason to keep the rest back
+        except Refusal as refusal:  # the rest of the text is useful without it
             return [f"Functions: {refusal.message}", ""]
         shown = [_function(name, listed) for name in listed["functions"]]
         return list(section("Functions", shown, listed["total_count"]))
 
     async def _body(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        whole = {**arguments, "max_chars": MAX_MAX_CHARS}  # what is left out is counted here
+        whole = {
+            **arguments,
+            "max_chars": MAX_MAX_CHARS,
+        }  # the prompt counts what it leaves out by itself
         body: dict[str, Any] = json.loads(await self._read(tool, whole))
         return body
 
@@ -158,8 +161,8 @@ class Prompts:
         exception = autopsy.get("exception") or (call or {}).get("exception")
         go_on = f'breakpoint_continue {{"pause_id": "{pause_id}", "wait": true}}'
         return joined(
-            f"Inspect what is paused at {pause_id} with the tools of this server; find out what is "
-            "wrong, and why. It waits for you.",
+            f"Inspect the pause {pause_id} with the tools of this server; find out what is wrong, "
+            "and why. The test waits for you.",
             *_facts(pause, call, exception),
             "",
             *section("Stack trace, innermost first", _stack(pause)),
@@ -184,7 +187,7 @@ _CHANGES = {
     "raise": "action raise (another one)",
     "line": "action raise",
 }
-"""Phase → what may be changed when it goes on (contract, section 2)."""
+"""Phase → the changes that a client may make when the call goes on."""
 
 
 def _proof(phase: str) -> Iterator[str]:
@@ -213,7 +216,7 @@ def _facts(
 
 
 def _stack(pause: dict[str, Any]) -> Iterator[str]:
-    """The frames of the autopsy, else those in user code."""
+    """The lines of a stack: the frames of the autopsy, else those in user code."""
     if "autopsy" in pause:
         for frame in pause["autopsy"]["frames"]:
             yield shown_frame(frame["location"], frame["function"], frame.get("source"))
@@ -229,17 +232,17 @@ def _where(state: dict[str, Any]) -> Iterator[str]:
     yield f"- State: {state['state']}{run}{': ' if outcomes else ''}{outcomes}"
 
 
-def _breakpoint(each: dict[str, Any], chosen: dict[str, Any]) -> str:
-    name = each.get("function_name")
+def _breakpoint(item: dict[str, Any], chosen: dict[str, Any]) -> str:
+    name = item.get("function_name")
     if name is not None:
         after, instead = chosen["after_behaviors"].get(name), chosen["replacements"].get(name)
-        what = f"{name}: before {each['behavior']}, after {after}"
-        what += f", replaced by {instead}" if instead else ""
+        place = f"{name}: before {item['behavior']}, after {after}"
+        place += f", replaced by {instead}" if instead else ""
     else:
-        what = f"{each['file']}:{each['line']}" if each["file"] else str(each.get("exceptionType"))
-    message = f" telling {each['logMessage']!r}" if each.get("logMessage") else ""
-    condition = f" if {each['condition']}" if each["condition"] else ""
-    return f"{each['id']} ({each['type']}, {each['state']}) {what}{condition}{message}"
+        place = f"{item['file']}:{item['line']}" if item["file"] else str(item.get("exceptionType"))
+    message = f" logging {item['logMessage']!r}" if item.get("logMessage") else ""
+    condition = f" if {item['condition']}" if item["condition"] else ""
+    return f"{item['id']} ({item['type']}, {item['state']}) {place}{condition}{message}"
 
 
 def _pause(pause: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""What the server tells an agent at the handshake: how to triage a failing test in five steps.
+"""The instructions for an agent at the handshake: how to triage a failing test in five steps.
 
-Clients cut texts of more than some 2,000 characters. A tool stands in backticks, and none is named
-that the client does not have.
+Clients cut texts of more than some 2,000 characters. Names of tools stand in backticks; the text
+contains only names of tools that the client has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
         "3. Stop earlier: `breakpoint_add` on the function you suspect, with a condition over its "
         "arguments; then `test_run` with replace: true pauses before that call.",
         "3. See the way there: `test_run` with tracepoints [{file, line, log_message}] and "
-        "replace: true tells values at lines, without a pause.",
+        "replace: true logs values at lines, without a pause.",
     ),
     (
         "4. Prove, where `breakpoint_add` paused: `breakpoint_continue` with action skip and a "
@@ -50,21 +50,21 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("- truncated: true: ask for less, go on with next_after, or give max_chars.",),
     ("The list next in a reply names the calls that make sense now.",),
 )
-"""Each line in as many wordings as there are sets of tools; the first that can be said is."""
+"""Each line in several wordings; the first one is used whose tools the client has."""
 
 _TOOL = re.compile(r"`(\w+)`")
 
 
 def instructions(offered: Container[str]) -> str:
-    """The text.
+    """The text for a client.
 
     Args:
         offered: The names of the tools that the client has.
     """
-    return "\n".join(_said(offered))
+    return "\n".join(_lines(offered))
 
 
-def _said(offered: Container[str]) -> Iterator[str]:
+def _lines(offered: Container[str]) -> Iterator[str]:
     for wordings in _LINES:
         for line in wordings:
             if all(tool in offered for tool in _TOOL.findall(line)):

@@ -1,6 +1,6 @@
-"""The prompt `triage-failing-test`: what is known of one test, and the calls that lead on.
+"""The prompt `triage-failing-test`: the known facts of one test, and the calls to make next.
 
-Runs on the event loop. Knows the tools by name only.
+Runs on the event loop. Tools are used by name only.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from pytest_cideldill.sourcecode.quiet import parse_expression
 
 MAX_CHARS = 4_000
 MAX_NAME = 200
-"""A longer name or expression is left out of calls; a node id is called without its parameters."""
+"""Characters: longer names and expressions are left out of calls, node ids lose parameters."""
 
 MAX_FRAMES = 5
 MAX_VALUES = 8
-MAX_TOLD = 3
+MAX_SHOWN = 3
 MAX_OUTPUT = 4
 """Lines of each stream, the last ones."""
 
 Call = tuple[str, dict[str, Any], str]
-"""A tool, its arguments, and what they are for."""
+"""A tool, its arguments, and the purpose of the call."""
 
 
 async def failing_test(runs: Runs, asked: str, offered: Container[str]) -> str:
-    """The text; see `cases.find` for what may be asked.
+    """The text of the prompt.
 
     Args:
-        runs: What is known.
-        asked: Which test.
+        runs: All runs.
+        asked: A node id or another name that `history.find` takes; empty: the last failure.
         offered: The names of the tools that the client has.
 
     Raises:
@@ -61,26 +61,26 @@ async def failing_test(runs: Runs, asked: str, offered: Container[str]) -> str:
         if tool in offered
     ]
 
-    def told() -> str:
+    def text() -> str:
         shown = [line for title, lines in parts.items() if lines for line in section(title, lines)]
-        known = joined(*head, "", *shown, *section("What changed since it passed", changed))
-        text = "\n".join([known, "", *section("What to call next", calls)]).rstrip()
-        readable: str = json.loads(dumps(text))
+        facts = joined(*head, "", *shown, *section("What changed since it passed", changed))
+        whole = "\n".join([facts, "", *section("What to call next", calls)]).rstrip()
+        readable: str = json.loads(dumps(whole))
         return readable
 
     for lines in (*reversed(parts.values()), changed, head):  # the least useful first
-        while lines and len(told()) > MAX_CHARS:
+        while lines and len(text()) > MAX_CHARS:
             lines.pop()
-    return told()
+    return text()
 
 
-# --- what is known ------------------------------------------------------------------------------
+# --- known facts --------------------------------------------------------------------------------
 
 
 def _head(case: Case) -> Iterator[str]:
     yield (
         "Find out why a test fails, with the tools of this server: prove the cause by changing a "
-        "call of a run, then mend it. What is known:"
+        "call of a run, then mend it. Known facts:"
     )
     yield f"- Test: {case.test.nodeid}"
     yield f"- Outcome: {_outcome(case)}"
@@ -117,7 +117,7 @@ def _failure(case: Case, run: Any, report: PhaseReported) -> Iterator[str]:
                 yield f"- Other parameters that {outcome}: {', '.join(others[:MAX_NAMES])}"
     group = run.results.group_of(report)
     alike = (test.nodeid for test in run.results.tests.values() if group and test.group == group)
-    if others := [each for each in dict.fromkeys(alike) if each != case.test.nodeid]:
+    if others := [nodeid for nodeid in dict.fromkeys(alike) if nodeid != case.test.nodeid]:
         yield f"- {len(others)} more with the same cause: {', '.join(others[:MAX_NAMES])}"
 
 
@@ -130,9 +130,9 @@ def _exception(report: PhaseReported) -> str:
 def _assertion(assertion: dict[str, Any]) -> str:
     if "op" not in assertion:
         return str(assertion.get("explanation"))
-    op, told = assertion["op"], f"{assertion['left']} {assertion['op']} {assertion['right']}"
+    op, comparison = assertion["op"], f"{assertion['left']} {assertion['op']} {assertion['right']}"
     left, right = assertion.get("leftExpression"), assertion.get("rightExpression")
-    return f"{told}, of {left} {op} {right}" if left and right else told
+    return f"{comparison}, of {left} {op} {right}" if left and right else comparison
 
 
 def _stack(case: Case) -> Iterator[str]:
@@ -141,23 +141,23 @@ def _stack(case: Case) -> Iterator[str]:
 
 
 def _locals(case: Case) -> Iterator[str]:
-    """Where it is paused, else in the frame of the user that failed."""
+    """The locals of the pause, else of the frame of user code that failed."""
     if case.pause is not None:
         yield from (f"{name} = {value}" for name, value in case.pause["locals"].items())
     else:
-        yield from (f"{each['name']} = {each['value']}" for each in _held(case))
+        yield from (f"{variable['name']} = {variable['value']}" for variable in _variables(case))
 
 
-def _held(case: Case) -> list[dict[str, Any]]:
-    """Arguments and variables of that frame."""
+def _variables(case: Case) -> list[dict[str, Any]]:
+    """Arguments and variables of the frame of user code that failed."""
     frame = case.frame or {}
     variables = frame.get("variables") or {"locals": []}
     return [*(frame.get("arguments") or []), *variables["locals"]]
 
 
 def _fixtures(case: Case) -> Iterator[str]:
-    for each in case.autopsy.get("fixtures", ()):
-        yield f"{each['name']} ({each['scope']}) = {each['value']}"
+    for fixture in case.autopsy.get("fixtures", ()):
+        yield f"{fixture['name']} ({fixture['scope']}) = {fixture['value']}"
 
 
 def _output(report: PhaseReported | None) -> Iterator[str]:
@@ -167,11 +167,11 @@ def _output(report: PhaseReported | None) -> Iterator[str]:
             yield f"{stream}: {line}"
 
 
-# --- what to call -------------------------------------------------------------------------------
+# --- calls to make ------------------------------------------------------------------------------
 
 
 def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
-    """Look, stop earlier, prove, confirm."""
+    """The calls to make: look, stop earlier, prove, confirm."""
     yield from _look(case)
     again = {"nodeids": [_called(case.test.nodeid)], "replace": True}
     function = _compared(case.autopsy.get("assertion") or {}) or _raising(case)
@@ -189,7 +189,7 @@ def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
         yield "breakpoint_continue", proof, "at that pause: a verdict that flips proves the cause"
         yield "breakpoint_remove", {"function_name": function}, "it would stop later runs, too"
     elif line and "breakpoint_set" in offered:
-        yield "debug_step", at | {"mode": "in"}, "at that pause: into what the line calls"
+        yield "debug_step", at | {"mode": "in"}, "at that pause: into the call on the line"
     if line:
         traced = again | {"tracepoints": [line | {"log_message": _template(case)}]}
         yield "test_run", traced, "or see values on the way, without a pause"
@@ -211,10 +211,10 @@ def _look(case: Case) -> Iterator[Call]:
 
 
 def _template(case: Case) -> str:
-    """The message of a tracepoint that tells the first variables of the frame that failed."""
-    names = [each["name"] for each in _held(case) if each["name"].isidentifier()]
-    told = ", ".join(f"{name}={{{name}}}" for name in names[:MAX_TOLD])
-    return told if 0 < len(told) <= MAX_NAME else "here"
+    """The message of a tracepoint with the first variables of the frame that failed."""
+    names = [variable["name"] for variable in _variables(case) if variable["name"].isidentifier()]
+    message = ", ".join(f"{name}={{{name}}}" for name in names[:MAX_SHOWN])
+    return message if 0 < len(message) <= MAX_NAME else "here"
 
 
 def _compared(assertion: dict[str, Any]) -> str | None:
@@ -234,7 +234,7 @@ def _compared(assertion: dict[str, Any]) -> str | None:
 
 
 def _raising(case: Case) -> str | None:
-    """The user's function that raised, unless it is the test itself."""
+    """The function of user code that raised, unless it is the test itself."""
     if case.frame is None:
         return None
     file, function = case.frame["location"]["file"], str(case.frame["function"])
@@ -245,13 +245,13 @@ def _raising(case: Case) -> str | None:
 
 
 def _line(case: Case) -> dict[str, Any]:
-    """Where it failed in the user's code; empty if that is not known."""
+    """The place in user code where the test failed; empty if it is unknown."""
     place = {} if case.frame is None else case.frame["location"]
     has_name = 0 < len(place.get("file") or "") <= MAX_NAME
     return {"file": place["file"], "line": place["line"]} if has_name else {}
 
 
 def _called(nodeid: str) -> str:
-    """What `test_run` takes for a test."""
+    """The node id of a test for `test_run`."""
     function = nodeid.partition("[")[0]
     return next((name for name in (nodeid, function) if len(name) <= MAX_NAME), ".")

@@ -1,6 +1,6 @@
 """Replies of tools as lines of a text, for the prompts.
 
-Pure functions; the values are those of replies (contract, sections 2 to 5).
+Pure functions; the values are those of replies.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Resources of the protocol: debugger:// and sources, and their changes."""
+"""Resources of the protocol: their texts, and the notifications of their changes."""

@@ -1,8 +1,8 @@
-"""Which resources change when something happens, and when clients are told (contract, section 7).
+"""Changes of resources: the events that change each one, and the times when clients are notified.
 
-Lives on the event loop. Hears of events, breakpoints and records from their owners; how a client is
-told is not known here. A change is told at once, further ones when there was quiet for a moment,
-and constant ones now and then: who is told reads the resource, and then knows all of them.
+Lives on the event loop. The owners of events, breakpoints and records call it; a callable notifies
+clients. The first change is pushed at once, later ones after a moment without changes, and constant
+ones now and then: a notified client reads the resource, and so gets all changes up to then.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from cideldill_mcp.resources.resources import CALLS, FUNCTIONS, NAMES, PAUSED, S
 from cideldill_mcp.runs.registry import Runs
 
 QUIET_S = 0.3
-"""Without a change for so long the last one is told; it also lies between any two that are told."""
+"""Seconds without a change before the last one is pushed; also the time between two pushes."""
 
 MOST_S = 0.9
-"""No change waits longer, however many follow."""
+"""Seconds that a change may wait at most, however many follow."""
 
 _RUN = (SESSION, THREADS, PAUSED, STATUS)
 _OF_EVENTS = {
@@ -33,7 +33,7 @@ _OF_EVENTS = {
     "worker_down": _RUN,
     "run_finished": _RUN,
 }
-"""Type of event → what it changes. Hits come in batches, see `_on_hit`."""
+"""Type of event → URIs that it changes. Hits come in batches, see `_on_hit`."""
 
 _OF_DESIRED = (NAMES, BREAKPOINTS, STATUS)
 _OF_COUNTS = (BREAKPOINTS,)
@@ -43,7 +43,7 @@ _BEGIN_AND_END = ("run_started", "run_finished")
 
 
 class Throttle:
-    """When changes of things, each by its name, are told; see the module.
+    """The times when changes of named things are pushed; see the module.
 
     Args:
         clock: Seconds.
@@ -51,52 +51,52 @@ class Throttle:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._told: dict[str, float] = {}
-        # Name → when the first and the newest change came that is not told.
-        self._untold: dict[str, tuple[float, float]] = {}
+        self._pushed_at: dict[str, float] = {}
+        # Name → times of the first and the newest change that were not pushed yet.
+        self._pending: dict[str, tuple[float, float]] = {}
 
     def touch(self, name: str) -> bool:
-        """It has changed. True: for the first time since it was told."""
+        """Note a change. True: it is the first one since the last push."""
         now = self._clock()
-        first, _ = self._untold.get(name, (now, now))
-        is_first = name not in self._untold
-        self._untold[name] = (first, now)
+        first, _ = self._pending.get(name, (now, now))
+        is_first = name not in self._pending
+        self._pending[name] = (first, now)
         return is_first
 
     def due(self) -> list[str]:
-        """What is to be told now, the oldest first; it counts as told."""
+        """The names to push now, the oldest first; they count as pushed."""
         now = self._clock()
-        found = [name for name in self._untold if self._due_at(name) <= now]
-        for name in found:
-            del self._untold[name]
-            self._told[name] = now
-        return found
+        names = [name for name in self._pending if self._due_at(name) <= now]
+        for name in names:
+            del self._pending[name]
+            self._pushed_at[name] = now
+        return names
 
     def wait_s(self) -> float | None:
-        """How long nothing is due, if nothing changes; None: for ever."""
-        if not self._untold:
+        """Seconds until a push is due, if nothing changes; None: none will be."""
+        if not self._pending:
             return None
-        return max(0.0, min(map(self._due_at, self._untold)) - self._clock())
+        return max(0.0, min(map(self._due_at, self._pending)) - self._clock())
 
     def _due_at(self, name: str) -> float:
-        first, newest = self._untold[name]
-        told = self._told.get(name)
-        if told is None or first - told >= QUIET_S:
+        first, newest = self._pending[name]
+        pushed_at = self._pushed_at.get(name)
+        if pushed_at is None or first - pushed_at >= QUIET_S:
             return first
         return min(newest + QUIET_S, first + MOST_S)
 
 
 class Updates:
-    """See the module.
+    """Turns events into pushes of changed resources.
 
     Args:
-        runs: What happens.
-        tell: Called with the URI of a resource that has changed, with None when their list has.
+        runs: The owner of events, breakpoints and records.
+        notify: Called with the URI of a resource that has changed, with None for their list.
     """
 
-    def __init__(self, runs: Runs, tell: Callable[[str | None], None]) -> None:
+    def __init__(self, runs: Runs, notify: Callable[[str | None], None]) -> None:
         self._runs = runs
-        self._tell = tell
+        self._notify = notify
         self._throttle = Throttle()
         self._next: asyncio.Handle | None = None
         self._is_hit = False
@@ -118,11 +118,11 @@ class Updates:
         if event["run_id"] in self._listings:
             return
         if event["type"] in _BEGIN_AND_END:
-            self._tell_list()
+            self._notify_list()
         self._touch(changed)
 
     def _on_hit(self) -> None:
-        """Of many in one turn of the loop the first one says it all."""
+        """Push once for all hits in one turn of the loop."""
         if not self._is_hit:
             self._is_hit = True
             asyncio.get_running_loop().call_soon(self._forget_hit)
@@ -131,13 +131,13 @@ class Updates:
     def _forget_hit(self) -> None:
         self._is_hit = False
 
-    def _tell_list(self) -> None:
-        """One run may have taken the place of another meanwhile."""
+    def _notify_list(self) -> None:
+        """Notify of a changed list; one run may have taken the place of another meanwhile."""
         active = self._runs.active
         listed = None if active is None else active.id
         if listed != self._listed:
             self._listed = listed
-            self._tell(None)
+            self._notify(None)
 
     def _on_breakpoints(self) -> None:
         self._touch(_OF_DESIRED)
@@ -156,13 +156,13 @@ class Updates:
     def _look_after(self, seconds: float) -> None:
         if self._next is not None:
             self._next.cancel()
-        # Never at once: whoever makes a change may not be done with it.
+        # Never at once: the caller may not have finished its change.
         self._next = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
         self._next = None
         for uri in self._throttle.due():
-            self._tell(uri)
+            self._notify(uri)
         wait_s = self._throttle.wait_s()
         if wait_s is not None:
             self._look_after(wait_s)

@@ -1,8 +1,8 @@
-"""What resources tell of the newest run: its processes, breakpoints, threads and sources.
+"""The resources of the newest run: its processes, breakpoints, threads and sources.
 
-Contract, section 7: listed while the run is active; afterwards they tell its last state. A process
-that does not answer delays nobody: what it told before is told again, as stale. Runs on the event
-loop.
+They are listed while the run is active (docs/resources.md); afterwards they have its last state. A
+process that does not reply delays no reader: its earlier reply is shown again, as stale. Runs
+on the event loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BREAKPOINTS = "debugger://breakpoints"
 THREADS = "debugger://threads"
 
 LOOK_S = 0.3
-"""How long a process may take to answer; a read takes 0.5 s at most."""
+"""How long a process may take to reply; a read takes 0.5 s at most."""
 
 _TEXTS = {
     SESSION: (
@@ -75,25 +75,25 @@ _BREAKPOINT_KEYS = {
     "condition": "condition",
     "logMessage": "logMessage",
 }
-"""Key here → key of `breakpoint_list`; those after these are there where they mean something."""
+"""Key of the resource → key of `breakpoint_list`; `_FURTHER_KEYS` only where they apply."""
 
 _FURTHER_KEYS = {"functionName": "function_name", "exceptionType": "exceptionType"}
 
 Read = Callable[[str, dict[str, Any]], Awaitable[str]]
-"""The reply of a tool as text, by its name and arguments."""
+"""Returns the reply of a tool as text, by its name and arguments."""
 
 
 def is_of_run(uri: str) -> bool:
-    """Whether it is one of these, listed or not."""
+    """Whether a URI is one of these resources, listed or not."""
     return uri in _TEXTS or uri.startswith(files.PREFIX)
 
 
 class DebugResources:
-    """See the module.
+    """The resources of the newest run.
 
     Args:
-        read: Asks any tool, offered to the client or not.
-        runs: Whose newest one is told.
+        read: Calls any tool, offered to the client or not.
+        runs: All runs.
     """
 
     def __init__(self, read: Read, runs: Runs) -> None:
@@ -101,7 +101,7 @@ class DebugResources:
         self._runs = runs
 
     def definitions(self) -> list[types.Resource]:
-        """For `resources/list`."""
+        """The list for `resources/list`."""
         if self._runs.active is None:
             return []
         return [
@@ -112,14 +112,14 @@ class DebugResources:
         ]
 
     def templates(self) -> list[types.ResourceTemplate]:
-        """For `resources/templates/list`."""
+        """The list for `resources/templates/list`."""
         return [] if self._runs.active is None else [_TEMPLATE]
 
     async def read(self, uri: str) -> types.TextResourceContents:
-        """For `resources/read`, of one that `is_of_run`; at most 200,000 characters.
+        """The contents of a resource that `is_of_run`; at most 200,000 characters.
 
         Raises:
-            Refusal: There was no run yet; the file can't be told.
+            Refusal: There was no run yet; the file may not be shown.
         """
         if uri not in _TEXTS:
             return await self._source(uri)
@@ -134,12 +134,12 @@ class DebugResources:
 
     async def _breakpoints(self, run: Run) -> dict[str, Any]:
         reply = json.loads(await self._read("breakpoint_list", {"max_chars": MAX_MAX_CHARS}))
-        told = [
-            {key: each.get(name) for key, name in _BREAKPOINT_KEYS.items()}
-            | {key: each[name] for key, name in _FURTHER_KEYS.items() if name in each}
-            for each in reply.pop("breakpoints")
+        breakpoints = [
+            {key: breakpoint.get(name) for key, name in _BREAKPOINT_KEYS.items()}
+            | {key: breakpoint[name] for key, name in _FURTHER_KEYS.items() if name in breakpoint}
+            for breakpoint in reply.pop("breakpoints")
         ]
-        return {"breakpoints": told, **reply, "stale": run.is_over}
+        return {"breakpoints": breakpoints, **reply, "stale": run.is_over}
 
     async def _source(self, uri: str) -> types.TextResourceContents:
         run, name = self._runs.get(None), files.name_in(uri)
@@ -163,7 +163,9 @@ def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
         "state": run.state,
         "rootdir": _rootdir(run, rootdir),
         "processes": [
-            _process(run, target, [each for each in run.pauses.values() if each["worker"] == name])
+            _process(
+                run, target, [pause for pause in run.pauses.values() if pause["worker"] == name]
+            )
             for name, target in run.workers.items()
         ],
         "stale": run.is_over,
@@ -174,7 +176,7 @@ def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
 
 
 def _process(run: Run, target: Target | None, pauses: list[dict[str, Any]]) -> dict[str, Any]:
-    """One of them, None before it has connected; of its pauses the newest counts."""
+    """One process, None before it has connected; of its pauses the newest one counts."""
     hello = None if target is None else target.hello
     pause: dict[str, Any] = pauses[-1] if pauses else {}
     return {
@@ -198,7 +200,7 @@ def _process(run: Run, target: Target | None, pauses: list[dict[str, Any]]) -> d
 
 
 def _state(run: Run, target: Target | None, *, is_paused: bool) -> str:
-    """Of one process: as that of the run, but for those that others are in, and `ended`."""
+    """The state of one process: that of the run, except where it differs, and `ended`."""
     if target is not None and not target.is_alive:
         return "ended"
     if is_paused:
@@ -206,41 +208,41 @@ def _state(run: Run, target: Target | None, *, is_paused: bool) -> str:
     return "running" if run.state == "paused" else run.state
 
 
-def _rootdir(run: Run, known: str | None) -> str | None:
-    return known if run.greeting is None else run.greeting.hello.rootdir
+def _rootdir(run: Run, rootdir: str | None) -> str | None:
+    return rootdir if run.greeting is None else run.greeting.hello.rootdir
 
 
 # --- threads ------------------------------------------------------------------------------------
 
 
 async def _threads(run: Run) -> dict[str, Any]:
-    """Those of the processes that live; when the run is over the last ones that were told."""
+    """The threads of live processes; when the run is over, those of their last replies."""
     alive = list(run.targets.values())
-    asked = await _answers(each.look(LOOK_S) for each in alive)
-    messages = [told.message for told in asked if isinstance(told, Refusal)]
-    looks = [each.last_look for each in alive or run.workers.values() if each.last_look]
+    replies = await _answers(target.look(LOOK_S) for target in alive)
+    messages = [reply.message for reply in replies if isinstance(reply, Refusal)]
+    looks = [target.last_look for target in alive or run.workers.values() if target.last_look]
     if not alive:
         messages.append(f"run {run.id} is {run.state}: no process of it is connected")
     body: dict[str, Any] = {
         "threads": list(_shown_threads(run, looks)),
         "stale": bool(messages),
-        "capturedAt": min((each.at for each in looks), default=None),
+        "capturedAt": min((target.at for target in looks), default=None),
     }
     return body | ({"message": "; ".join(messages)} if messages else {})
 
 
 def _shown_threads(run: Run, looks: list[Look]) -> Iterator[dict[str, Any]]:
-    """Those of the tests. Current is the one of the newest pause, else the main one of pytest."""
+    """The threads of the tests. Current is that of the newest pause, else pytest's main thread."""
     pauses = list(run.pauses.values())
     current = pauses[-1]["worker"] if pauses else MAIN
-    for each in (thread for look in looks for thread in look.threads if not thread["is_ours"]):
+    for thread in (thread for look in looks for thread in look.threads if not thread["is_ours"]):
         yield {
-            "id": each["id"],
-            "name": each["name"],
-            "state": each["state"],
-            "isCurrent": each["is_current"] and each["worker"] == current,
-            "worker": each["worker"],
-            "location": each["location"],
+            "id": thread["id"],
+            "name": thread["name"],
+            "state": thread["state"],
+            "isCurrent": thread["is_current"] and thread["worker"] == current,
+            "worker": thread["worker"],
+            "location": thread["location"],
         }
 
 
@@ -248,39 +250,42 @@ def _shown_threads(run: Run, looks: list[Look]) -> Iterator[dict[str, Any]]:
 
 
 async def _check_loaded(run: Run, project: Project, path: str, name: str) -> None:
-    """Whether a file outside of the project may be told: its code is loaded, or was told of.
+    """Check that a file outside of the project may be shown: its code is loaded or in a stack.
 
     Raises:
-        Refusal: `file_not_found`, whether there is such a file or not.
+        Refusal: `file_not_found`, whether the file exists or not.
     """
-    if any(path == project.real(os.path.join(project.rootdir, each)) for each in _told_of(run)):
+    if any(
+        path == project.real(os.path.join(project.rootdir, entry))
+        for entry in _files_in_stacks(run)
+    ):
         return
-    if any(path in each.loaded for each in run.workers.values()):
+    if any(path in entry.loaded for entry in run.workers.values()):
         return
-    asked = await _answers(each.has_loaded(path, LOOK_S) for each in run.targets.values())
-    if True in asked:
+    replies = await _answers(entry.has_loaded(path, LOOK_S) for entry in run.targets.values())
+    if True in replies:
         return
-    why = "".join(f"; {each.message}" for each in asked if isinstance(each, Refusal))
+    why = "".join(f"; {entry.message}" for entry in replies if isinstance(entry, Refusal))
     raise Refusal(
         ErrorCode.FILE_NOT_FOUND,
         f"{name!r} is neither a file of the project nor of code that the tests have loaded{why}",
     )
 
 
-def _told_of(run: Run) -> Iterator[str]:
-    """Files that stacks of pauses and of failed tests name."""
-    autopsies = [each.autopsy for each in run.results.failures]
-    autopsies += [each.get("autopsy") for each in run.pauses.values()]
-    frames = [each for autopsy in autopsies if autopsy for each in autopsy.get("frames", ())]
-    places = [each["location"] for each in frames]
-    places += [place for each in run.pauses.values() for place in each.get("frames") or ()]
+def _files_in_stacks(run: Run) -> Iterator[str]:
+    """The files in the stacks of pauses and of failed tests."""
+    autopsies = [pause.autopsy for pause in run.results.failures]
+    autopsies += [pause.get("autopsy") for pause in run.pauses.values()]
+    frames = [pause for autopsy in autopsies if autopsy for pause in autopsy.get("frames", ())]
+    places = [pause["location"] for pause in frames]
+    places += [place for pause in run.pauses.values() for place in pause.get("frames") or ()]
     yield from {place["file"] for place in places if place}
 
 
 async def _answers(questions: Iterable[Awaitable[T]]) -> list[T | Refusal]:
-    """What processes that are asked at once answer."""
+    """The replies of processes to concurrent requests; a refusal is a reply."""
     answers = await asyncio.gather(*questions, return_exceptions=True)
-    for each in answers:
-        if isinstance(each, BaseException) and not isinstance(each, Refusal):
-            raise each
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
+            raise answer
     return answers  # type: ignore[return-value]

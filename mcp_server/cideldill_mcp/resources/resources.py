@@ -1,7 +1,7 @@
-"""The resources (contract, section 7): what tools tell, for the context of a client.
+"""The resources: replies of tools for the context of a client, and those of the newest run.
 
-Runs on the event loop. Knows the tools by name only. Programs read resources, and models may never
-see them: a stop that was read here counts as told to nobody.
+Runs on the event loop. Tools are used by name only. Programs read resources, and models may never
+see them: a stop that was read here does not count as sent to a client.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _TEXTS = {
 
 
 class Resources:
-    """See the module.
+    """All resources of a server.
 
     Args:
-        read: Asks any tool, offered to the client or not.
-        runs: For the status.
+        read: Calls any tool, offered to the client or not.
+        runs: All runs, for the status.
     """
 
     def __init__(self, read: Read, runs: Runs) -> None:
@@ -68,7 +68,7 @@ class Resources:
         self._of_run = DebugResources(read, runs)
 
     def definitions(self) -> list[types.Resource]:
-        """For `resources/list`."""
+        """The list for `resources/list`."""
         always = [
             types.Resource(
                 uri=uri,
@@ -82,15 +82,15 @@ class Resources:
         return always + self._of_run.definitions()
 
     def templates(self) -> list[types.ResourceTemplate]:
-        """For `resources/templates/list`."""
+        """The list for `resources/templates/list`."""
         return self._of_run.templates()
 
     async def read(self, uri: str) -> types.ReadResourceResult:
-        """For `resources/read`; at most 200,000 characters.
+        """The contents for `resources/read`; at most 200,000 characters.
 
         Raises:
             MCPError: There is no such resource.
-            Refusal: It can't be told.
+            Refusal: The resource can't be read now.
         """
         if uri == STATUS:
             text = await self._status()
@@ -105,17 +105,17 @@ class Resources:
         return types.ReadResourceResult(contents=[content])
 
     def check(self, uri: str) -> None:
-        """For `resources/subscribe`: also what is not there yet may be subscribed to.
+        """Check a URI of `resources/subscribe`; the resource need not exist yet.
 
         Raises:
-            MCPError: There is never such a resource.
+            MCPError: There is no such resource at any time.
         """
         if uri not in _TEXTS and not is_of_run(uri):
             raise self._unknown(uri)
 
     def _unknown(self, uri: str) -> MCPError:
-        known = ", ".join(each.uri for each in self.definitions())
-        message = f"no resource {uri!r}; there are: {known}"
+        uris = ", ".join(resource.uri for resource in self.definitions())
+        message = f"no resource {uri!r}; there are: {uris}"
         return MCPError(code=types.INVALID_PARAMS, message=message)
 
     async def _status(self) -> str:

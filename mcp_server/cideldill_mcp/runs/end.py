@@ -73,7 +73,7 @@ class Evidence:
 
 
 def classify(evidence: Evidence) -> dict[str, Any]:
-    """The `end` of the contract: `kind` and what else is known."""
+    """The `end` of a run, as clients see it: `kind` and what else is known."""
     if evidence.exit_code is not None:
         return _finished(evidence, evidence.exit_code) | _cut_at_exit(evidence)
     if evidence.stopped:

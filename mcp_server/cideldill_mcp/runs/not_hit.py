@@ -1,6 +1,6 @@
 """Why breakpoints were not hit in a run that is over: what its processes know, as one reason.
 
-The reasons are a closed set (contract, section 5); `docs/not-hit.md` says what they mean. What is
+The reasons are a closed set; `docs/not-hit.md` says what they mean. What is
 not known is not told. Lives on the event loop.
 """
 
@@ -67,7 +67,7 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
     details = _details(known, why, mine)
     if (silent or run.results.apart) and why not in _SETTLED:
         others = _text(why, details)
-        why, details = "other_worker", [f"{_listed(silent)} ended without telling"] * bool(silent)
+        why, details = "other_worker", [f"{_listed(silent)} ended without a report"] * bool(silent)
         details += [_APART] * bool(run.results.apart)
         details.append(f"the others: {others}")
     elif why == "condition_false" and (spread := _spread(known, told)):

@@ -57,7 +57,7 @@ class TestResult:
     failed: list[tuple[str, str]] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
-        """An item of `test_results` (contract, section 5)."""
+        """An item of `test_results`."""
         plain: dict[str, Any] = {
             "nodeid": self.nodeid,
             "outcome": self.outcome,

@@ -78,7 +78,7 @@ class Run:
         resumed: Ids of pauses that are over, or stepping.
         cut_off: Those of them whose process ended or was lost, with its name.
         closed_sessions: REPL sessions that ended with their pause.
-        end: The contract's `end`, once the run is over.
+        end: The `end` that clients see, once the run is over.
         never_hit: Why breakpoints were not hit, by id; None: not known (yet).
         workers: The processes that were ever connected, by name.
         redactor: As that of its processes, but for what they noticed on the way.
@@ -327,7 +327,7 @@ class Run:
             self.end.setdefault(
                 "message",
                 f"pytest counted {missing} failures whose reports could not be made or were lost; "
-                "its own output tells them",
+                "its own output has them",
             )
         self._ended = self._ended or time.monotonic()
         for id in list(self.pauses):

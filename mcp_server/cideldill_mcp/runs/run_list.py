@@ -78,7 +78,7 @@ class RunList:
         resumed = any(pause_id in run.resumed for run in self)
         steps = any(pause_id in run.stepping for run in self)
         became = (
-            "makes a step; breakpoint_wait tells when it stops" if steps else "was resumed already"
+            "makes a step; breakpoint_wait reports its stop" if steps else "was resumed already"
         )
         if worker := next((r.cut_off[pause_id] for r in self if pause_id in r.cut_off), None):
             became = f"is over: the process {worker} ended, or lost its connection, while paused"

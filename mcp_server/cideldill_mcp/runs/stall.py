@@ -43,7 +43,7 @@ _STARTING = (
     "earlier hangs, and nothing can ask for stacks"
 )
 _DEAF = "no Python code runs: a long call of C code keeps the interpreter; test_stop ends it"
-_DUMB = f"{_DEAF}. Its stacks can't be told: the program handles SIGCONT, or this platform can't"
+_DUMB = f"{_DEAF}. Its stacks can't be read: the program handles SIGCONT, or this platform can't"
 
 
 def position_of(run: Run, worker: str) -> FilePosition | None:
@@ -179,7 +179,7 @@ async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
         if len(all_of_them) > most
     ]
     if more:
-        message = f"threads_list tells all {' and '.join(more)}"
+        message = f"threads_list has all {' and '.join(more)}"
     return told if message is None else told | {"message": message}
 
 

@@ -1,1 +1,1 @@
-"""The MCP tools: one module per section of the contract, schemas beside handlers."""
+"""The MCP tools: one module per group of tools, with their schemas beside the handlers."""

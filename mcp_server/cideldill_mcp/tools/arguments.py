@@ -1,8 +1,8 @@
-"""What clients send for a parameter, as a value of its JSON type.
+"""Conversion of the values that clients send to the JSON types of parameters.
 
 Clients spell values in more ways than JSON Schema has: lists and objects as JSON in a string, one
-text for a list of one, numbers and booleans as text, whole floats for integers. What has one
-meaning is taken, all else is refused. Knows types, no tools.
+text for a list of one, numbers and booleans as text, whole floats for integers. A value with one
+meaning is converted, every other one is refused. This module knows types, but no tools.
 """
 
 from __future__ import annotations
@@ -28,138 +28,140 @@ _LIKE_A_FORM: Final = re.compile(r"\{\s*[\"']\$")
 
 
 class UnreadableArgument(ValueError):
-    """No value of the type: `expected` says which, the text why if that is not obvious."""
+    """A value is not of the type `expected`; the text says why if that is not obvious."""
 
     def __init__(self, expected: str, why: object = "") -> None:
         super().__init__(str(why))
         self.expected = expected
 
 
-def read(given: Any, json_type: str, items: str | None = None) -> Any:
-    """The value of a JSON type that is meant.
+def read(value: Any, json_type: str, items: str | None = None) -> Any:
+    """Convert a value that a client sent to a JSON type.
 
     Args:
-        given: What the client sent.
-        json_type: `string | integer | number | boolean | array | object`, or `any`: as it is.
-        items: JSON type of an array's items; None: as they are.
+        value: The value that the client sent.
+        json_type: `string | integer | number | boolean | array | object`, or `any`: left as it is.
+        items: JSON type of an array's items; None: left as they are.
 
     Raises:
-        Unreadable: It is none, or may mean several.
+        UnreadableArgument: The value has no such type, or several meanings.
     """
     match json_type:
         case "any":
-            return given
+            return value
         case "array":
-            return _array(given, items)
+            return _array(value, items)
         case "object":
-            found = _decoded(given, json_type) if isinstance(given, str) else given
-            is_one = isinstance(found, dict)
+            result = _decoded(value, json_type) if isinstance(value, str) else value
+            is_valid = isinstance(result, dict)
         case "boolean":
-            found = _BOOLEANS.get(given, given) if isinstance(given, str) else given
-            is_one = isinstance(found, bool)
+            result = _BOOLEANS.get(value, value) if isinstance(value, str) else value
+            is_valid = isinstance(result, bool)
         case "string":
-            found, is_one = given, isinstance(given, str)
+            result, is_valid = value, isinstance(value, str)
         case _:
-            found = _number(given, json_type)
-            is_one = isinstance(found, int if json_type == "integer" else int | float)
-            is_one = is_one and not isinstance(found, bool)
-    if not is_one:
+            result = _number(value, json_type)
+            is_valid = isinstance(result, int if json_type == "integer" else int | float)
+            is_valid = is_valid and not isinstance(result, bool)
+    if not is_valid:
         raise UnreadableArgument(json_type)
-    return found
+    return result
 
 
-def read_values(given: Any) -> Any:
-    """A value for the program, in which no `$` form is a mere text.
+def read_values(value: Any) -> Any:
+    """Decode the `$` forms in a value for the program, so that none of them stays a text.
 
-    Texts that are objects with a `$` key, and lists and objects that hold such, are decoded; those
-    inside of a form belong to it.
+    Texts of JSON objects with a `$` key are decoded, and so are texts of lists and objects that
+    contain such objects. Texts inside a form belong to the form and stay texts.
 
     Raises:
-        Unreadable: Such a text is no JSON, or no form.
+        UnreadableArgument: Such a text is not JSON, or not a form.
     """
-    if isinstance(given, str):
-        return _value(given)
-    if isinstance(given, list):
-        return [read_values(item) for item in given]
-    if isinstance(given, dict) and not _is_form(given):
-        return {key: read_values(item) for key, item in given.items()}
-    return given
+    if isinstance(value, str):
+        return _value(value)
+    if isinstance(value, list):
+        return [read_values(item) for item in value]
+    if isinstance(value, dict) and not _is_form(value):
+        return {key: read_values(item) for key, item in value.items()}
+    return value
 
 
-def _number(given: Any, json_type: str) -> Any:
-    """`given`, of another type perhaps, where it is no number."""
-    if isinstance(given, str) and _NUMBER.fullmatch(given):
-        given = _decoded(given, json_type)
-    if isinstance(given, float):
-        if not math.isfinite(given):
+def _number(value: Any, json_type: str) -> Any:
+    """Convert to a number if possible; another value is returned as it is."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = _decoded(value, json_type)
+    if isinstance(value, float):
+        if not math.isfinite(value):
             raise UnreadableArgument(json_type)
-        if json_type == "integer" and given.is_integer():
-            return int(given)
-    return given
+        if json_type == "integer" and value.is_integer():
+            return int(value)
+    return value
 
 
-def _array(given: Any, items: str | None) -> list[Any]:
+def _array(value: Any, items: str | None) -> list[Any]:
     expected = "array" if items is None else f"array of {items}"
-    found = given
-    if isinstance(given, str) and given.lstrip().startswith("[") and not _is_marked(given, items):
-        found = _decoded(given, expected)
-    elif (isinstance(given, dict) and items == "object") or _is_item(given, items):
-        found = [given]
-    if not isinstance(found, list):
+    array = value
+    if isinstance(value, str) and value.lstrip().startswith("[") and not _is_marked(value, items):
+        array = _decoded(value, expected)
+    elif (isinstance(value, dict) and items == "object") or _is_item(value, items):
+        array = [value]
+    if not isinstance(array, list):
         raise UnreadableArgument(expected)
     try:
-        return found if items is None else [read(item, items) for item in found]
+        return array if items is None else [read(item, items) for item in array]
     except UnreadableArgument as error:
         raise UnreadableArgument(expected, error) from error
 
 
 def _is_marked(text: str, items: str | None) -> bool:
-    """Whether a text has a mark before it, as node ids may have: `[linux] test_cart.py`."""
+    """Whether a text begins with a mark, as node ids may: `[linux] test_cart.py`."""
     return items == "string" and _MARKED.match(text) is not None
 
 
-def _is_item(given: Any, items: str | None) -> bool:
-    """Whether a text can only be one item: `5` may be a number for a list of anything."""
-    if not isinstance(given, str) or not given.strip():
+def _is_item(value: Any, items: str | None) -> bool:
+    """Whether a text can only be a single item; `5` may be a number in a list of any type."""
+    if not isinstance(value, str) or not value.strip():
         return False
     if items == "object":
         return True
     try:
-        found = from_json(given)
+        decoded = from_json(value)
     except ValueError:
-        return items is not None or not _LIKE_A_FORM.match(given.lstrip())
-    return items is not None and not isinstance(found, dict)
+        return items is not None or not _LIKE_A_FORM.match(value.lstrip())
+    return items is not None and not isinstance(decoded, dict)
 
 
 def _value(text: str) -> Any:
-    """A text that is a form, or holds one as JSON, as that; else the text."""
+    """Decode a text that is a form or JSON that contains one; return any other text."""
     if "$" not in text or not text.lstrip().startswith(("{", "[")):
         return text
     expected = 'value: {"$eval": "…"}, {"$cid": "…"} or, for this text as it is, {"$literal": "…"}'
     try:
-        found = from_json(text)
+        decoded = from_json(text)
     except ValueError as error:
         if _LIKE_A_FORM.search(text):
             raise UnreadableArgument(expected, error) from error
         return text
-    has_forms = _check_forms(found, expected)
-    return found if has_forms else text
+    has_forms = _check_forms(decoded, expected)
+    return decoded if has_forms else text
 
 
-def _check_forms(found: Any, expected: str) -> bool:
-    """Whether there is any form in a decoded text.
+def _check_forms(decoded: Any, expected: str) -> bool:
+    """Whether a decoded text contains a form.
 
     Raises:
-        Unreadable: There is an object with a `$` key that is none.
+        UnreadableArgument: It contains an object with a `$` key that is not a form.
     """
-    if _is_form(found):
+    if _is_form(decoded):
         return True
-    if isinstance(found, dict) and any(key.startswith("$") for key in found):
-        raise UnreadableArgument(expected, f"{next(iter(found))!r} is none of {', '.join(_FORMS)}")
-    inside = found.values() if isinstance(found, dict) else found
+    if isinstance(decoded, dict) and any(key.startswith("$") for key in decoded):
+        raise UnreadableArgument(
+            expected, f"{next(iter(decoded))!r} is none of {', '.join(_FORMS)}"
+        )
+    inside = decoded.values() if isinstance(decoded, dict) else decoded
     has_forms = False
-    for each in inside if isinstance(found, dict | list) else ():
-        has_forms |= _check_forms(each, expected)
+    for item in inside if isinstance(decoded, dict | list) else ():
+        has_forms |= _check_forms(item, expected)
     return has_forms
 
 

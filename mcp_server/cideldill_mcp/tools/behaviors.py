@@ -1,4 +1,4 @@
-"""Section 2 of the contract: how function breakpoints behave, and what is called instead."""
+"""The tools that set the behavior of function breakpoints and the replacements of functions."""
 
 from __future__ import annotations
 
@@ -16,63 +16,65 @@ DEFAULTS = ("stop", "go", "exception", "stop_exception")
 
 
 async def set_behavior(request: Request) -> Reply:
-    """Before a call."""
-    known = _known(request)
-    known.behavior = request["behavior"]
-    return await _set(request, known, "behavior")
+    """`breakpoint_set_behavior`: the behavior before a call."""
+    breakpoint = _existing(request)
+    breakpoint.behavior = request["behavior"]
+    return await _set(request, breakpoint, "behavior")
 
 
 async def set_after_behavior(request: Request) -> Reply:
-    """After a return or a raise."""
-    known = _known(request)
-    known.after_behavior = request["behavior"]
-    return await _set(request, known, "behavior")
+    """`breakpoint_set_after_behavior`: the behavior after a return or a raise."""
+    breakpoint = _existing(request)
+    breakpoint.after_behavior = request["behavior"]
+    return await _set(request, breakpoint, "behavior")
 
 
 async def set_replacement(request: Request) -> Reply:
-    """Standing: every call of the function becomes one of the other."""
-    known = _known(request)
-    if "replacement_function" not in request.given:
+    """`breakpoint_set_replacement`: every call of the function becomes one of the other."""
+    breakpoint = _existing(request)
+    if "replacement_function" not in request.sent:
         raise Refusal(
             ErrorCode.MISSING_PARAMETER,
             "replacement_function is required; an empty one brings the original back",
             parameter="replacement_function",
         )
-    before, name = known.replacement, request["replacement_function"].strip()
+    before, name = breakpoint.replacement, request["replacement_function"].strip()
     if name:
         _check_name(name)
-    known.replacement = name
+    breakpoint.replacement = name
     try:
-        is_checked = await _set_replacement(request, known)
+        is_checked = await _set_replacement(request, breakpoint)
     except Refusal:
-        known.replacement = before
-        await set_everywhere(request.runs.active, known)
+        breakpoint.replacement = before
+        await set_everywhere(request.runs.active, breakpoint)
         raise
     body = {
         "status": "ok",
-        "function_name": known.function_name,
+        "function_name": breakpoint.function_name,
         "replacement_function": name,
         "verified": is_checked,
     }
     if not is_checked:
         body["message"] = (
             f"not checked yet: {name} is called as soon as a test process has loaded both "
-            "functions, if its signature fits; else a warning tells why not"
+            "functions, if its signature fits; else a warning says why not"
         )
     return Reply(body)
 
 
-async def _set_replacement(request: Request, known: FunctionBreakpoint) -> bool:
-    """Set it where tests run; whether it was checked there. If not, it is in the sources.
+async def _set_replacement(request: Request, breakpoint: FunctionBreakpoint) -> bool:
+    """Set the replacement where tests run, or else look it up in the sources.
+
+    Returns whether a process of the tests has checked it.
 
     Raises:
-        Refusal: `signature_mismatch`, or `function_not_found`: it is nowhere, or there are several.
+        Refusal: `signature_mismatch`, or `function_not_found`: not exactly one has the name.
     """
-    run, name = request.runs.active, known.replacement
+    run, name = request.runs.active, breakpoint.replacement
     try:
-        await set_everywhere(run, known)
+        await set_everywhere(run, breakpoint)
         if not name or (run is not None and run.is_connected):
-            return not name or known.verified
+            return not name or breakpoint.verified
     except Refusal as refusal:
         if refusal.extra.get("reason") != "not_loaded":
             raise
@@ -81,34 +83,38 @@ async def _set_replacement(request: Request, known: FunctionBreakpoint) -> bool:
 
 
 async def get_default(request: Request) -> Reply:
-    """What `yield` means."""
+    """`breakpoint_get_default_behavior`: the behavior that `yield` stands for."""
     return Reply({"behavior": request.desired.default_behavior})
 
 
 async def set_default(request: Request) -> Reply:
-    """For all breakpoints that yield, in every live process too."""
+    """`breakpoint_set_default_behavior`: also in every live process."""
     behavior = request.desired.default_behavior = request["behavior"]
     for target in request.runs.active.targets.values() if request.runs.active else ():
         target.send(SetDefaultBehavior(behavior))
     return Reply({"status": "ok", "behavior": behavior})
 
 
-def _known(request: Request) -> FunctionBreakpoint:
+def _existing(request: Request) -> FunctionBreakpoint:
     name = request["function_name"].strip()
-    known = stored(request, name)
-    if known is None:
-        names = ", ".join(each.function_name for each in request.desired.functions) or "none"
+    breakpoint = stored(request, name)
+    if breakpoint is None:
+        names = (
+            ", ".join(existing.function_name for existing in request.desired.functions) or "none"
+        )
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND,
             f"no breakpoint on {name!r}; there are: {names}",
             function_name=name,
         )
-    return known
+    return breakpoint
 
 
-async def _set(request: Request, known: FunctionBreakpoint, key: str) -> Reply:
-    await set_everywhere(request.runs.active, known)
-    return Reply({"status": "ok", "function_name": known.function_name, key: request["behavior"]})
+async def _set(request: Request, breakpoint: FunctionBreakpoint, key: str) -> Reply:
+    await set_everywhere(request.runs.active, breakpoint)
+    return Reply(
+        {"status": "ok", "function_name": breakpoint.function_name, key: request["behavior"]}
+    )
 
 
 def _check_name(name: str) -> None:
@@ -166,7 +172,7 @@ TOOLS = (
     Tool(
         "breakpoint_get_default_behavior",
         "Get the default behavior",
-        "What breakpoints do whose behavior is yield.",
+        "The behavior of breakpoints that yield.",
         get_default,
         reads_only=True,
     ),

@@ -1,4 +1,4 @@
-"""Functions by name from the sources: with or without a run, however busy it is."""
+"""Functions by name, as the sources define them: with or without a run."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ from pytest_cideldill.sourcecode.names import (
 )
 
 MAX_CANDIDATES = 20
-"""Functions told of a name that means too many."""
+"""Functions that a refusal lists of an ambiguous name."""
 
 
 async def list_functions(request: Request) -> Reply:
-    """`breakpoint_list_functions`: every function of the project, as its sources tell."""
+    """`breakpoint_list_functions`: every function that the project's sources define."""
     survey = await sources_of(request.runs.recipe).all()
-    known: dict[str, Function] = {}
-    for each in survey.functions:
-        # Of two conftests with one name, the upper; in one file the last definition holds.
-        if each.name not in known or each.file == known[each.name].file:
-            known[each.name] = each
-    names = [name for name in known if not request["pattern"] or matches(request["pattern"], name)]
+    functions: dict[str, Function] = {}
+    for function in survey.functions:
+        # Of two conftests with one name the upper one counts, in one file the last definition.
+        if function.name not in functions or function.file == functions[function.name].file:
+            functions[function.name] = function
+    names = [
+        name for name in functions if not request["pattern"] or matches(request["pattern"], name)
+    ]
     left = behind(names, str, request["after"])
     page = left[: request["limit"]]
     body: dict[str, Any] = {
         "functions": list(page),
-        "signatures": {name: known[name].signature for name in page},
-        "metadata": {name: _metadata(known[name], request.runs.records) for name in page},
+        "signatures": {name: functions[name].signature for name in page},
+        "metadata": {name: _metadata(functions[name], request.runs.records) for name in page},
         "total_count": len(names),
         "truncated": len(page) < len(left),
         "skipped": len(survey.skipped),
@@ -62,7 +64,7 @@ async def list_functions(request: Request) -> Reply:
 
 
 def _left_out(recipe: Recipe) -> str | None:
-    """What is to be said where there may be code beside the rootdir."""
+    """A message for projects that may have code outside of the rootdir."""
     project = project_of(recipe)
     if recipe.user_paths or not project.has_beside:
         return None
@@ -82,7 +84,7 @@ def _metadata(function: Function, records: Records) -> dict[str, Any]:
 
 
 def parsed(request: Request, text: str, parameter: str = "function_name") -> FunctionName:
-    """A function's name; the path of a file becomes relative to the rootdir.
+    """Parse a function's name; the path of a file becomes relative to the rootdir.
 
     Raises:
         Refusal: `invalid_parameter`.
@@ -102,17 +104,18 @@ def parsed(request: Request, text: str, parameter: str = "function_name") -> Fun
 
 
 def stored(request: Request, text: str) -> FunctionBreakpoint | None:
-    """The breakpoint of a name, in any spelling that `breakpoint_add` takes for the same name."""
+    """The breakpoint of a name, in any spelling that `breakpoint_add` accepts for it."""
     try:
         return request.desired.named(parsed(request, text).text)
-    except Refusal:  # nothing can have such a name
+    except Refusal:  # no breakpoint can have such a name
         return None
 
 
 async def foreseen(request: Request, added: FunctionBreakpoint) -> Bound | None:
-    """What a breakpoint will be bound to; None if a process tells, or the last run told more.
+    """The functions that a breakpoint will be bound to, by the sources.
 
-    Kept with the breakpoint as long as there is no run.
+    None if a process reports it, or if the last run reported more. The result is kept with the
+    breakpoint as long as there is no run.
 
     Raises:
         Refusal: `cannot_intercept`: a method of a builtin class.
@@ -139,11 +142,13 @@ async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
     try:
         survey = await sources.find(name)
         if survey.functions and survey.is_certain:
-            names = sorted({each.name for each in survey.functions})
+            names = sorted({function.name for function in survey.functions})
             return Bound(added.id, names, verified=True, via="code")
-        close = sorted({each.name for each in survey.functions}) or await sources.close_to(name)
+        close = sorted({function.name for function in survey.functions}) or await sources.close_to(
+            name
+        )
         rest = _rest(survey) + ("" if survey.functions else await beside(recipe, name))
-    except Refusal as refusal:  # nothing is wrong with the breakpoint
+    except Refusal as refusal:  # the breakpoint itself is valid
         return Bound(added.id, [], verified=False, message=refusal.message)
     if not survey.functions and name.is_builtin_method:
         owner, _, _ = name.target.rpartition(".")
@@ -178,8 +183,8 @@ async def find_one(request: Request, text: str) -> Function:
     if name.precision is not Precision.GLOB and len(survey.functions) == 1:
         return survey.functions[0]
     if survey.functions:
-        found = [(each.name, each.file, each.line) for each in survey.functions]
-        why = f"{text!r} means {_told_several(found)}; give the whole name of one"
+        functions = [(function.name, function.file, function.line) for function in survey.functions]
+        why = f"{text!r} means {_listed(functions)}; give the whole name of one"
     else:
         why = (
             f"no function {text!r} is loaded, and none of the project's sources has this name"
@@ -192,12 +197,12 @@ async def find_one(request: Request, text: str) -> Function:
 
 
 async def first_line(request: Request, text: str, **checked: Any) -> Place:
-    """Where the code of the one function begins that a name means.
+    """The first line of the one function that a name means.
 
     Args:
-        request: Of `breakpoint_set`.
+        request: The request of `breakpoint_set`.
         text: The name, in any form but a glob.
-        checked: See `inspection.find_places`.
+        checked: The condition and the template that `inspection.find_places` checks.
 
     Raises:
         Refusal: `invalid_parameter` (a glob; with `candidates`: a name of several functions),
@@ -218,25 +223,25 @@ async def first_line(request: Request, text: str, **checked: Any) -> Place:
         return await _elsewhere(recipe, name, survey, **checked)
     function = survey.functions[0]
     if len(survey.functions) > 1:
-        raise _several(name, [(each.name, each.file, each.line) for each in survey.functions])
+        raise _several(name, [(place.name, place.file, place.line) for place in survey.functions])
     path = sources.root / function.file
     places = await find_places(recipe, path, function=function.qualname, **checked)
     # A setter has its getter's qualified name.
     return max(
-        (each for each in places if int(each.key[1]) <= function.line),
-        key=lambda each: each.line,
+        (place for place in places if int(place.key[1]) <= function.line),
+        key=lambda place: place.line,
         default=places[0],
     )
 
 
 async def _elsewhere(recipe: Recipe, name: FunctionName, survey: Survey, **checked: Any) -> Place:
-    """In a file outside of the project, or by the end of a qualified name, else nowhere."""
+    """The place of a function that the survey of the project's sources does not contain."""
     sources = sources_of(recipe)
     if name.path is not None and os.path.isfile(sources.root / name.path):
         path = path_of(recipe, name.path)
         places = await find_places(recipe, path, function=name.target, **checked)
         if len(places) > 1:
-            raise _several(name, [(each.function, each.shown, each.line) for each in places])
+            raise _several(name, [(place.function, place.shown, place.line) for place in places])
         return places[0]
     close = await sources.close_to(name)
     if name.path is not None and not close:
@@ -250,21 +255,21 @@ async def _elsewhere(recipe: Recipe, name: FunctionName, survey: Survey, **check
     )
 
 
-def _told_several(found: list[tuple[str, str, int]]) -> str:
-    shown = [f"{function} ({file}:{line})" for function, file, line in found[:3]]
-    more = ", …" if len(found) > len(shown) else ""
-    return f"{len(found)} functions: {', '.join(shown)}{more}"
+def _listed(functions: list[tuple[str, str, int]]) -> str:
+    shown = [f"{function} ({file}:{line})" for function, file, line in functions[:3]]
+    more = ", …" if len(functions) > len(shown) else ""
+    return f"{len(functions)} functions: {', '.join(shown)}{more}"
 
 
-def _several(name: FunctionName, found: list[tuple[str, str, int]]) -> Refusal:
+def _several(name: FunctionName, functions: list[tuple[str, str, int]]) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_PARAMETER,
-        f"{name.text!r} means {_told_several(found)}; give the whole name of one, or file and line",
+        f"{name.text!r} means {_listed(functions)}; give the whole name of one, or file and line",
         parameter="function",
         expected="name of one function",
         candidates=[
             {"function": function, "file": file, "line": line}
-            for function, file, line in found[:MAX_CANDIDATES]
+            for function, file, line in functions[:MAX_CANDIDATES]
         ],
     )
 
@@ -273,7 +278,7 @@ TOOLS = (
     Tool(
         "breakpoint_list_functions",
         "List functions",
-        "Functions of the project with signature, file and line: what can be given to "
+        "Functions of the project with signature, file and line: names for "
         "breakpoint_add. Works without a run.",
         list_functions,
         (

@@ -1,6 +1,7 @@
-"""`exception_get_context` (contract, section 5): all there is to know of an exception, at once.
+"""`exception_get_context`: everything that is known of an exception, in one reply.
 
-Of one that a thread is paused at, as things are now; else of a failed test, as it was recorded.
+At a pause the thread is asked for its present state; otherwise the reply has the recorded autopsy
+of a failed test.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NAMED = 5
 
 
 async def context(request: Request) -> Reply:
-    """Live where there is a pause, else recorded."""
+    """`exception_get_context`: of a pause, else of a recorded failure."""
     pause_id, nodeid = request["pause_id"], request["nodeid"]
     if pause_id is None:
         pause_id = _newest_pause(request, nodeid)
@@ -42,7 +43,7 @@ async def context(request: Request) -> Reply:
         raise _nothing(request)
     run, event = _recorded(request, nodeid)
     assert event.autopsy is not None
-    told = shaped(
+    autopsy = shaped(
         event.autopsy,
         frames=request["max_frames"],
         variables=request["include_variables_for_frames"],
@@ -50,54 +51,56 @@ async def context(request: Request) -> Reply:
     )
     whose = {"run_id": run.id, "pause_id": None, "nodeid": nodeid, "phase": event.phase}
     newest, test = next(
-        (each, test) for each in reversed(list(request.runs)) if (test := each.results.of(nodeid))
+        (other, test)
+        for other in reversed(list(request.runs))
+        if (test := other.results.of(nodeid))
     )
     if newest is not run:
         whose["since"] = {"run_id": newest.id, "outcome": test.outcome or "running"}
-    others = [each for each in run.results.failures_of(nodeid) if each is not event]
+    others = [failed for failed in run.results.failures_of(nodeid) if failed is not event]
     if event.subtest is not None:
         whose["subtest"] = event.subtest
     if others:  # of other phases, or of subtests
-        whose["also_failed"] = [failure(each) for each in others[:_NAMED]]
-    return _reply(request, {"threadId": None, **told}, run, whose)
+        whose["also_failed"] = [failure(failed) for failed in others[:_NAMED]]
+    return _reply(request, {"threadId": None, **autopsy}, run, whose)
 
 
 async def _live(request: Request, pause_id: str) -> Reply:
     run, target = request.runs.owner_of(pause_id)
     pause = run.pauses[pause_id]
-    told = await target.ask(
+    autopsy = await target.ask(
         lambda number: ReadContext(
             number,
             pause_id,
-            request["max_frames"] if "max_frames" in request.given else None,
+            request["max_frames"] if "max_frames" in request.sent else None,
             request["include_variables_for_frames"],
             request["max_inner_exceptions"],
         ),
         LOOK_S,
     )
     whose = {"run_id": run.id, "pause_id": pause_id, "nodeid": pause["nodeid"]}
-    return _reply(request, told, run, whose | {"phase": pause["when"]})
+    return _reply(request, autopsy, run, whose | {"phase": pause["when"]})
 
 
-def _reply(request: Request, told: dict[str, Any], run: Run, whose: dict[str, Any]) -> Reply:
-    if whose["nodeid"] is not None and "parameters" in told:
-        told = told | {"siblings": siblings(run.results, whose["nodeid"])}
+def _reply(request: Request, autopsy: dict[str, Any], run: Run, whose: dict[str, Any]) -> Reply:
+    if whose["nodeid"] is not None and "parameters" in autopsy:
+        autopsy = autopsy | {"siblings": siblings(run.results, whose["nodeid"])}
     whose |= changed(run, whose["nodeid"])
     most = request.max_chars
     budget = AUTOPSY_CHARS if most == DEFAULT_MAX_CHARS else max(300, most - _AROUND)
-    return Reply({**whose, **fitted(told, budget)})
+    return Reply({**whose, **fitted(autopsy, budget)})
 
 
 def _newest_pause(request: Request, nodeid: str | None) -> str | None:
-    """The newest pause at an exception, or that of a test."""
-    found = [
+    """The id of the newest pause at an exception, of one test if a node id is given."""
+    pause_ids = [
         id
         for run in request.runs
         for id, pause in run.pauses.items()
         if pause["phase"] in ("raise", "exception", "post_mortem")
         and nodeid in (None, pause["nodeid"])
     ]
-    return found[-1] if found else None
+    return pause_ids[-1] if pause_ids else None
 
 
 def _recorded(request: Request, nodeid: str) -> tuple[Run, PhaseReported]:
@@ -106,24 +109,24 @@ def _recorded(request: Request, nodeid: str) -> tuple[Run, PhaseReported]:
     Raises:
         Refusal: `test_not_found`, `no_exception`.
     """
-    known = None
+    latest = None
     for run in reversed(list(request.runs)):
         test = run.results.of(nodeid)
-        known = known or test
+        latest = latest or test
         for report in () if test is None else (test.report, *reversed(test.reruns)):
             if report is not None and report.autopsy is not None:
                 return run, report
-    if known is None:
+    if latest is None:
         raise Refusal(
             ErrorCode.TEST_NOT_FOUND,
             f"no run had a test {nodeid!r}; test_results shows the node ids",
             nodeid=nodeid,
         )
-    why = f"{nodeid} {known.outcome or 'is running'}: it has no exception"
-    if known.outcome in FAILED:
-        why = f"what {nodeid} raised was not told by its process; test_results has its report"
-        if known.report is not None and known.report.incomplete is not None:
-            why = f"{nodeid} {known.outcome}: {known.report.incomplete}"
+    why = f"{nodeid} {latest.outcome or 'is running'}: it has no exception"
+    if latest.outcome in FAILED:
+        why = f"the process of {nodeid} did not report the exception; test_results has its report"
+        if latest.report is not None and latest.report.incomplete is not None:
+            why = f"{nodeid} {latest.outcome}: {latest.report.incomplete}"
     raise Refusal(ErrorCode.NO_EXCEPTION, why, nodeid=nodeid)
 
 

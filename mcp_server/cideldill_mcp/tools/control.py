@@ -1,4 +1,4 @@
-"""Section 4 of the contract: what is going on, and letting it go on."""
+"""The tools `debug_state`, `debug_continue` and `timeline_get`: the state of runs, and resuming."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ async def state(request: Request) -> Reply:
     }
     if run is not None:
         body |= {"run_id": run.id, **run_replies.ended(run)}
-    if run is not None and (told := request.runs.ladder.told(run)) is not None:
-        body |= {"message": told}
+    if run is not None and (message := request.runs.ladder.told(run)) is not None:
+        body |= {"message": message}
     if run is not None and run.warnings:
         body |= {"warnings": run.warnings}
     return Reply(body, lists=["running", "paused"])
 
 
 def _engine(run: Run) -> dict[str, object]:
-    """Where events come from, and why; the workers of xdist where they differ."""
+    """The event source of a run and why it was chosen; also those of workers that differ."""
     # The process that controls workers runs no tests.
-    engines = {name: each for name, each in run.engines.items() if name != MAIN} or run.engines
+    engines = {name: engine for name, engine in run.engines.items() if name != MAIN} or run.engines
     first = next(iter(engines.values()))
-    others = {name: each for name, each in engines.items() if each != first}
+    others = {name: engine for name, engine in engines.items() if engine != first}
     return {**first, "workers": others} if others else first
 
 
@@ -106,7 +106,7 @@ EVENT_TYPES = (
     "process_end",
     "warning",
 )
-"""Types of events (contract, section 4)."""
+"""Types of events."""
 
 
 _ALWAYS = ("seq", "ts", "type", "run_id", "worker", "nodeid", "thread")
@@ -119,7 +119,7 @@ MAX_PAGE = 2_000
 async def timeline(request: Request) -> Reply:
     """`timeline_get`: the merged event log behind a cursor."""
     types = request["types"]
-    unknown = [each for each in types or () if each not in EVENT_TYPES]
+    unknown = [event_type for event_type in types or () if event_type not in EVENT_TYPES]
     if unknown:
         raise Refusal(
             ErrorCode.INVALID_PARAMETER,
@@ -136,7 +136,7 @@ async def timeline(request: Request) -> Reply:
     events = [{**dict.fromkeys(_ALWAYS), **event} for event in page.events]
     body = {"events": events, "next_after": page.cursor, "dropped": dropped}
     if not page.is_last:
-        # How many fit is not known: that would take reading the rest.
+        # The number of matching events is unknown: it would take reading the rest.
         body |= {"truncated": True, "total_count": None}
     if not page.is_last and not events:
         go_on = f'timeline_get {{"after": {page.cursor}, …}}: nothing up to here; look further'
@@ -148,8 +148,8 @@ TOOLS = (
     Tool(
         "debug_state",
         "State of the debugger",
-        "Where things stand, if you lost track: run, running and paused tests, outcomes, what to "
-        "do next.",
+        "The present state, if you lost track: run, running and paused tests, outcomes, next "
+        "steps.",
         state,
         reads_only=True,
     ),
@@ -168,7 +168,7 @@ TOOLS = (
     Tool(
         "timeline_get",
         "Timeline of events",
-        "What happened in which order, across threads and workers: tests, stops, hits, recorded "
+        "All events in order, across threads and workers: tests, stops, hits, recorded "
         "calls; filtered, behind a cursor.",
         timeline,
         (

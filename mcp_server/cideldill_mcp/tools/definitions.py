@@ -1,4 +1,4 @@
-"""What a tool is: name, texts, parameters, handler; checking arguments and answering errors.
+"""The definition of a tool: its name, texts, parameters and handler; the checks of its arguments.
 
 The schemas that clients see are made from the same `Param` table that checks what they send, so the
 two can't drift.
@@ -25,11 +25,12 @@ class Param:
 
     Attributes:
         type: A JSON type; `any` takes every value.
-        default: Used when it is not given (or null).
+        default: Used when the argument is missing or null.
         choices: Allowed strings; refused with `refuse_as`.
         items: JSON type of an array's items.
-        are_values: It is, or holds, values for the program: see `reading.read_values`.
-        is_numbered: It is an id that may be given by its number only, which is handed on as text.
+        are_values: The argument is, or contains, values for the program: see
+            `arguments.read_values`.
+        is_numbered: An id, which may be sent as its number alone; the handler gets a text.
     """
 
     name: str
@@ -61,42 +62,42 @@ class Param:
                 shown[key] = value
         return shown
 
-    def check(self, given: Any) -> Any:
-        """The value to use.
+    def check(self, value: Any) -> Any:
+        """Convert an argument to the value that the handler gets.
 
         Raises:
             Refusal: `missing_parameter`, `invalid_parameter` or the parameter's own code.
         """
-        if given is None or (self.required and isinstance(given, str) and not given.strip()):
+        if value is None or (self.required and isinstance(value, str) and not value.strip()):
             if self.required:
                 raise Refusal(
                     ErrorCode.MISSING_PARAMETER,
                     f"parameter {self.name!r} ({self.type}) is required and must not be blank",
                     parameter=self.name,
                 )
-            if given is None:
+            if value is None:
                 return self.default
-        given = self._read(given)
-        if self.choices and given not in self.choices:
-            raise self._invalid(given, "one of: " + ", ".join(self.choices))
+        value = self._read(value)
+        if self.choices and value not in self.choices:
+            raise self._invalid(value, "one of: " + ", ".join(self.choices))
         # Negated, since NaN (which JSON parsers let pass) is neither below nor above anything.
-        if self.minimum is not None and not given >= self.minimum:
-            raise self._invalid(given, f"{self.type} of at least {self.minimum}")
-        if self.maximum is not None and not given <= self.maximum:
-            raise self._invalid(given, f"{self.type} of at most {self.maximum}")
-        return given
+        if self.minimum is not None and not value >= self.minimum:
+            raise self._invalid(value, f"{self.type} of at least {self.minimum}")
+        if self.maximum is not None and not value <= self.maximum:
+            raise self._invalid(value, f"{self.type} of at most {self.maximum}")
+        return value
 
-    def _read(self, given: Any) -> Any:
+    def _read(self, value: Any) -> Any:
         try:
-            if self.is_numbered and type(given) in (int, float):
-                return str(read(given, "integer"))
-            found = read(given, self.type, self.items)
-            return read_values(found) if self.are_values else found
+            if self.is_numbered and type(value) in (int, float):
+                return str(read(value, "integer"))
+            result = read(value, self.type, self.items)
+            return read_values(result) if self.are_values else result
         except UnreadableArgument as error:
-            raise self._invalid(given, error.expected, str(error)) from error
+            raise self._invalid(value, error.expected, str(error)) from error
 
-    def _invalid(self, given: Any, expected: str, why: str = "") -> Refusal:
-        shown = repr(given)
+    def _invalid(self, value: Any, expected: str, why: str = "") -> Refusal:
+        shown = repr(value)
         return Refusal(
             self.refuse_as,
             f"parameter {self.name!r} is {shown[:80]}, expected {expected}"
@@ -114,23 +115,23 @@ Progress = Callable[[float, float | None, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One tool call: checked arguments and what handlers work with.
+    """One tool call: its checked arguments, and the objects that handlers work with.
 
     Attributes:
-        given: Names of the parameters that the client sent.
-        progress: Reports `(done, total, message)` to a client that asked for it.
-        is_news: Whether this client was not told of a pause yet.
-        hits_told: The number of the newest hit that this client was told of.
+        sent: Names of the parameters that the client sent.
+        progress: Sends `(done, total, message)` to a client that asked for progress.
+        is_news: Whether no reply to this client contained a pause yet.
+        last_hit_sent: The number of the newest hit that was sent to this client.
     """
 
     arguments: dict[str, Any]
-    given: frozenset[str]
+    sent: frozenset[str]
     runs: Runs
     desired: Desired
     max_chars: int
     progress: Progress
     is_news: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    hits_told: int = 0
+    last_hit_sent: int = 0
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
@@ -138,11 +139,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a handler answers.
+    """The reply of a handler.
 
     Attributes:
         body: The JSON object.
-        lists: Its lists that may be cut, the first is cut last.
+        lists: Names of the lists in it that may be cut; the first one is cut last.
         cursor: From the last kept item to `next_after`.
         in_step: List → maps whose keys are the list's items.
         from_front: The first list is cut from its front, and the cursor goes from its first kept
@@ -156,7 +157,7 @@ class Reply:
     from_front: bool = False
 
     def text(self, max_chars: int, **further: Any) -> str:
-        """It as JSON, cut to size; `further` keys of the body are told too."""
+        """The body with `further` keys as JSON, cut to `max_chars`."""
         return fit(
             {**self.body, **further},
             max_chars,
@@ -172,11 +173,11 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool of the contract.
+    """One tool.
 
     Attributes:
-        about: When to use it, at most 400 characters.
-        needs_live: It reads what only a live test has.
+        about: When to use the tool, in at most 400 characters.
+        needs_live: Whether the tool needs a live test.
     """
 
     name: str
@@ -192,11 +193,11 @@ class Tool:
 
     @property
     def is_of_records(self) -> bool:
-        """Whether it can answer of a run that was recorded."""
+        """Whether the tool can reply for a recorded run."""
         return self.reads_only and not self.needs_live
 
     def definition(self) -> types.Tool:
-        """As listed to clients."""
+        """The definition that clients get in `tools/list`."""
         shown = (*self.params, MAX_CHARS) if self.is_list else self.params
         schema: dict[str, Any] = {
             "type": "object",
@@ -218,7 +219,7 @@ class Tool:
         )
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Every parameter with its value; unknown extras are ignored.
+        """The value of every parameter; unknown arguments are ignored.
 
         Raises:
             Refusal: See `Param.check`.

@@ -1,4 +1,4 @@
-"""Section 3 of the contract: breakpoints on exceptions."""
+"""The tool `breakpoint_set_exception`: breakpoints on exceptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def set_exception(request: Request) -> Reply:
         scope=request["scope"],
     )
     await set_everywhere(request.runs.active, added)
-    told = {
+    body = {
         "id": added.id,
         "type": "exception",
         **choices(added),
@@ -42,8 +42,8 @@ async def set_exception(request: Request) -> Reply:
         "hitCount": added.hits,
     }
     if added.message is not None:
-        told["message"] = added.message
-    return Reply({"success": True, "breakpoint": told})
+        body["message"] = added.message
+    return Reply({"success": True, "breakpoint": body})
 
 
 TOOLS = (

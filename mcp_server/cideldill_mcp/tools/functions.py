@@ -1,4 +1,4 @@
-"""Section 2 of the contract: function breakpoints, pauses, the REPL."""
+"""The tools for function breakpoints, for pauses at calls, and for the REPL of a pause."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ RESUME_S = 10.0
 """How long a parked thread may take to check a resume command (it may evaluate expressions)."""
 
 WAIT_S = 25.0
-"""The default bound of every wait (contract, rule 9)."""
+"""The default bound of every wait."""
 
 
 async def list_breakpoints(request: Request) -> Reply:
-    """Every name with its behaviors."""
-    known = sorted(request.desired.functions, key=lambda each: each.function_name)
-    desired = behind(known, lambda each: each.function_name, request["after"])
+    """`breakpoint_list_breakpoints`: every name with its behaviors."""
+    breakpoints = sorted(request.desired.functions, key=lambda breakpoint: breakpoint.function_name)
+    page = behind(breakpoints, lambda breakpoint: breakpoint.function_name, request["after"])
     body = {
-        "breakpoints": [each.function_name for each in desired],
-        "behaviors": {each.function_name: each.behavior for each in desired},
-        "after_behaviors": {each.function_name: each.after_behavior for each in desired},
-        "replacements": {
-            each.function_name: each.replacement for each in desired if each.replacement
+        "breakpoints": [breakpoint.function_name for breakpoint in page],
+        "behaviors": {breakpoint.function_name: breakpoint.behavior for breakpoint in page},
+        "after_behaviors": {
+            breakpoint.function_name: breakpoint.after_behavior for breakpoint in page
         },
-        "total_count": len(known),
+        "replacements": {
+            breakpoint.function_name: breakpoint.replacement
+            for breakpoint in page
+            if breakpoint.replacement
+        },
+        "total_count": len(breakpoints),
     }
     in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
     return Reply(body, lists=["breakpoints"], cursor=str, in_step=in_step)
 
 
 async def add(request: Request) -> Reply:
-    """Check everything first, then set it in every live process."""
+    """`breakpoint_add`: check everything first, then set it in every live process."""
     name = parsed(request, request["function_name"]).text
     condition = request["condition"]
     if condition:
@@ -49,12 +53,12 @@ async def add(request: Request) -> Reply:
             compile_condition(condition)
         except ValueError as error:
             raise Refusal(ErrorCode.INVALID_CONDITION, str(error), condition=condition) from error
-    behavior = request["behavior"] if "behavior" in request.given else None
+    behavior = request["behavior"] if "behavior" in request.sent else None
     is_new = request.desired.named(name) is None
     added = request.desired.add_function(name, behavior, condition)
     try:
         await set_everywhere(request.runs.active, added)
-        told = await foreseen(request, added) or added
+        bound = await foreseen(request, added) or added
     except Refusal:
         if is_new:
             request.desired.remove(added.id)
@@ -64,17 +68,17 @@ async def add(request: Request) -> Reply:
         "status": "ok",
         "function_name": name,
         "id": added.id,
-        "functions": told.functions,
-        "verified": told.verified,
-        "via": told.via,
+        "functions": bound.functions,
+        "verified": bound.verified,
+        "via": bound.via,
     }
-    if told.message is not None:
-        body["message"] = told.message
+    if bound.message is not None:
+        body["message"] = bound.message
     return Reply(body, lists=["functions"])
 
 
 async def remove(request: Request) -> Reply:
-    """By name (idempotent) or by id."""
+    """`breakpoint_remove`: by name (idempotent) or by id."""
     name, id = (request["function_name"] or "").strip(), request["id"]
     if not name and not id:
         raise Refusal(
@@ -82,24 +86,26 @@ async def remove(request: Request) -> Reply:
             "give function_name or id; breakpoint_list_breakpoints shows the names",
             parameter="function_name",
         )
-    known = request.desired.meant(id) if id else stored(request, name)
-    if known is None and id:
-        ids = ", ".join(each.id for each in request.desired) or "none"
+    breakpoint = request.desired.meant(id) if id else stored(request, name)
+    if breakpoint is None and id:
+        ids = ", ".join(existing.id for existing in request.desired) or "none"
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
         )
-    if known is not None:
-        name = getattr(known, "function_name", name)
-        id = id and known.id
-        request.desired.remove(known.id)
-        await remove_everywhere(request.runs.active, known.id)
+    if breakpoint is not None:
+        name = getattr(breakpoint, "function_name", name)
+        id = id and breakpoint.id
+        request.desired.remove(breakpoint.id)
+        await remove_everywhere(request.runs.active, breakpoint.id)
     removed = {"id": id} if id else {"function_name": name}
     return Reply({"status": "ok", "success": True, **removed})
 
 
 async def list_paused(request: Request) -> Reply:
-    """Every parked thread of every run."""
-    paused = [run_replies.told(pause) for run in request.runs for pause in run.pauses.values()]
+    """`breakpoint_list_paused`: every parked thread of every run."""
+    paused = [
+        run_replies.pause_body(pause) for run in request.runs for pause in run.pauses.values()
+    ]
     shown = behind(paused, _id_of, request["after"])
     return Reply({"paused": shown, "total_count": len(paused)}, lists=["paused"], cursor=_id_of)
 
@@ -110,7 +116,7 @@ def _id_of(pause: dict[str, Any]) -> str:
 
 
 async def resume(request: Request) -> Reply:
-    """`breakpoint_continue`: checked on the parked thread, then it goes on."""
+    """`breakpoint_continue`: the parked thread checks the request, then it goes on."""
     pause_id = request["pause_id"]
     run, target = request.runs.owner_of(pause_id)
     pause = run.pauses[pause_id]
@@ -120,7 +126,7 @@ async def resume(request: Request) -> Reply:
         RESUME_S,
         on_timeout=lambda number: target.send(Interrupt(number)),
     )
-    run.released(pause_id)  # whoever waits from now on must not take it for paused
+    run.released(pause_id)  # waits that begin now must not count it as paused
     _note_change(run, pause, request)
     body: dict[str, Any] = {"status": "ok", "pause_id": pause_id, "action": done["action"]}
     if not request["wait"]:
@@ -148,16 +154,16 @@ def _resume_command(number: int, request: Request) -> Resume:
 
 
 def _note_change(run: Run, pause: dict[str, Any], request: Request) -> None:
-    """Remember in words what the client changes: no result is to hide it, and it may be a cause."""
-    call, what = pause["call_data"], ""
+    """Note the change in words: results report it, and it may be the cause of a new verdict."""
+    call, called = pause["call_data"], ""
     if call:
         shown = [*call["pretty_args"], *(f"{k}={v}" for k, v in call["pretty_kwargs"].items())]
-        what = f"{call['qualified_name']}({', '.join(shown)})"
+        called = f"{call['qualified_name']}({', '.join(shown)})"
     words = {
-        "replace": f"what is called instead of {what}",
-        "skip": f"the result of {what}",
-        "raise": f"what {what} raises" if what else "what is raised",
-        "modify": f"what is passed to {what}",
+        "replace": f"the replacement of {called}",
+        "skip": f"the result of {called}",
+        "raise": f"the exception of {called}" if called else "the exception",
+        "modify": f"the argument list of {called}",
     }
     action = request["action"]
     if request["replacement_function"]:
@@ -173,7 +179,7 @@ def _where(pause: dict[str, Any]) -> str:
 
 
 async def repl_eval(request: Request) -> Reply:
-    """Evaluate on the paused thread, bounded by `timeout_s`."""
+    """`breakpoint_repl_eval`: evaluate on the paused thread, bounded by `timeout_s`."""
     expression = request["expression"]
     if not isinstance(expression, str) or not expression.strip():
         raise Refusal(
@@ -222,10 +228,10 @@ def _check_session(request: Request) -> None:
 
 
 def _timeout(request: Request, *, stopped: bool) -> Refusal:
-    what = "was interrupted" if stopped else "did not stop (C code?); its thread is still in it"
+    outcome = "was interrupted" if stopped else "did not stop (C code?); its thread is still in it"
     return Refusal(
         ErrorCode.EVAL_TIMEOUT,
-        f"the evaluation took longer than {request['timeout_s']} s and {what}",
+        f"the evaluation took longer than {request['timeout_s']} s and {outcome}",
         pause_id=request["pause_id"],
         stopped=stopped,
     )

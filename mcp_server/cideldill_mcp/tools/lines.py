@@ -1,4 +1,4 @@
-"""Section 3 of the contract: breakpoints and tracepoints on lines."""
+"""The tools `breakpoint_set`, `breakpoint_list` and `breakpoint_enable`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 
 
 async def set_breakpoint(request: Request) -> Reply:
-    """`breakpoint_set`: stop at a line, or tell a message there."""
+    """`breakpoint_set`: stop at a line, or log a message there."""
     place = await _place(request)
     added = request.desired.add_line(
         place,
@@ -45,38 +45,38 @@ async def set_breakpoint(request: Request) -> Reply:
 
 
 async def list_all(request: Request) -> Reply:
-    """`breakpoint_list`: every kind."""
-    known = [_told(each) for each in request.desired]
+    """`breakpoint_list`: breakpoints and tracepoints of every kind."""
+    bodies = [_body_of(breakpoint) for breakpoint in request.desired]
     newest = request.runs.newest
     never_hit = (newest.never_hit if newest is not None else None) or {}
-    for told in known:
-        if told["id"] in never_hit:
-            told["whyNotHit"] = never_hit[told["id"]]
-    shown = behind(known, _id_of, request["after"])
-    body = {"breakpoints": shown, "total_count": len(known)}
-    return Reply(body, lists=["breakpoints"], cursor=_id_of)
+    for body in bodies:
+        if body["id"] in never_hit:
+            body["whyNotHit"] = never_hit[body["id"]]
+    shown = behind(bodies, _id_of, request["after"])
+    reply = {"breakpoints": shown, "total_count": len(bodies)}
+    return Reply(reply, lists=["breakpoints"], cursor=_id_of)
 
 
 async def enable(request: Request) -> Reply:
-    """`breakpoint_enable`: switch one off and on."""
+    """`breakpoint_enable`: switch a breakpoint off and on."""
     id = request["id"]
-    known = request.desired.meant(id)
-    if known is None:
-        ids = ", ".join(each.id for each in request.desired) or "none"
+    breakpoint = request.desired.meant(id)
+    if breakpoint is None:
+        ids = ", ".join(existing.id for existing in request.desired) or "none"
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
         )
-    if isinstance(known, FunctionBreakpoint):
+    if isinstance(breakpoint, FunctionBreakpoint):
         raise Refusal(
             ErrorCode.INVALID_PARAMETER,
-            f"{known.id} is on a function: breakpoint_add with behavior 'go' switches it off",
+            f"{breakpoint.id} is on a function: breakpoint_add with behavior 'go' switches it off",
             parameter="id",
             expected="id of a breakpoint on a line or an exception",
         )
-    known.enable(request["enabled"])
-    await set_everywhere(request.runs.active, known)
-    told = _told(known)
-    return Reply({"success": True, "breakpoint": told | {"hitCount": told["hit_count"]}})
+    breakpoint.enable(request["enabled"])
+    await set_everywhere(request.runs.active, breakpoint)
+    body = _body_of(breakpoint)
+    return Reply({"success": True, "breakpoint": body | {"hitCount": body["hit_count"]}})
 
 
 async def _place(request: Request) -> Place:
@@ -98,60 +98,60 @@ async def _place(request: Request) -> Place:
     return places[0]
 
 
-def _told(each: Breakpoint) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "id": each.id,
+def _body_of(breakpoint: Breakpoint) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "id": breakpoint.id,
         "type": "function",
-        "enabled": each.is_on,
-        "verified": each.verified,
-        "state": each.state,
+        "enabled": breakpoint.is_on,
+        "verified": breakpoint.verified,
+        "state": breakpoint.state,
         "file": None,
         "line": None,
         "hit_count": None,
-        "condition": each.condition,
+        "condition": breakpoint.condition,
     }
-    if isinstance(each, FunctionBreakpoint):
-        told |= {"function_name": each.function_name, "behavior": each.behavior}
-    if isinstance(each, LineBreakpoint):
-        told |= {"type": each.type, **location(each), "column": each.place.column}
-        told |= {"hit_count": each.hits}
-        told |= _counts(each)
-    if isinstance(each, ExceptionBreakpoint):
-        told |= {"type": "exception", "hit_count": each.hits, **choices(each)}
-    if each.message is not None:
-        told["message"] = each.message
-    return told
+    if isinstance(breakpoint, FunctionBreakpoint):
+        body |= {"function_name": breakpoint.function_name, "behavior": breakpoint.behavior}
+    if isinstance(breakpoint, LineBreakpoint):
+        body |= {"type": breakpoint.type, **location(breakpoint), "column": breakpoint.place.column}
+        body |= {"hit_count": breakpoint.hits}
+        body |= _counts(breakpoint)
+    if isinstance(breakpoint, ExceptionBreakpoint):
+        body |= {"type": "exception", "hit_count": breakpoint.hits, **choices(breakpoint)}
+    if breakpoint.message is not None:
+        body["message"] = breakpoint.message
+    return body
 
 
-def choices(each: ExceptionBreakpoint) -> dict[str, Any]:
-    """What was chosen for an exception breakpoint."""
+def choices(breakpoint: ExceptionBreakpoint) -> dict[str, Any]:
+    """The options of an exception breakpoint."""
     return {
-        "exceptionType": each.exception_type,
-        "breakOnFirstChance": each.first_chance,
-        "breakOnSecondChance": each.second_chance,
-        "includeSubtypes": each.include_subtypes,
-        "scope": each.scope,
+        "exceptionType": breakpoint.exception_type,
+        "breakOnFirstChance": breakpoint.first_chance,
+        "breakOnSecondChance": breakpoint.second_chance,
+        "includeSubtypes": breakpoint.include_subtypes,
+        "scope": breakpoint.scope,
     }
 
 
-def _counts(each: LineBreakpoint) -> dict[str, Any]:
-    counts = list(each.passes.values())
-    told: dict[str, Any] = {}
-    if each.log_message is not None:
-        told = {
-            "logMessage": each.log_message,
-            "hitCountMultiple": each.multiple,
-            "maxNotifications": each.max_notifications,
-            "notificationsSent": each.published,
+def _counts(breakpoint: LineBreakpoint) -> dict[str, Any]:
+    counts = list(breakpoint.passes.values())
+    body: dict[str, Any] = {}
+    if breakpoint.log_message is not None:
+        body = {
+            "logMessage": breakpoint.log_message,
+            "hitCountMultiple": breakpoint.multiple,
+            "maxNotifications": breakpoint.max_notifications,
+            "notificationsSent": breakpoint.published,
         }
     if errors := sum(count.condition_errors for count in counts):
-        last = [each.last_condition_error for each in counts if each.last_condition_error]
-        told |= {"conditionErrors": errors, "lastConditionError": last[-1] if last else None}
-    return told
+        last = [count.last_condition_error for count in counts if count.last_condition_error]
+        body |= {"conditionErrors": errors, "lastConditionError": last[-1] if last else None}
+    return body
 
 
-def _id_of(told: dict[str, Any]) -> str:
-    id: str = told["id"]
+def _id_of(body: dict[str, Any]) -> str:
+    id: str = body["id"]
     return id
 
 
@@ -173,14 +173,14 @@ TOOLS = (
             COLUMN,
             CONDITION,
             Param("hit_count", "integer", "Pause from this pass on", default=1, minimum=1),
-            Param("log_message", "string", "Tell this text with {expressions} and don't pause"),
+            Param("log_message", "string", "Log this text with {expressions} and don't pause"),
         ),
     ),
     TRACEPOINT_SET,
     Tool(
         "breakpoint_list",
         "List every breakpoint",
-        "All breakpoints and tracepoints with state and hit counts; whyNotHit tells when a run is "
+        "All breakpoints and tracepoints with state and hit counts; when a run is over, whyNotHit "
         "over why one was not hit.",
         list_all,
         (AFTER,),

@@ -1,4 +1,4 @@
-"""Section 4 of the contract: stacks, variables and threads of the processes under test."""
+"""The tools that read stacks, variables and threads of the processes under test."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import ReadStack, ReadVariables
 
 LOOK_S = 5.0
-"""How long a process may take to answer; its parked threads answer at once."""
+"""How long a process may take to reply; its parked threads reply at once."""
 
 
 async def stack(request: Request) -> Reply:
-    """Of a pause, or of a thread while it runs; by default of the newest pause."""
+    """The stack of a pause, or of a running thread; by default of the newest pause."""
     pause_id, thread_id = request["pause_id"], request["thread_id"]
     if pause_id is None and thread_id is None:
         pause_id = _newest_pause(request)
@@ -30,7 +30,7 @@ async def stack(request: Request) -> Reply:
     refused: Refusal | None = None
     for target in targets:
         try:
-            told = await target.ask(
+            reply = await target.ask(
                 lambda number: ReadStack(number, pause_id, thread_id, start, most), LOOK_S
             )
         except Refusal as refusal:
@@ -38,46 +38,46 @@ async def stack(request: Request) -> Reply:
                 raise
             refused = refusal
         else:
-            return Reply(told | {"worker": target.worker}, lists=["frames"])
+            return Reply(reply | {"worker": target.worker}, lists=["frames"])
     assert refused is not None
     raise refused
 
 
 async def variables(request: Request) -> Reply:
-    """Names and types first; the values of those that are asked for."""
+    """`variables_get`: names and types of all variables, or the values of requested ones."""
     pause_id, names = request["pause_id"], request["names"]
     _, target = request.runs.owner_of(pause_id)
-    told = await target.ask(
+    reply = await target.ask(
         lambda number: ReadVariables(
             number, pause_id, request["frame_index"], request["scope"], names
         ),
         LOOK_S,
     )
-    if not told.get("missing"):
-        told.pop("missing", None)
-    return Reply(told, lists=["names" if names is None else "variables"])
+    if not reply.get("missing"):
+        reply.pop("missing", None)
+    return Reply(reply, lists=["names" if names is None else "variables"])
 
 
 async def threads(request: Request) -> Reply:
-    """All threads and tasks of all processes of the newest run."""
+    """`threads_list`: all threads and tasks of all processes of the newest run."""
     run = request.runs.newest
     if run is None:
         raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
     targets = list(run.targets.values())
-    asked = await asyncio.gather(
+    looks = await asyncio.gather(
         *(target.look(LOOK_S) for target in targets), return_exceptions=True
     )
     now = round(time.time(), 3)
     body: dict[str, Any] = {"threads": [], "tasks": [], "stale": False, "capturedAt": now}
-    for told in asked:
-        if isinstance(told, Refusal):  # busy in C code, or just gone
-            body.setdefault("messages", []).append(told.message)
+    for look in looks:
+        if isinstance(look, Refusal):  # busy in C code, or just gone
+            body.setdefault("messages", []).append(look.message)
             continue
-        if isinstance(told, BaseException):
-            raise told
-        body["threads"] += told.threads
-        body["tasks"] += told.tasks
-    body["stale"] = len(asked) == 0 or "messages" in body
+        if isinstance(look, BaseException):
+            raise look
+        body["threads"] += look.threads
+        body["tasks"] += look.tasks
+    body["stale"] = len(looks) == 0 or "messages" in body
     return Reply(body, lists=["threads", "tasks"])
 
 
@@ -93,7 +93,7 @@ def _newest_pause(request: Request) -> str:
 
 
 def targets_of(request: Request) -> list[Target]:
-    """The processes that are meant by `worker`; all of them when it is not given.
+    """The process that `worker` names; without that argument all of them.
 
     Raises:
         Refusal: `no_run`, `not_live`, `worker_not_found`.
@@ -117,9 +117,9 @@ def target_of(run: Run, worker: str) -> Target:
         Refusal: `worker_not_found`.
     """
     if worker not in run.targets:
-        known = ", ".join(run.targets)
+        names = ", ".join(run.targets)
         raise Refusal(
-            ErrorCode.WORKER_NOT_FOUND, f"no worker {worker!r}; there are: {known}", worker=worker
+            ErrorCode.WORKER_NOT_FOUND, f"no worker {worker!r}; there are: {names}", worker=worker
         )
     return run.targets[worker]
 
@@ -145,7 +145,7 @@ TOOLS = (
     Tool(
         "variables_get",
         "Variables of a paused frame",
-        "For much of a frame at once. Without names: what there is, with types. With names: "
+        "For much of a frame at once. Without names: all of them, with types. With names: "
         "values, and a cid for each to look deeper with breakpoint_inspect_object.",
         variables,
         (
@@ -172,8 +172,8 @@ TOOLS = (
     Tool(
         "threads_list",
         "Threads and tasks",
-        "Every thread of the tests, and every task (asyncio, anyio, trio): where it is and what it "
-        "awaits. Shows what a test that hangs waits for.",
+        "Every thread of the tests, and every task (asyncio, anyio, trio): location, and what it "
+        "awaits. Shows why a test hangs.",
         threads,
         reads_only=True,
         is_list=True,

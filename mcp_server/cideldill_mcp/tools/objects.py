@@ -1,4 +1,4 @@
-"""Section 2 of the contract, row 14: objects by content id. Nothing is unpickled here."""
+"""The tool `breakpoint_inspect_object`: objects by content id. Nothing is unpickled here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPTH = 3
 MAX_DEPTH = 10
 
 LIVE_S = 10.0
-"""How long a parked thread may take to look deeper."""
+"""How long a parked thread may take to inspect an object."""
 
 _OF_PAUSES = "deeper levels need a pause in the process that made it"
 _OF_RECORDS = (
@@ -26,18 +26,18 @@ _OF_RECORDS = (
 
 
 async def inspect(request: Request) -> Reply:
-    """From the snapshot; deeper on a paused thread of the process that made the object.
+    """Read the snapshot, or inspect deeper on a paused thread of the process of the object.
 
-    A thread that holds the object is asked in any case: it keeps a copy of it from now on.
+    A thread that still has the object is asked in any case: it then keeps a copy of the object.
     """
     cid, path, depth = request["cid"].strip(), request["path"] or "", request["depth"]
-    found = await anyio.to_thread.run_sync(request.runs.objects.find, cid)
-    if found is None:
+    snapshot = await anyio.to_thread.run_sync(request.runs.objects.find, cid)
+    if snapshot is None:
         if (live := await _look_elsewhere(request, cid, path, depth)) is not None:
             return Reply({"cid": cid, **live})
         raise _unknown(request, cid)
-    prefix, description, is_copied = found
-    told: dict[str, Any] = {}
+    prefix, description, is_copied = snapshot
+    extra: dict[str, Any] = {}
     try:
         part = navigate_description(description, path) if path else description
         is_deep_enough = depth <= DEPTH and not (path and _is_cut(part))
@@ -47,7 +47,7 @@ async def inspect(request: Request) -> Reply:
         if not error.is_cut:
             raise Refusal(ErrorCode.INVALID_PATH, str(error), cid=cid, path=path) from error
         part, is_deep_enough = None, False
-        told["message"] = str(error)
+        extra["message"] = str(error)
     if not is_deep_enough and "error" not in description:
         look = _look_again if request.runs.are_opened else _look_deeper
         live = await look(request, prefix, cid, path, depth)
@@ -55,13 +55,13 @@ async def inspect(request: Request) -> Reply:
             return Reply({"cid": cid, **live})
         why = _OF_RECORDS if request.runs.are_opened else _OF_PAUSES
         if part is None:
-            message = f"{told['message']}; only the snapshot is left: {why}"
+            message = f"{extra['message']}; only the snapshot is left: {why}"
             raise Refusal(ErrorCode.INVALID_PATH, message, cid=cid, path=path)
-        told["message"] = f"only the snapshot is left: {why}"
+        extra["message"] = f"only the snapshot is left: {why}"
     elif not is_copied and not request.runs.are_opened:
         await _look_deeper(request, prefix, cid, path, depth)
     assert part is not None
-    return Reply({"cid": cid, **_pruned(part, depth), **told})
+    return Reply({"cid": cid, **_pruned(part, depth), **extra})
 
 
 def _unknown(request: Request, cid: str) -> Refusal:
@@ -80,7 +80,7 @@ def _unknown(request: Request, cid: str) -> Refusal:
 async def _look_deeper(
     request: Request, prefix: str, cid: str, path: str, depth: int
 ) -> dict[str, Any] | None:
-    """What a paused thread of the process tells; None: there is none, or it has no copy."""
+    """The reply of a paused thread of the process; None: there is none, or it has no copy."""
     for run in request.runs:
         for pause_id in run.pauses:
             if pause_id.rpartition(".")[0] == prefix:
@@ -91,7 +91,7 @@ async def _look_deeper(
 async def _look_again(
     request: Request, _prefix: str, cid: str, path: str, depth: int
 ) -> dict[str, Any] | None:
-    """What a copy of it tells, made anew; None: that is not allowed, or it was not kept."""
+    """The content of a copy that is unpickled; None: that is not allowed, or none was kept."""
     runs = request.runs
     if not runs.settings.allow_unpickle:
         return None
@@ -105,12 +105,12 @@ async def _look_again(
 async def _look_elsewhere(
     request: Request, cid: str, path: str, depth: int
 ) -> dict[str, Any] | None:
-    """What is in no file here: what paused threads tell; None: there is none, or none has it."""
+    """An object that is in no file here, from paused threads; None: none of them has it."""
     pauses = {pause["worker"]: id for run in request.runs for id, pause in run.pauses.items()}
     for pause_id in pauses.values():
-        told = await _ask(request, pause_id, cid, path, depth)
-        if told is not None:
-            return told
+        reply = await _ask(request, pause_id, cid, path, depth)
+        if reply is not None:
+            return reply
     return None
 
 
@@ -136,13 +136,13 @@ def _is_cut(part: dict[str, Any]) -> bool:
 
 
 def _pruned(part: dict[str, Any], depth: int) -> dict[str, Any]:
-    """The part with so many levels opened."""
+    """The part, with its attributes down to `depth`."""
     inner = part.get("attributes") or {}
     if depth <= 0 and inner:
         return {**part, "attributes": {}, "truncated": True}
     return {
         **part,
-        "attributes": {name: _pruned(each, depth - 1) for name, each in inner.items()},
+        "attributes": {name: _pruned(attribute, depth - 1) for name, attribute in inner.items()},
     }
 
 
@@ -150,7 +150,7 @@ TOOLS = (
     Tool(
         "breakpoint_inspect_object",
         "Inspect an object",
-        "What an argument, a result or a value of the REPL held at the time, level by level.",
+        "The content of an argument, a result or a value of the REPL at that time, level by level.",
         inspect,
         (
             Param("cid", "string", "From call records, or result_cid", required=True),

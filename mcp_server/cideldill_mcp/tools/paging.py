@@ -1,4 +1,4 @@
-"""Lists that are told page by page: the items behind a cursor (contract, rule 6)."""
+"""Pages of long lists: the items behind a cursor."""
 
 from __future__ import annotations
 

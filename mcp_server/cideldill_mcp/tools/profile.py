@@ -1,4 +1,4 @@
-"""Which tools a server offers (contract, rule 10)."""
+"""The sets of tools that a server can offer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TRIAGE = frozenset(
 
 
 def tools(profile: str) -> tuple[Tool, ...]:
-    """The tools of `full`, `plan` or `triage`."""
+    """The tools of the set `full`, `plan` or `triage`."""
     if profile == "plan":
         return tuple(
             tool for tool in ALL if tool.name.startswith("breakpoint_") or tool.name in _PLAN

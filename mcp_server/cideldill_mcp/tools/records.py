@@ -1,4 +1,4 @@
-"""`breakpoint_get_call_records` (contract, section 2, row 12): recorded calls of all runs."""
+"""The tool `breakpoint_get_call_records`: recorded calls of all runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_PAGE = 2_000
 async def call_records(request: Request) -> Reply:
     """The newest records that fit the filters; `before` goes back from a call.
 
-    `truncated` says that older ones can be had; `dropped` counts those that can't.
+    `truncated` means that older records can be requested; `dropped` counts those that were lost.
     """
     name, before, records = request["function_name"], request["before"], request.runs.records
     wanted = CallFilter(
@@ -58,7 +58,7 @@ def _id_of(call: dict[str, Any]) -> str:
 
 
 def is_meant_by(name: FunctionName) -> IsMeant:
-    """Whether a name means the function of a record."""
+    """The filter of records whose function a name means."""
     if name.precision is not Precision.GLOB:
         name = replace(name, target=name.target.replace(".<locals>", ""))
 
@@ -66,15 +66,17 @@ def is_meant_by(name: FunctionName) -> IsMeant:
         dotted = function.qualified_name.replace(".<locals>", "")
         if name.precision is Precision.BARE:
             return name.target in (function.method_name, dotted.rpartition(".")[2])
-        if function.module is None or function.file is None:  # where the module ends is tried out
-            return any(name.matches(*each, "") for each in _splits(dotted))
+        if (
+            function.module is None or function.file is None
+        ):  # the end of the module's name is unknown: try all
+            return any(name.matches(*split, "") for split in _splits(dotted))
         return name.matches(function.module, function.qualname or "", function.file)
 
     return is_meant
 
 
 def _splits(dotted: str) -> Iterator[tuple[str, str]]:
-    """Module and qualified name, as they may be."""
+    """All splits of a dotted name into a module and a qualified name."""
     parts = dotted.split(".")
     for end in range(1, len(parts)):
         yield ".".join(parts[:end]), ".".join(parts[end:])
@@ -84,7 +86,7 @@ TOOLS = (
     Tool(
         "breakpoint_get_call_records",
         "Get recorded calls",
-        "What was passed, returned and raised. Calls of functions with a breakpoint are recorded; "
+        "Calls with arguments and results. Those of functions with a breakpoint are recorded; "
         "breakpoint_add with behavior go records without pausing.",
         call_records,
         (

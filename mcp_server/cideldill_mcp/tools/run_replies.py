@@ -1,4 +1,4 @@
-"""What several tools tell of a run: its state, its stops with one autopsy, what to do next."""
+"""Parts of replies that several tools share: state of a run, stops, failures, next steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_cideldill.protocol import PhaseReported
 from pytest_cideldill.reports.words import said
 
 AUTOPSY_CHARS = 6_000
-"""Characters of an autopsy inside another reply (contract, rule 6)."""
+"""Characters of an autopsy inside another reply."""
 
 FRAMES, VARIABLES, INNER = 10, 1, 5
 """The defaults of `exception_get_context`: frames, those with variables, exceptions behind it."""
@@ -31,21 +31,21 @@ MAX_HITS = 20
 _OF_HIT = ("seq", "breakpoint_id", "nodeid", "worker", "location", "hit_count", "message")
 
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b")
-"""The name of a class, in a text."""
+"""The pattern of a class name in a text."""
 
 MAX_CHANGES = 3
 """How many of a client's changes the hint at a cause names."""
 
 
 def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
-    """The present pauses of a run that came after `after`, oldest first, for `stops`.
+    """The present pauses of a run behind the cursor `after`, oldest first: items of `stops`.
 
-    Only the newest carries its autopsy.
+    Only the newest one has its autopsy.
     """
     present = [pause for pause in run.pauses.values() if pause.get("seq", 0) > after]
     shown = []
     for pause in present:
-        stop = told(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
+        stop = pause_body(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
         stop |= changed(run, pause["nodeid"])
         if pause is present[-1] and "autopsy" in pause:
             stop["autopsy"] = autopsy(run, pause, max_chars)
@@ -56,14 +56,14 @@ def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
 def autopsy(run: Run, pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
     """The autopsy of a pause that has one, cut to its share of a reply of `max_chars`."""
     budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
-    told = {"threadId": pause["thread"]["id"], **dict.fromkeys(OF_A_TEST), **pause["autopsy"]}
-    if told["parameters"] is not None:
-        told = told | {"siblings": siblings(run.results, pause["nodeid"])}
-    return fitted(shaped(told, frames=FRAMES, variables=VARIABLES, inner=INNER), budget)
+    body = {"threadId": pause["thread"]["id"], **dict.fromkeys(OF_A_TEST), **pause["autopsy"]}
+    if body["parameters"] is not None:
+        body = body | {"siblings": siblings(run.results, pause["nodeid"])}
+    return fitted(shaped(body, frames=FRAMES, variables=VARIABLES, inner=INNER), budget)
 
 
-def told(pause: dict[str, Any]) -> dict[str, Any]:
-    """A pause of the contract (section 2), without the autopsy and the frames."""
+def pause_body(pause: dict[str, Any]) -> dict[str, Any]:
+    """A pause as replies have it, without the autopsy and the frames."""
     return {
         "pause_id": pause["id"],
         **{key: value for key, value in pause.items() if key not in ("autopsy", "frames", "seq")},
@@ -80,13 +80,13 @@ def hits(request: Request, run: Run | None, after: int) -> list[dict[str, Any]]:
 
 
 def changed(run: Run, nodeid: str | None) -> dict[str, list[str]]:
-    """`changed_by_client`: what came of a test is not all its own doing; empty when it is."""
+    """`changed_by_client`: changes of clients that took part in a test's outcome; or empty."""
     changes = run.results.changes.get(nodeid)
     return {"changed_by_client": changes} if changes else {}
 
 
 def failures(run: Run) -> list[dict[str, Any]]:
-    """The contract's `failures`; one of each group first, which says how many share its cause."""
+    """The list `failures`; the first of each group says how many share its cause."""
     results = run.results
     return [
         failure(event, results.group_of(event), alike) | changed(run, event.nodeid)
@@ -95,13 +95,13 @@ def failures(run: Run) -> list[dict[str, Any]]:
 
 
 def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> dict[str, Any]:
-    """An item of `failures`; `alike`: how many share the cause, told by the first of a group."""
+    """An item of `failures`; `alike`: how many share the cause, in the first of a group."""
     exception = event.exception
     if exception is None and (text := event.longrepr or event.incomplete):
         exception = {"type": None, "message": said(text)}
     if exception is not None:
         exception = exception | {"message": exception["message"][:SHORT_MESSAGE]}
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "nodeid": event.nodeid,
         "phase": event.phase,
         "exception": exception,
@@ -110,16 +110,16 @@ def failure(event: PhaseReported, group: str | None = None, alike: int = 0) -> d
     }
     for name in ("subtest", "attempt", "incomplete"):
         if (value := getattr(event, name)) is not None:
-            told[name] = value
+            body[name] = value
     if event.autopsy is not None and "assertion" in event.autopsy:
-        told["assertion"] = event.autopsy["assertion"]
+        body["assertion"] = event.autopsy["assertion"]
     if event.autopsy is not None and "reported" in event.autopsy:
-        told["reported"] = event.autopsy["reported"][:SHORT_MESSAGE]
-    return told | {"alike": alike} if alike > 1 else told
+        body["reported"] = event.autopsy["reported"][:SHORT_MESSAGE]
+    return body | {"alike": alike} if alike > 1 else body
 
 
 def verdict(run: Run) -> dict[str, Any]:
-    """`state`, `outcomes`, `duration_s`; once it is over `exit_code`, `end` and `neverHit`."""
+    """`state`, `outcomes`, `duration_s`; at the end also `exit_code`, `end`, `neverHit`."""
     body: dict[str, Any] = {
         "state": run.state if run.state in ("paused", "finished", "crashed") else "running",
         "outcomes": {"passed": 0, "failed": 0, **run.results.outcomes},
@@ -137,10 +137,10 @@ def _never_hit(run: Run) -> list[dict[str, str]] | None:
 
 
 async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) -> bool:
-    """Wait until the run stops anew or is over, telling progress; False: the time is up."""
+    """Wait until the run stops anew or is over, and send progress; False: the time is up."""
 
     def holds() -> bool:
-        return run.is_over or any(each.get("seq", 0) > after for each in run.pauses.values())
+        return run.is_over or any(pause.get("seq", 0) > after for pause in run.pauses.values())
 
     deadline = time.monotonic() + timeout_s
     shown = None
@@ -159,21 +159,21 @@ async def settled(request: Request, run: Run, timeout_s: float, after: int = 0) 
 
 
 async def stuck(run: Run, waited_s: float) -> dict[str, Any]:
-    """`no_progress` and what to do about it, when a wait ended and a process made none."""
+    """`no_progress` with advice, if a process made no progress while a client waited."""
     if run.state in ("paused", "finished", "crashed"):
         return {}
-    told = await standstill(run, waited_s)
-    return {"no_progress": told} if told and not run.is_over else {}
+    report = await standstill(run, waited_s)
+    return {"no_progress": report} if report and not run.is_over else {}
 
 
 def waits_for_client(run: Run) -> bool:
-    """Whether every test under way is paused: by itself nothing more will come."""
+    """Whether every test under way is paused, so that only the client can go on."""
     paused = {pause["nodeid"] for pause in run.pauses.values()}
     return bool(paused) and all(test.nodeid in paused for test in run.results.running())
 
 
 def next_steps(run: Run, runs: Runs) -> list[str]:
-    """What can be done now, the most useful first; may name `end.message`: see `ended`."""
+    """Possible next steps, the most useful first; they may name `end.message`: see `ended`."""
     if run.pauses:
         return _at_a_pause(next(reversed(run.pauses.values())))
     if run.state == "stopping":
@@ -204,7 +204,7 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
 
 
 def ended(run: Run) -> dict[str, Any]:
-    """`end` of a run that is over, for replies that have it not by `verdict`."""
+    """`end` of a run that is over, for replies without `verdict`."""
     return {"end": run.end} if run.is_over else {}
 
 
@@ -221,9 +221,9 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
         ]
     if pause["phase"] == "raise":
         return [
-            f"{look}: __exception__ is what is raised",
+            f"{look}: __exception__ is the exception",
             f'{go_on[:-1]}, "action": "raise", "exception_type": "…"}}: raise another one instead',
-            f"{go_on}: see who handles it",
+            f"{go_on}: see which code handles it",
         ]
     if pause["phase"] == "line":
         return [
@@ -233,15 +233,15 @@ def _at_a_pause(pause: dict[str, Any]) -> list[str]:
         ]
     return [
         f"{look}: frame 0 is the call, frame 1 its caller",
-        f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: what if it returned something else?',
+        f'{go_on[:-1]}, "action": "skip", "fake_result": …}}: let it return something else',
         f"{go_on}: let the call happen",
     ]
 
 
 def _where_it_was_raised(pause: dict[str, Any]) -> list[str]:
-    """Of a failure that no code of the user's raised: its text may name what was raised."""
+    """The next step for a failure outside of user code: its text may name the exception."""
     autopsy = pause.get("autopsy") or {}
-    if not autopsy or any(not each["isExternal"] for each in autopsy["frames"]):
+    if not autopsy or any(not frame["isExternal"] for frame in autopsy["frames"]):
         return []
     exception = autopsy["exception"]
     named = _EXCEPTION.search(f"{exception['message']}\n{autopsy.get('reported', '')}")
@@ -253,7 +253,7 @@ def _where_it_was_raised(pause: dict[str, Any]) -> list[str]:
 
 
 def _flipped(run: Run, runs: Runs) -> str | None:
-    """Whether a change made at a pause turned a test that failed before into one that passes."""
+    """A sentence, if a change made at a pause let a test pass that failed before."""
     changed = run.results.changes
     if not changed:
         return None
@@ -267,12 +267,12 @@ def _flipped(run: Run, runs: Runs) -> str | None:
     ]
     if not passed:
         return None
-    nodeid = next((each for each in passed if each in changed), passed[0])
-    everything = [what for each in changed.values() for what in each]
+    nodeid = next((test for test in passed if test in changed), passed[0])
+    everything = [change for of_test in changed.values() for change in of_test]
     changes = changed.get(nodeid, everything)
     if len(changes) == 1:
         return f"the verdict of {nodeid} flipped: {changes[0]} is the cause"
     left_out = len(changes) - MAX_CHANGES
     more = f"; and {left_out} more changes" if left_out > 0 else ""
-    told = "; ".join(changes[:MAX_CHANGES])
-    return f"the verdict of {nodeid} flipped, the cause is among: {told}{more}"
+    causes = "; ".join(changes[:MAX_CHANGES])
+    return f"the verdict of {nodeid} flipped, the cause is among: {causes}{more}"

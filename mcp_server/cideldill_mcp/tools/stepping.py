@@ -1,4 +1,4 @@
-"""Section 4 of the contract: steps from a pause to the next stop, and pauses of what runs."""
+"""The tools `debug_step` and `debug_pause`: steps from a pause, and pauses of running tests."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _DEAF = (
     "{} can't be paused: no Python code runs, as a long call of C code keeps the interpreter; {}; "
     "test_stop ends it"
 )
-_LATE = "{} is not paused: it came to no line of yours within {:.0f} s; threads tells where each is"
+_LATE = "{} is not paused: it came to no line of yours within {:.0f} s; threads says where each is"
 
 _ENDS = {
     "test_finished": "no code of yours was left to stop in: the test, or the thread, went on to "
     "its end",
-    "running": "the step has not come to its end yet; breakpoint_wait tells when it stops",
+    "running": "the step has not come to its end yet; breakpoint_wait reports its stop",
 }
 
 
 async def step(request: Request) -> Reply:
-    """The thread goes on and stops again: the same pause."""
+    """`debug_step`: the thread goes on and stops again; the pause keeps its id."""
     pause_id = request["pause_id"]
     run, target = request.runs.owner_of(pause_id)
     before = run.pauses[pause_id]["seq"]
@@ -95,18 +95,20 @@ def _stopped(run: Run, pause: dict[str, Any], request: Request) -> dict[str, Any
 
 
 async def pause(request: Request) -> Reply:
-    """Stop what runs: of each process the thread that runs the tests, or a named one."""
+    """`debug_pause`: stop a named thread, or in each process the one that runs the tests."""
     targets = targets_of(request)
     run = request.runs.get(targets[0].hello.run_id)
     # The controller of workers runs no tests.
-    targets = [each for each in targets if each.worker != MAIN] or targets
-    told = await _stop_all(request, run, targets)
-    ids = [each["pause_id"] for each in told if each["pause_id"] is not None]
-    statuses = {each["status"] for each in told}
-    status = next(each for each in ("paused", "already_paused", "not_stopped") if each in statuses)
+    targets = [target for target in targets if target.worker != MAIN] or targets
+    replies = await _stop_all(request, run, targets)
+    ids = [reply["pause_id"] for reply in replies if reply["pause_id"] is not None]
+    statuses = {reply["status"] for reply in replies}
+    status = next(name for name in ("paused", "already_paused", "not_stopped") if name in statuses)
     stops = [run.pauses[id] for id in ids if id in run.pauses]
     threads = [
-        {**thread, "worker": each["worker"]} for each in told for thread in each.get("threads", ())
+        {**thread, "worker": reply["worker"]}
+        for reply in replies
+        for thread in reply.get("threads", ())
     ]
     body = {
         "status": status,
@@ -114,32 +116,32 @@ async def pause(request: Request) -> Reply:
         "running": _running(run, threads),
         "threads": threads,
         "stops": [
-            run_replies.told(each) | {"seq": each["seq"], "reason": each["pause_reason"]}
-            for each in stops
+            run_replies.pause_body(stop) | {"seq": stop["seq"], "reason": stop["pause_reason"]}
+            for stop in stops
         ],
         "next": run_replies.next_steps(run, request.runs),
         **run_replies.ended(run),
     }
-    messages = [each["message"] for each in told if each.get("message")]
+    messages = [reply["message"] for reply in replies if reply.get("message")]
     if messages:
         body["message"] = "; ".join(dict.fromkeys(messages))
     return Reply(body, lists=["threads", "running", "stops"])
 
 
 async def _stop_all(request: Request, run: Run, targets: list[Target]) -> list[dict[str, Any]]:
-    """What became of each; a thread is in one process only."""
+    """The reply of each process; a named thread is in one of them only."""
     stops = (_stop(request, run, target) for target in targets)
-    asked = await asyncio.gather(*stops, return_exceptions=True)
-    told, refused = [], []
-    for each in asked:
-        if isinstance(each, BaseException):
-            refused.append(each)
+    results = await asyncio.gather(*stops, return_exceptions=True)
+    replies, refused = [], []
+    for result in results:
+        if isinstance(result, BaseException):
+            refused.append(result)
         else:
-            told.append(each)
-    strange = [each for each in refused if not _is_elsewhere(each)]
-    if strange or not told:
+            replies.append(result)
+    strange = [result for result in refused if not _is_elsewhere(result)]
+    if strange or not replies:
         raise (strange or refused)[0]
-    return told
+    return replies
 
 
 def _is_elsewhere(error: BaseException) -> bool:
@@ -150,42 +152,44 @@ async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
     """`status`, `pause_id`, `worker`; `threads` and a `message` when it did not stop."""
     before = request.runs.log.last_seq
     thread_id = request["thread_id"]
-    told: dict[str, Any] = {"status": "not_stopped", "pause_id": None, "worker": target.worker}
+    body: dict[str, Any] = {"status": "not_stopped", "pause_id": None, "worker": target.worker}
     try:
-        asked = await target.ask(lambda number: PauseNow(number, thread_id), LOOK_S)
+        reply = await target.ask(lambda number: PauseNow(number, thread_id), LOOK_S)
     except Refusal as refusal:
         if refusal.code is not ErrorCode.PROCESS_BUSY:
             raise
         target.send(CancelPause(0))
         threads = await dumped_threads(target)
-        how = "its stacks can't be told" if threads is None else "threads tells where each is"
-        return told | {"threads": threads or [], "message": _DEAF.format(target.worker, how)}
-    if asked["status"] != "asked":
-        return told | asked
+        how = "its stacks can't be read" if threads is None else "threads says where each is"
+        return body | {"threads": threads or [], "message": _DEAF.format(target.worker, how)}
+    if reply["status"] != "asked":
+        return body | reply
 
-    def found() -> str | None:
-        for id, each in run.pauses.items():
-            is_its = each["worker"] == target.worker and each["thread"]["id"] == asked["thread_id"]
-            if is_its and each.get("seq", 0) > before:
+    def pause_id() -> str | None:
+        for id, pause in run.pauses.items():
+            is_its = (
+                pause["worker"] == target.worker and pause["thread"]["id"] == reply["thread_id"]
+            )
+            if is_its and pause.get("seq", 0) > before:
                 return id
         return None
 
     def is_decided() -> bool:
-        return found() is not None or run.is_over or not target.is_alive
+        return pause_id() is not None or run.is_over or not target.is_alive
 
     await request.runs.log.until(is_decided, STOP_S)
-    if found() is None and target.is_alive:
-        told |= await target.ask(CancelPause, LOOK_S)
-    if (id := found()) is not None:
-        return told | asked | {"status": "paused", "pause_id": id, "threads": []}
-    message = asked.get("message") or _LATE.format(target.worker, STOP_S)
-    return told | {"message": message}
+    if pause_id() is None and target.is_alive:
+        body |= await target.ask(CancelPause, LOOK_S)
+    if (id := pause_id()) is not None:
+        return body | reply | {"status": "paused", "pause_id": id, "threads": []}
+    message = reply.get("message") or _LATE.format(target.worker, STOP_S)
+    return body | {"message": message}
 
 
 def _running(run: Run, threads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tests under way and where they are, as far as it is known."""
-    places = {each["worker"]: each["location"] for each in threads if each["is_current"]}
-    places |= {each["worker"]: each["location"] for each in run.pauses.values()}
+    """The tests under way with their locations, as far as known."""
+    places = {entry["worker"]: entry["location"] for entry in threads if entry["is_current"]}
+    places |= {entry["worker"]: entry["location"] for entry in run.pauses.values()}
     return [test | {"location": places.get(test["worker"])} for test in under_way(run)]
 
 
@@ -193,7 +197,7 @@ TOOLS = (
     Tool(
         "debug_step",
         "Step",
-        "From a pause to the next line, or n of them; tells the place and the locals that changed. "
+        "From a pause to the next line, or n of them; reports the place and changed locals. "
         "The pause stays.",
         step,
         (
@@ -207,7 +211,7 @@ TOOLS = (
     ),
     Tool(
         "debug_pause",
-        "Pause what runs",
+        "Pause running tests",
         "Stop a test that hangs or loops, and see where. Stuck in C: the stacks of all threads.",
         pause,
         (

@@ -1,6 +1,6 @@
-"""`breakpoint_wait` (contract, section 3): the next stop that this client was not told of.
+"""The tool `breakpoint_wait`: the next stop that no reply to this client contained yet.
 
-A hit of a tracepoint ends a wait for that tracepoint only; others are told along.
+A hit of a tracepoint ends only a wait for that tracepoint; the reply contains other hits, too.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PROGRESS_S = 5.0
 
 
 async def wait(request: Request) -> Reply:
-    """Wait for a stop; any number of waiters, filters and cursors."""
-    request = _of_known(request)
+    """`breakpoint_wait`: any number of clients may wait, each with its filter and cursor."""
+    request = _with_whole_id(request)
     log, wanted = request.runs.log, _wanted_hits(request)
     started = time.monotonic()
-    deadline, tell_at = started + request["timeout_ms"] / 1000, started + PROGRESS_S
+    deadline, progress_at = started + request["timeout_ms"] / 1000, started + PROGRESS_S
     hit, seen = None, _after(request)
 
     def is_decided() -> bool:
@@ -48,16 +48,16 @@ async def wait(request: Request) -> Reply:
         now = time.monotonic()
         if hit is not None or is_decided() or now >= deadline:
             break
-        if now >= tell_at:
+        if now >= progress_at:
             await request.progress(now - started, request["timeout_ms"] / 1000, "no stop yet")
-            tell_at += PROGRESS_S
-        await log.until(has_news, min(deadline, tell_at) - now)
+            progress_at += PROGRESS_S
+        await log.until(has_news, min(deadline, progress_at) - now)
     hits = run_replies.hits(request, None, _after(request))
-    found = _find(request)
-    if found is not None:
-        return Reply(_told(request, *found) | {"hits": hits}, lists=["hits"])
+    pause = _find(request)
+    if pause is not None:
+        return Reply(_stop_body(request, *pause) | {"hits": hits}, lists=["hits"])
     if hit is not None:
-        return Reply(_told_hit(request, hit) | {"hits": hits}, lists=["hits"])
+        return Reply(_hit_body(request, hit) | {"hits": hits}, lists=["hits"])
     reason = _why_none(request) or "timeout"
     run = request.runs.newest
     body = {
@@ -82,31 +82,31 @@ _MESSAGES = {
     "finished": "the run is over; nothing will stop any more",
     "exited": "the test process is gone; nothing will stop any more",
     "not_running": "no run yet, so nothing can stop",
-    "paused": "everything under way is paused already and was told; continue a pause first",
+    "paused": "every test under way is paused and was reported; continue a pause first",
 }
 
 
-def _of_known(request: Request) -> Request:
-    """The request with the whole id of the breakpoint that it may give by its number."""
-    given = request["breakpoint_id"]
-    if given is None:
+def _with_whole_id(request: Request) -> Request:
+    """The request with the whole id of a breakpoint that it names by its number."""
+    sent = request["breakpoint_id"]
+    if sent is None:
         return request
     pauses = (pause for run in request.runs for pause in run.pauses.values())
-    known = [each.id for each in request.desired]
-    known += [pause["breakpoint_id"] for pause in pauses if pause["breakpoint_id"] is not None]
-    id = id_meant(given, known)
-    if id in known:
+    ids = [breakpoint.id for breakpoint in request.desired]
+    ids += [pause["breakpoint_id"] for pause in pauses if pause["breakpoint_id"] is not None]
+    id = id_meant(sent, ids)
+    if id in ids:
         return replace(request, arguments=request.arguments | {"breakpoint_id": id})
-    there = ", ".join(each.id for each in request.desired) or "none"
+    there = ", ".join(breakpoint.id for breakpoint in request.desired) or "none"
     raise Refusal(
         ErrorCode.BREAKPOINT_NOT_FOUND,
-        f"no breakpoint {given!r}; known: {there}",
-        breakpoint_id=given,
+        f"no breakpoint {sent!r}; known: {there}",
+        breakpoint_id=sent,
     )
 
 
 def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:
-    """The oldest present pause that fits and is news to the client (or behind `after`)."""
+    """The oldest present pause that fits and is new to the client (or behind `after`)."""
     after, wanted = request["after"], request["breakpoint_id"]
     for run in request.runs:
         for pause in run.pauses.values():
@@ -120,21 +120,21 @@ def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:
 
 
 def _after(request: Request) -> int:
-    """Behind which number hits are news."""
+    """The cursor behind which hits are new to the client."""
     after = request["after"]
-    return request.hits_told if after is None else int(after)
+    return request.last_hit_sent if after is None else int(after)
 
 
 def _wanted_hits(request: Request) -> Filter | None:
-    """The hits that end the wait; None: no tracepoint is waited for."""
+    """The filter of hits that end the wait; None: the wait is not for a tracepoint."""
     wanted = request["breakpoint_id"]
-    known = None if wanted is None else request.desired.get(wanted)
-    if not isinstance(known, LineBreakpoint) or known.type != "tracepoint":
+    breakpoint = None if wanted is None else request.desired.get(wanted)
+    if not isinstance(breakpoint, LineBreakpoint) or breakpoint.type != "tracepoint":
         return None
     return Filter(frozenset({"hit"}), breakpoint_id=wanted)
 
 
-def _told_hit(request: Request, event: Event) -> dict[str, Any]:
+def _hit_body(request: Request, event: Event) -> dict[str, Any]:
     run = request.runs.newest
     return {
         "hit": True,
@@ -155,7 +155,7 @@ def _told_hit(request: Request, event: Event) -> dict[str, Any]:
 
 
 def _why_none(request: Request) -> str | None:
-    """Why no stop can come; None: one can."""
+    """The reason why no stop can come; None: one can."""
     run = request.runs.newest
     if run is None:
         return "not_running"
@@ -164,7 +164,7 @@ def _why_none(request: Request) -> str | None:
     return "paused" if run_replies.waits_for_client(run) else None
 
 
-def _told(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
+def _stop_body(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {
         "hit": True,
         "breakpoint_id": pause["breakpoint_id"],
@@ -190,7 +190,7 @@ TOOLS = (
         "breakpoint_wait",
         "Wait for a stop",
         "When a reply says running: wait for the next stop or the end, or hear at once why none "
-        "will come. A stop that came before is told too, once.",
+        "will come. An earlier stop is reported too, once.",
         wait,
         (
             Param("timeout_ms", "integer", default=DEFAULT_MS, minimum=1, maximum=MAX_MS),
@@ -200,7 +200,7 @@ TOOLS = (
                 "Only its stops, or hits if it is a tracepoint",
                 is_numbered=True,
             ),
-            Param("after", "integer", "Stops behind this seq, told before or not", minimum=0),
+            Param("after", "integer", "Stops behind this seq, reported before or not", minimum=0),
             Param("include_autopsy", "boolean", default=True),
         ),
         reads_only=True,

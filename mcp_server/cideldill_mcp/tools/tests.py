@@ -1,4 +1,4 @@
-"""Section 5 of the contract: run tests, list them, their results, stop."""
+"""The tools `test_run`, `test_list`, `test_results` and `test_stop`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 
 PAUSE_ON = ("never", "failure", "error")
 LIST_S = 50.0
-"""How long `test_list` waits for a collection: many clients give up after a minute."""
+"""How long `test_list` waits for a collection, in seconds: many clients give up after 60 s."""
 
 MAX_WORKERS = 256
 """Processes of a run: more than most machines have cores for."""
 
 FRESH_S = 60.0
-"""How old a collection may be that went on when its client was answered: files may have changed."""
+"""How old a collection may be that went on behind a reply: files may have changed since."""
 
 _REFUSED = ("--pdb", "--trace", "-f", "--looponfail", "--collect-only", "--co", "--cideldill-mcp")
 
@@ -45,8 +45,8 @@ async def run(request: Request) -> Reply:
     moved = await reanchor(runs.recipe, request.desired.lines)
     started = await runs.start(order)
     # No await in between: its processes have not connected yet.
-    for each in tracepoints:
-        each.add(request.desired, started.id)
+    for tracepoint in tracepoints:
+        tracepoint.add(request.desired, started.id)
     if request["wait"]:
         await run_replies.settled(request, started, request["timeout_s"])
     hangs = await run_replies.stuck(started, request["timeout_s"]) if request["wait"] else {}
@@ -70,14 +70,17 @@ async def run(request: Request) -> Reply:
     if started.warnings:
         body["warnings"] = started.warnings
     if moved:
-        body["edited"] = [{"id": each.id, **location(each), "message": each.note} for each in moved]
+        body["edited"] = [
+            {"id": breakpoint.id, **location(breakpoint), "message": breakpoint.note}
+            for breakpoint in moved
+        ]
     if message:
         body["message"] = message
     return Reply(body, lists=["stops", "failures", "errors", "hits", "neverHit", "no_progress"])
 
 
 async def _order(request: Request) -> tuple[RunOrder, str | None]:
-    """What the parameters ask for, and a remark.
+    """The run that the parameters describe, and a remark for the reply.
 
     Raises:
         Refusal: An argument that can't work here; `xdist_missing`.
@@ -118,16 +121,17 @@ def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
         return wanted, None
     failed = failed_nodeids(request.runs)
     if wanted is not None:
-        failed = [nodeid for nodeid in failed if any(_is_under(nodeid, each) for each in wanted)]
+        failed = [nodeid for nodeid in failed if any(_is_under(nodeid, name) for name in wanted)]
     if not failed:
         return wanted, "no failed test is known: last_failed had no effect"
     return failed, None
 
 
 def _relative(nodeid: str, rootdir: str | None) -> str:
-    """A node id with its path relative to the rootdir, as pytest tells it.
+    """A node id with its path relative to the rootdir, as pytest writes it.
 
-    Paths are also taken from where the server was started, as on pytest's command line.
+    A path may also be relative to the directory in which the server was started, as on pytest's
+    command line.
     """
     path, separator, rest = nodeid.partition("::")
     if rootdir is not None and path:
@@ -145,7 +149,7 @@ def _is_under(nodeid: str, name: str) -> bool:
 
 
 async def _check_xdist(runs: Runs) -> None:
-    """The tests' interpreter knows whether it has xdist; ours may be another one."""
+    """Ask the tests' interpreter, which may be another one than ours, whether it has xdist."""
     process = await asyncio.create_subprocess_exec(
         runs.recipe.command[0],
         *("-c", "import xdist"),
@@ -168,8 +172,10 @@ async def list_tests(request: Request) -> Reply:
     """
     if request.runs.are_opened:
         ran = [run.results for run in request.runs]
-        nodeids = dict.fromkeys(test.nodeid for each in ran for test in each.tests.values())
-        return _listed(request, list(nodeids), [e for each in ran for e in _errors(each)])
+        nodeids = dict.fromkeys(test.nodeid for results in ran for test in results.tests.values())
+        return _listed(
+            request, list(nodeids), [error for results in ran for error in _errors(results)]
+        )
     runs = request.runs
     listing = runs.listing
     if listing is None or listing.over_for_s > FRESH_S:
@@ -189,9 +195,9 @@ async def list_tests(request: Request) -> Reply:
 
 
 def _goes_on(listing: Run) -> str:
-    found = len(listing.results.nodeids)
+    count = len(listing.results.nodeids)
     return (
-        f"collecting takes {listing.duration_s:.0f} s so far and goes on, with {found} tests found "
+        f"collecting takes {listing.duration_s:.0f} s so far and goes on, with {count} tests found "
         "(some may be deselected): call test_list again; test_run takes files and keywords now"
     )
 
@@ -207,7 +213,7 @@ def _listed(request: Request, nodeids: list[str], errors: list[dict[str, str]]) 
 
 
 def matches(pattern: str, nodeid: str) -> bool:
-    """A glob if it has `*?[`, else a substring (contract, section 5)."""
+    """Whether a node id matches a pattern: a glob if it has `*?[`, else a substring."""
     if any(character in pattern for character in "*?["):
         # A node id's brackets are literal more often than a character class.
         return fnmatchcase(nodeid, pattern) or pattern in nodeid
@@ -216,15 +222,15 @@ def matches(pattern: str, nodeid: str) -> bool:
 
 def _errors(results: Results) -> list[dict[str, str]]:
     return [
-        {"nodeid": each.nodeid, "message": each.longrepr[-1_500:]}
-        for each in results.collection_errors
+        {"nodeid": report.nodeid, "message": report.longrepr[-1_500:]}
+        for report in results.collection_errors
     ]
 
 
 async def results(request: Request) -> Reply:
-    """`test_results`: of a run, the newest by default."""
-    asked = request.runs.get(request["run_id"])
-    tests = list(asked.results.tests.values())
+    """`test_results`: the results of a run, by default of the newest one."""
+    run = request.runs.get(request["run_id"])
+    tests = list(run.results.tests.values())
     if request["outcome"]:
         tests = [test for test in tests if test.outcome == request["outcome"]]
     if request["nodeid"]:
@@ -233,16 +239,16 @@ async def results(request: Request) -> Reply:
         if not tests and not request["outcome"]:
             raise Refusal(
                 ErrorCode.TEST_NOT_FOUND,
-                f"run {asked.id} has no test {name!r}; test_list shows the node ids",
+                f"run {run.id} has no test {name!r}; test_list shows the node ids",
                 nodeid=name,
-                run_id=asked.id,
+                run_id=run.id,
             )
     tests.sort(key=lambda test: test.outcome not in FAILED)  # stable: failures first
-    key = asked.results.key
+    key = run.results.key
     left = behind(tests, lambda test: key(test.worker, test.nodeid), request["after"])
     page = left[: request["limit"]]
-    shown = [test.to_plain() | run_replies.changed(asked, test.nodeid) for test in page]
-    body: dict[str, Any] = {"run_id": asked.id, "tests": shown, "total_count": len(tests)}
+    shown = [test.to_plain() | run_replies.changed(run, test.nodeid) for test in page]
+    body: dict[str, Any] = {"run_id": run.id, "tests": shown, "total_count": len(tests)}
     if len(shown) < len(left):
         last = shown[-1]
         body |= {"truncated": True, "next_after": key(last["worker"], last["nodeid"])}
@@ -251,24 +257,24 @@ async def results(request: Request) -> Reply:
 
 async def stop(request: Request) -> Reply:
     """`test_stop`: release the pauses, then end the run, whose fixtures are torn down."""
-    asked: Run = request.runs.get(request["run_id"])
-    was_over = asked.is_over
+    run: Run = request.runs.get(request["run_id"])
+    was_over = run.is_over
     ladder, kill = request.runs.ladder, request["mode"] == "kill"
-    released = await ladder.stop(asked, kill=kill, cuts=True, tell=request.progress)
-    status = "already_ended" if was_over else "stopped" if asked.is_over else "stopping"
-    body = {"status": status, "run_id": asked.id, "released": released, "end": asked.end}
-    if (told := ladder.told(asked)) is not None:
-        body["message"] = told
+    released = await ladder.stop(run, kill=kill, cuts=True, tell=request.progress)
+    status = "already_ended" if was_over else "stopped" if run.is_over else "stopping"
+    body = {"status": status, "run_id": run.id, "released": released, "end": run.end}
+    if (message := ladder.told(run)) is not None:
+        body["message"] = message
     return Reply(body)
 
 
 def _counting(request: Request) -> Tell:
-    """Tells how far the end of a run is, in less than one test: those of the next one count on."""
+    """Report the progress of a run's end as less than one test: the next run counts on from it."""
 
-    async def tell(seconds: float, total: float, text: str) -> None:
+    async def report(seconds: float, total: float, text: str) -> None:
         await request.progress(seconds / (seconds + total + 1), None, text)
 
-    return tell
+    return report
 
 
 TOOLS = (
@@ -297,7 +303,7 @@ TOOLS = (
             Param("nodeids", "array", "Tests, classes, files or folders", items="string"),
             Param("keyword", "string", "pytest -k"),
             Param("markers", "string", "pytest -m"),
-            Param("last_failed", "boolean", "Only what failed last", default=False),
+            Param("last_failed", "boolean", "Only tests that failed last", default=False),
             Param("maxfail", "integer", minimum=1),
             Param("workers", "integer", "pytest -n", minimum=0),
             Param("args", "array", "Further pytest arguments", items="string"),
@@ -311,7 +317,7 @@ TOOLS = (
             Param(
                 "tracepoints",
                 "array",
-                "{file, line, log_message, condition}: tell values, in this run",
+                "{file, line, log_message, condition}: log values, in this run",
                 items="object",
             ),
             Param(

@@ -1,4 +1,4 @@
-"""The tools that a server offers, and the one border where their failures become answers."""
+"""The tools that a server offers, and the border at which their failures become replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.clients.seen_stops import Deliveries, tells_hits, told_in
+from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in, reports_hits
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.replies.prose import possible
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS, fit
@@ -23,7 +23,7 @@ from pytest_cideldill.redaction.tags import HOW_TO_SHOW, TAGGED
 
 
 class Toolbox:
-    """See the module."""
+    """The tools of a server; it runs them and notes which stops and hits each client was sent."""
 
     def __init__(self, tools: Sequence[Tool], runs: Runs, desired: Desired) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -33,7 +33,7 @@ class Toolbox:
         runs.log.observe(self._note_hit)
 
     def definitions(self) -> list[types.Tool]:
-        """For `tools/list`."""
+        """The definitions for `tools/list`."""
         return [tool.definition() for tool in self._tools.values()]
 
     def __contains__(self, name: object) -> bool:
@@ -68,14 +68,14 @@ class Toolbox:
         return ok_result(text)
 
     async def read(self, name: str, arguments: dict[str, Any]) -> str:
-        """The text of a tool's reply for a resource or a prompt: no stop counts as told by it.
+        """The text of a tool's reply for a resource or a prompt; no stop in it counts as sent.
 
         Raises:
-            Refusal: As the tool.
+            Refusal: The tool refuses the arguments.
         """
         tool = self._tools[name]
         await self._runs.ready.wait()
-        request = self._request(tool, arguments, _tell_nobody, "")
+        request = self._request(tool, arguments, _ignore, "")
         return (await tool.handler(request)).text(request.max_chars)
 
     def _request(
@@ -87,41 +87,41 @@ class Toolbox:
         if checked.get("nodeid"):
             checked["nodeid"] = self._runs.nodeid(checked["nodeid"])
         max_chars = checked.pop("max_chars") or DEFAULT_MAX_CHARS
-        given = frozenset(key for key, value in arguments.items() if value is not None)
+        sent = frozenset(key for key, value in arguments.items() if value is not None)
         return Request(
             checked,
-            given,
+            sent,
             self._runs,
             self._desired,
             max_chars,
             _rising(progress),
             lambda pause: self._deliveries.is_new(client, pause),
-            self._deliveries.hits_told(client),
+            self._deliveries.last_hit_sent(client),
         )
 
     def _useful(self) -> list[str]:
-        """The tools that can do something."""
+        """The names of the tools that can reply: of records not all of them can."""
         tools, are_opened = self._tools.values(), self._runs.are_opened
         return [tool.name for tool in tools if tool.is_of_records or not are_opened]
 
     def _with_news(self, client: str, reply: Reply, max_chars: int) -> str:
-        """The text; note what it tells, and say that there is more (contract, rule 7)."""
+        """The text of a reply, with `pending` if there is more; note the stops and hits in it."""
         present = {
             id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
         }
-        # What was cut off to fit was not told; and saying so may cut off one more.
-        text, told, pending = "", [""], None
-        has_hits = tells_hits(reply.body)
+        # Items that were cut off to fit are not sent; the key `pending` may cut off one more.
+        text, sent, pending = "", [""], None
+        has_hits = reports_hits(reply.body)
         for _ in range(3):
             text = reply.text(max_chars, **({} if pending is None else {"pending": pending}))
-            told = told_in(json.loads(text)) if present else []
-            news = self._deliveries.pending(client, present, told, tells_hits=has_hits)
+            sent = pauses_in(json.loads(text)) if present else []
+            news = self._deliveries.pending(client, present, sent, reports_hits=has_hits)
             if news == pending:
                 break
             pending = news
-        self._deliveries.note(client, [present[id] for id in told if id in present])
+        self._deliveries.note(client, [present[id] for id in sent if id in present])
         if has_hits:
-            self._deliveries.note_hits_told(client)
+            self._deliveries.note_hits_sent(client)
         return text
 
     def _note_hit(self, event: Event) -> None:
@@ -133,24 +133,24 @@ def _not_live(name: str) -> Refusal:
     return Refusal(
         ErrorCode.NOT_LIVE,
         f"{name} needs a live test, and this server shows recorded runs: test_results, "
-        "exception_get_context and timeline_get tell what happened; to run tests, have your client "
+        "exception_get_context and timeline_get show what happened; to run tests, have your client "
         "start pytest --cideldill-mcp in the project",
     )
 
 
 def _rising(progress: Progress) -> Progress:
-    """The same, but what is told never goes back: the protocol does not allow that."""
-    told = 0.0
+    """The same, but numbers never fall: the protocol does not allow that."""
+    highest = 0.0
 
     async def report(done: float, total: float | None, text: str) -> None:
-        nonlocal told
-        told = max(told, done)
-        await progress(told, total, text)
+        nonlocal highest
+        highest = max(highest, done)
+        await progress(highest, total, text)
 
     return report
 
 
-async def _tell_nobody(_done: float, _total: float | None, _text: str) -> None:
+async def _ignore(_done: float, _total: float | None, _text: str) -> None:
     return None
 
 

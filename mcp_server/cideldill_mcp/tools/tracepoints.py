@@ -1,4 +1,4 @@
-"""Tracepoints: `tracepoint_set`, and those that a `test_run` brings along for itself."""
+"""Tracepoints: the tool `tracepoint_set`, and the tracepoints of a single `test_run`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pytest_cideldill.errors import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A tracepoint that was checked and can be added. `arguments`: of `tracepoint_set`."""
+    """A tracepoint that was checked and can be added. `arguments`: those of `tracepoint_set`."""
 
     place: Place
     arguments: dict[str, Any]
 
     def add(self, desired: Desired, run_id: str | None = None) -> LineBreakpoint:
-        """Add it, for one run or for all of them."""
+        """Add the tracepoint, for one run or for all of them."""
         message = self.arguments["log_message"]
         if message is None:
             braces = self.place.source.replace("{", "{{").replace("}", "}}")
@@ -39,10 +39,10 @@ class Wish:
 
 
 async def wishes(request: Request, items: Sequence[dict[str, Any]]) -> list[Wish]:
-    """What `test_run` is to trace, all of it checked as by `tracepoint_set`.
+    """The tracepoints of a `test_run`, all of them checked as by `tracepoint_set`.
 
     Raises:
-        Refusal: As that; `index` tells which one is refused.
+        Refusal: As `tracepoint_set`; `index` is the position of the refused one.
     """
     recipe, checked, wanted = request.runs.recipe, [], []
     for index, item in enumerate(items):
@@ -52,23 +52,23 @@ async def wishes(request: Request, items: Sequence[dict[str, Any]]) -> list[Wish
         except Refusal as refusal:
             raise _of(index, refusal) from refusal
         checked.append(arguments)
-    found = []
+    checked_wishes = []
     for index, places in enumerate(await find_each(recipe, wanted)):
         if isinstance(places, Refusal):
             raise _of(index, places)
-        found.append(Wish(places[0], checked[index]))
-    return found
+        checked_wishes.append(Wish(places[0], checked[index]))
+    return checked_wishes
 
 
 async def set_tracepoint(request: Request) -> Reply:
-    """`tracepoint_set`: tell a message at every pass, without stopping."""
+    """`tracepoint_set`: log a message at every pass, without stopping."""
     path = path_of(request.runs.recipe, request["file"])
     (places,) = await find_each(request.runs.recipe, [(path, _where(request.arguments))])
     if isinstance(places, Refusal):
         raise places
     added = Wish(places[0], request.arguments).add(request.desired)
     await set_added(request, added)
-    told = {
+    body = {
         "id": added.id,
         "type": added.type,
         "location": location(added),
@@ -80,15 +80,15 @@ async def set_tracepoint(request: Request) -> Reply:
         "maxNotifications": added.max_notifications,
     }
     if added.message is not None:
-        told["message"] = added.message
-    return Reply({"success": True, "tracepoint": told})
+        body["message"] = added.message
+    return Reply({"success": True, "tracepoint": body})
 
 
 async def set_added(request: Request, added: LineBreakpoint) -> None:
-    """Set what was added where tests run.
+    """Set a tracepoint that was added in the processes of the tests.
 
     Raises:
-        Refusal: A process refused it; it is taken out again.
+        Refusal: A process refused it; the tracepoint is removed again.
     """
     run, stamp = request.runs.active, added.place.stamp
     added.is_newer = run is not None and stamp is not None and stamp.changed > run.began_ns
@@ -99,13 +99,17 @@ async def set_added(request: Request, added: LineBreakpoint) -> None:
         raise
 
 
-def location(each: LineBreakpoint) -> dict[str, Any]:
-    """Where it is, as clients see it."""
-    return {"file": each.place.shown, "line": each.place.line, "function": each.place.function}
+def location(breakpoint: LineBreakpoint) -> dict[str, Any]:
+    """The location of a breakpoint, as clients see it."""
+    return {
+        "file": breakpoint.place.shown,
+        "line": breakpoint.place.line,
+        "function": breakpoint.place.function,
+    }
 
 
 def _where(arguments: dict[str, Any]) -> dict[str, Any]:
-    """For `inspection.find_each`."""
+    """The arguments for `inspection.find_each`."""
     return {
         "line": arguments["line"],
         "column": arguments["column"],
@@ -125,7 +129,7 @@ CONDITION = Param("condition", "string", "Over the locals; only when true")
 TOOL = Tool(
     "tracepoint_set",
     "Set a tracepoint",
-    "Tell a message with values at every pass of a line, without pausing: for loops and threads. "
+    "Log a message with values at every pass of a line, without pausing: for loops and threads. "
     "Replies have the newest hits.",
     set_tracepoint,
     (
@@ -134,7 +138,7 @@ TOOL = Tool(
         COLUMN,
         Param("log_message", "string", "As total={total} {items[0]!r}"),
         Param("hit_count_multiple", "integer", "Only every Nth pass", default=0, minimum=0),
-        Param("max_notifications", "integer", "Then stop telling", default=0, minimum=0),
+        Param("max_notifications", "integer", "Then stop logging", default=0, minimum=0),
         CONDITION,
     ),
 )

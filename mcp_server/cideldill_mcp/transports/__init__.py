@@ -1,1 +1,1 @@
-"""How clients reach the server: stdio, HTTP, and the door of HTTP."""
+"""The transports: stdio, HTTP, and the check of each HTTP request."""

@@ -1,8 +1,8 @@
-"""Who may enter over HTTP: the names by which a request calls us, then its token.
+"""The check of HTTP requests: first the host and the origin that they name, then the token.
 
-An ASGI application in front of the others. It looks at headers only, on every path and method, so
-that nothing of a body is read for a stranger. Connections that have not passed it are bounded, in
-number and in time. Knows no protocol behind it.
+`Door` is an ASGI application in front of the others. It reads only headers, on every path and
+method, so that no body of an unknown client is read. Connections that have not passed it are
+bounded, in number and in time. It knows nothing of the protocols behind it.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ PATIENCE_S = 0.25
 """Seconds within which no connection gives way to another one."""
 
 MAX_STRANGERS = 64
-"""Connections that have not shown the token yet, at once."""
+"""The most connections at once that have not shown the token yet."""
 
 ADMIT = "cideldill.admit"
 """The key in the `state` of a request's scope: call it when the request has shown the token."""
 
 _TOKEN_BYTES = 32
 
-# Any port: a tunnel's differs from ours. A page that had its own name lead here (DNS rebinding)
-# still sends that name.
+# Any port: a tunnel's differs from ours. A page whose own name resolves to this machine (DNS
+# rebinding) still sends that name.
 _HOST = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://" + _HOST.pattern, re.IGNORECASE)
 
 
 def new_token() -> str:
-    """A fresh one, as it is written in a header."""
+    """A fresh token, as it is written in a header."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 class Strangers:
     """The connections that have not shown the token yet.
 
-    Where there are too many, the one that has waited longest ends, after `PATIENCE_S`: a client
-    shows the token at once, so that it gets in beside any number of strangers that only wait. Until
-    then others are not accepted. Lives on the event loop.
+    When there are too many, the oldest one is closed, after `PATIENCE_S`: a client shows the token
+    at once, so it gets in beside any number of strangers that only wait. Until then no others are
+    accepted. Lives on the event loop.
 
     Args:
-        most: How many there may be.
+        most: The most connections at once.
     """
 
     def __init__(self, most: int) -> None:
@@ -61,7 +61,7 @@ class Strangers:
         self._has_left = asyncio.Event()
 
     async def room(self) -> None:
-        """Wait until there may be one more."""
+        """Wait until one more is allowed."""
         loop = asyncio.get_running_loop()
         while len(self._deadlines) >= self._most:
             oldest, deadline = next(iter(self._deadlines.items()))
@@ -74,12 +74,12 @@ class Strangers:
                 await asyncio.wait_for(self._has_left.wait(), left_s)
 
     def add(self, connection: asyncio.Transport) -> None:
-        """A connection was accepted: it has `ENTRY_S` from now on."""
+        """Add an accepted connection: it has `ENTRY_S` from now on."""
         loop = asyncio.get_running_loop()
         self._deadlines[connection] = loop.call_later(ENTRY_S, self._end, connection)
 
     def remove(self, connection: asyncio.Transport) -> None:
-        """It has shown the token, or has ended; later calls do nothing."""
+        """Remove a connection that has shown the token or has ended; later calls do nothing."""
         if (deadline := self._deadlines.pop(connection, None)) is not None:
             deadline.cancel()
             self._has_left.set()
@@ -90,10 +90,10 @@ class Strangers:
 
 
 class Door:
-    """See the module.
+    """The ASGI application that refuses requests without the token.
 
     Args:
-        token: What a client must show.
+        token: The token that a client must send.
         rooms: The applications by path.
     """
 
@@ -112,7 +112,7 @@ class Door:
         try:
             await room(scope, receive, send)
         except ClientDisconnect:
-            return  # gone while it was sending: nobody is left to answer
+            return  # the client left while it was sending: there is no reply
 
     def _refused(self, headers: Headers) -> Response | None:
         if not all(_HOST.fullmatch(host) for host in headers.getlist("host") or [""]):
@@ -124,8 +124,8 @@ class Door:
         if scheme.lower() != "bearer" or not hmac.compare_digest(token, self._token):
             return _answer(
                 401,
-                "the header `Authorization: Bearer TOKEN` is missing or wrong; the server told the "
-                "token on its stderr when it started",
+                "the header `Authorization: Bearer TOKEN` is missing or wrong; the server "
+                "printed the token on its stderr when it started",
                 {"WWW-Authenticate": "Bearer"},
             )
         return None

@@ -1,7 +1,7 @@
 """The HTTP transports on one port of this machine: Streamable HTTP at /mcp, SSE at /mcp/sse.
 
-Owns the socket, and the HTTP server's start and end. The library of the protocol speaks; `Door`
-decides who may enter. Lives on the event loop.
+Owns the socket, and the HTTP server's start and end. The library of the protocol handles the
+messages; `Door` decides which requests it gets. Lives on the event loop.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ SSE_PATH = "/mcp/sse"
 _POST_PATH = "/mcp/sse/messages"
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""A longer body is refused with 413, and nothing of it is parsed."""
+"""Bytes; a longer body is refused with 413, and nothing of it is parsed."""
 
 MAX_CONNECTIONS = 512
-"""At once, and requests under way; further requests are answered with 503."""
+"""The most connections, and requests under way, at once; further requests get a 503."""
 
 MAX_SESSIONS = 100
-"""Of Streamable HTTP, without a stream or a request under way; of more the oldest end."""
+"""The most sessions of Streamable HTTP that are unused; of more the oldest ones end."""
 
 ACCEPT_PAUSE_S = 1.0
-"""After a connection could not be accepted: what was short may be there again then."""
+"""The wait after a connection could not be accepted: descriptors may be free again then."""
 
 GOODBYE_S = 0.5
 """How long the end of all connections may take."""
 
 
 class CannotListen(Exception):
-    """The address can't be had; the message is a sentence."""
+    """The server can't listen on the address; the message is a sentence."""
 
 
 def listen(address: str) -> socket.socket:
-    """A socket that accepts connections from now on.
+    """Open a socket that accepts connections from now on.
 
     Args:
-        address: As `parsers.loopback` gives it; port 0 is any free one.
+        address: As `parsers.loopback` returns it; port 0 means any free port.
 
     Raises:
         CannotListen: The address is in use, or this machine doesn't have it.
@@ -87,11 +87,11 @@ async def serve_http(
     directory: Path,
     server_for: Callable[[str], tuple[Server, Clients]],
 ) -> None:
-    """Serve until cancelled; then everybody is hung up on.
+    """Serve until cancelled; then close all connections.
 
     Args:
-        listener: See `listen`.
-        directory: Where a file tells address and token; private.
+        listener: The socket of `listen`.
+        directory: The private directory for the file with the address and the token.
         server_for: Makes the server of a transport, by its name.
     """
     _be_quiet()
@@ -112,28 +112,27 @@ async def serve_http(
 
 
 def _be_quiet() -> None:
-    """Leave out what the library logs about clients: malformed messages, with tracebacks."""
+    """Silence the library's logs about clients: malformed messages, with tracebacks."""
     logging.getLogger("mcp").setLevel(logging.ERROR)
     for transport in ("sse", "streamable_http"):
         logging.getLogger(f"mcp.server.{transport}").setLevel(logging.CRITICAL)
 
 
 class _Streamable:
-    """The sessions: which can be pushed to, and which ends when there are too many.
+    """The sessions of Streamable HTTP: pushes to them, and the end of unused ones.
 
-    One can be pushed to while its client reads the stream for that. A client may vanish without a
-    word, so of many unused sessions those end that have been so longest.
+    A session gets pushes while its client reads the stream for them. A client may vanish without a
+    message, so of too many unused sessions the ones end that have been unused longest.
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager, clients: Clients) -> None:
         self._manager = manager
         self._clients = clients
-        # How many requests of each session are under way, an open stream too; the one that was used
-        # last is the last.
+        # Session → its requests under way, an open stream counted as one; in order of last use.
         self._under_way: dict[str, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Events are not kept; the library would not answer who asks for them.
+        # Events are not kept; the library would not reply to a request for them.
         kept = [pair for pair in scope["headers"] if pair[0] != b"last-event-id"]
         scope = {**scope, "headers": kept}
         session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
@@ -142,11 +141,11 @@ class _Streamable:
         elif session in self._under_way:
             with self._using(session):
                 await self._go_on(session, scope, receive, send)
-        else:  # ended, or never there: the library says so
+        else:  # ended or unknown: the library refuses it
             await self._manager.handle_request(scope, receive, send)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request without a session, which may open one."""
+        """Handle a request without a session, which may open one."""
         with ExitStack() as until_answered:
 
             async def watched(message: Message) -> None:
@@ -177,11 +176,11 @@ class _Streamable:
             await self._manager.handle_request(scope, receive, watched)
 
     async def _end(self, session: str, scope: Scope) -> None:
-        """As its client would."""
+        """End a session with a request as its client would send it."""
         del self._under_way[session]
         header = (MCP_SESSION_ID_HEADER.encode("ascii"), session.encode("ascii"))
         scope = {**scope, "method": "DELETE", "headers": [header]}
-        await self._manager.handle_request(scope, _nothing, _unheard)
+        await self._manager.handle_request(scope, _nothing, _drop)
 
     @contextmanager
     def _using(self, session: str) -> Iterator[None]:
@@ -200,12 +199,12 @@ async def _nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _unheard(_message: Message) -> None:
-    """For an answer that nobody waits for."""
+async def _drop(_message: Message) -> None:
+    """Drop a reply that has no receiver."""
 
 
 class _Sse:
-    """One connection for each GET; its messages come in through POST on another path."""
+    """The SSE transport: a connection for each GET; its messages come by POST on another path."""
 
     def __init__(self, transport: SseServerTransport, server: Server) -> None:
         self._transport = transport
@@ -221,7 +220,7 @@ class _Sse:
 
 
 class _HttpServer(uvicorn.Server):
-    """Without signal handlers: they are the front end's."""
+    """A server without signal handlers: the front end has its own."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -229,7 +228,7 @@ class _HttpServer(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """A stranger until one of its requests passes the door."""
+    """A connection, which counts as a stranger until one of its requests passes the door."""
 
     def __init__(self, strangers: Strangers, config: uvicorn.Config, state: ServerState) -> None:
         super().__init__(config, state, {ADMIT: self._admit})
@@ -248,9 +247,9 @@ class _Connection(H11Protocol):
 
 
 def _bounds() -> tuple[int, int]:
-    """Most connections, and most of them without the token: runs need descriptors, too."""
+    """The most connections, and the most without the token: runs need descriptors, too."""
     descriptors = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
-    if descriptors < 0:  # no limit, or none that the system tells
+    if descriptors < 0:  # no limit, or an unknown one
         return MAX_CONNECTIONS, MAX_STRANGERS
     return min(MAX_CONNECTIONS, descriptors // 2), min(MAX_STRANGERS, descriptors // 4)
 
@@ -260,26 +259,26 @@ async def _accept(
 ) -> None:
     """Accept connections until cancelled, one at a time, each with a protocol of its own.
 
-    Not `asyncio.Server`: when descriptors are short it tries again at once, hundreds of times, with
-    a traceback for each.
+    `asyncio.Server` would not do: when descriptors run out it tries again at once, hundreds of
+    times, with a traceback for each.
     """
     loop = asyncio.get_running_loop()
     listener.setblocking(False)
-    is_told = False
+    is_reported = False
     while True:
         await strangers.room()
         try:
             connection, _ = await loop.sock_accept(listener)
             await loop.connect_accepted_socket(protocol, connection)
         except ConnectionError:
-            continue  # gone before it was accepted
+            continue  # closed before it was accepted
         except OSError as error:
-            if not is_told:
-                is_told = True
+            if not is_reported:
+                is_reported = True
                 with suppress(OSError):
                     sys.stderr.write(
                         f"pytest-cideldill: a connection over HTTP can't be accepted: {error}; "
-                        "it is tried again, and told once\n"
+                        "it is tried again, and reported once\n"
                     )
             await asyncio.sleep(ACCEPT_PAUSE_S)
 
@@ -300,7 +299,7 @@ async def _serve(door: Door, listener: socket.socket) -> None:
     )
     server = _HttpServer(config)
     strangers = Strangers(most_strangers)
-    # A task of its own: cancelled with the others it would leave its connections open.
+    # A task of its own: if it were cancelled with the others, its connections would stay open.
     serving = asyncio.create_task(server.serve([]))
     try:
         await _accept(
@@ -310,7 +309,7 @@ async def _serve(door: Door, listener: socket.socket) -> None:
         listener.close()
         with anyio.CancelScope(shield=True):
             serving.cancel()
-            # Not in order, with waits for those who don't read: the process is about to end.
+            # An orderly close would wait for clients that don't read; the process is about to end.
             for connection in list(server.server_state.connections):
                 connection.transport.abort()
             await asyncio.wait([serving, *server.server_state.tasks], timeout=GOODBYE_S)

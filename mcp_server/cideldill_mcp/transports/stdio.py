@@ -98,7 +98,7 @@ async def stdio_streams(
     drained = anyio.Event()
 
     def post(callback: Callable[..., object], *args: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        with suppress(RuntimeError):  # the loop is closed: nothing takes messages any more
             loop.call_soon_threadsafe(callback, *args)
 
     def deliver(messages: list[SessionMessage]) -> None:
@@ -120,7 +120,10 @@ async def stdio_streams(
             post(drained.set)
 
     if sys.platform != "win32":
-        for fd in (read_fd, write_fd):  # whoever shares it may have left it non-blocking
+        for fd in (
+            read_fd,
+            write_fd,
+        ):  # another process that shares it may have made it non-blocking
             os.set_blocking(fd, True)
     threading.Thread(target=read, name="cideldill-stdin", daemon=True).start()
     threading.Thread(target=write, name="cideldill-stdout", daemon=True).start()
@@ -146,7 +149,7 @@ def _read_until_eof(
         except OSError:  # a terminal that hung up, a descriptor closed under us
             chunk = b""
         messages = []
-        for line in splitter.feed(chunk or b"\n"):  # what precedes EOF may lack its newline
+        for line in splitter.feed(chunk or b"\n"):  # the last line before EOF may lack its newline
             decoded = _decode(line)
             if isinstance(decoded, bytes):
                 outbox.put(decoded)
@@ -195,7 +198,7 @@ class LineSplitter:
 
 
 def _decode(line: bytes | None) -> types.JSONRPCMessage | bytes | None:
-    """The message in a line, or the error line its sender gets, or None for a blank line."""
+    """The message in a line, or the error line that its sender gets, or None for a blank line."""
     if line is None:
         return _invalid(f"a line has at most {MAX_LINE_BYTES} bytes")
     if not line or line.isspace():
@@ -213,7 +216,7 @@ def _decode(line: bytes | None) -> types.JSONRPCMessage | bytes | None:
 
 
 def _refuse(line: bytes, error: ValidationError) -> bytes:
-    """Tell malformed JSON (-32700) from JSON that is no message (-32600)."""
+    """The error line for malformed JSON (-32700), or for JSON that is no message (-32600)."""
     try:
         value = json.loads(line.decode("utf-8"))
     except json.JSONDecodeError as bad:
@@ -224,14 +227,14 @@ def _refuse(line: bytes, error: ValidationError) -> bytes:
         return _error_line(types.PARSE_ERROR, "Parse error: a number or the nesting is too large.")
     if not isinstance(value, dict):
         return _invalid("a line is one JSON object, batches are not supported")
-    found = value.get("id")
-    readable = isinstance(found, int | str) and not isinstance(found, bool)
+    sent_id = value.get("id")
+    readable = isinstance(sent_id, int | str) and not isinstance(sent_id, bool)
     # Never under the id of a response: it is one of ours and may equal one of the client's.
-    request_id = found if readable and not {"result", "error"} & value.keys() else None
-    return _invalid(_what_is_wrong(value, error), request_id)
+    request_id = sent_id if readable and not {"result", "error"} & value.keys() else None
+    return _invalid(_mistake(value, error), request_id)
 
 
-def _what_is_wrong(value: dict[str, Any], error: ValidationError) -> str:
+def _mistake(value: dict[str, Any], error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] == "json_invalid":  # lone surrogates, deep nesting: only Python reads them
         return first["msg"].removeprefix("Invalid JSON: ")

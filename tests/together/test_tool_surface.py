@@ -1,4 +1,4 @@
-"""The plan's tests 1 to 4, 75, 76, 86 to 89 and 122 to 127: the surface, on a running test."""
+"""The surface, on a running test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.together.workbench import Bench
 
 pytestmark = pytest.mark.full
 
-PLAN = {
+REQUIRED = {
     f"breakpoint_{name}"
     for name in (
         "list_breakpoints",
@@ -62,10 +62,10 @@ class Scrutiny:
 
 
 def test_each_tool_is_listed_once_and_does_its_part(bench: Bench) -> None:
-    """Plan, 1 to 4, 75 and 76: all 14, called as their schemas say while a test waits."""
+    """All 14, called as their schemas say while a test waits."""
     call = Scrutiny(bench)
     names = Counter(tool.name for tool in call.tools)
-    assert set(names) >= PLAN
+    assert set(names) >= REQUIRED
     assert set(names.values()) == {1}
     for tool in call.tools:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
@@ -93,11 +93,10 @@ def test_each_tool_is_listed_once_and_does_its_part(bench: Bench) -> None:
     call("remove", function_name="shop.price")
     assert call("continue", pause_id=stop["pause_id"], wait=True)["exit_code"] == 0
     assert ledger.received(bench) == [6, None, 41, 6, 6]  # what was removed replaces nothing
-    assert call.called == PLAN
+    assert call.called == REQUIRED
 
 
 def test_malformed_requests_change_nothing_and_extra_words_do_no_harm(bench: Bench) -> None:
-    """Plan, 86 to 89."""
     bench.breakpoint("price")
     stop = only_stop(ledger.start(bench, "price(2)", "price(2)"))
     id = stop["pause_id"]
@@ -121,7 +120,7 @@ def test_malformed_requests_change_nothing_and_extra_words_do_no_harm(bench: Ben
 
 
 def test_a_session_from_the_handshake_to_the_verdict(make_project: MakeProject) -> None:
-    """Plan, 122 to 127, message by message."""
+    """Message by message."""
     root = make_project()
     project = Bench(None, root)  # type: ignore[arg-type]  # writes files only
     ledger.write(project, "price(2)", "price(2)")

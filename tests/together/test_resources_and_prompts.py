@@ -1,4 +1,4 @@
-"""The plan's tests 77 to 85: resources and prompts tell what the waiting test called and got."""
+"""Resources and prompts tell what the waiting test called and got."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.full
 
 
 def test_resources_follow_the_test(bench: Bench) -> None:
-    """Plan, 77 to 82; the tools tell the same."""
+    """The tools tell the same."""
     agent = bench.agent
     recorded = agent.read("breakpoint://status")["calls_recorded"]
 
@@ -55,7 +55,6 @@ def test_resources_follow_the_test(bench: Bench) -> None:
 
 
 def test_prompts_follow_the_test(bench: Bench) -> None:
-    """Plan, 83 to 85."""
     agent = bench.agent
     bench.breakpoint("price")
     stop = only_stop(ledger.start(bench, "price(2)", "price(5)"))

@@ -1,4 +1,4 @@
-"""The plan's tests 5 to 38: breakpoints listed, added and removed, behaviors, replacements.
+"""Breakpoints listed, added and removed, behaviors, replacements.
 
 What counts is what the test under debug received; see `ledger`.
 """
@@ -49,7 +49,7 @@ def replace(bench: Bench, by: str, name: str = "price") -> dict[str, Any]:
 
 
 def test_a_fresh_server_lists_nothing_and_leaves_the_test_alone(tmp_path: Path) -> None:
-    """Plan, 5, 33, 38, 51, 53; then the first breakpoint stops before calls, by default."""
+    """Then the first breakpoint stops before calls, by default."""
     with workbench(tmp_path / "project") as bench:
         assert listing(bench) == {
             "breakpoints": [],
@@ -71,7 +71,7 @@ def test_a_fresh_server_lists_nothing_and_leaves_the_test_alone(tmp_path: Path) 
 
 
 def test_what_is_listed_is_what_the_test_meets(bench: Bench) -> None:
-    """Plan, 6 and 7: behaviors and replacements, in the list and in what calls give."""
+    """Behaviors and replacements, in the list and in what calls give."""
 
     def set_two() -> None:
         bench.breakpoint("shop.price", behavior="go")
@@ -95,7 +95,6 @@ def test_what_is_listed_is_what_the_test_meets(bench: Bench) -> None:
 
 
 def test_breakpoints_are_added_once_or_not_at_all(bench: Bench) -> None:
-    """Plan, 8 to 12."""
     ids: list[str] = []
 
     def refuse() -> None:
@@ -129,7 +128,6 @@ def test_breakpoints_are_added_once_or_not_at_all(bench: Bench) -> None:
 
 
 def test_what_is_removed_leaves_nothing_behind(bench: Bench) -> None:
-    """Plan, 13 to 15."""
 
     def set_everything() -> None:
         bench.breakpoint("price", behavior="go")
@@ -164,7 +162,7 @@ def test_what_is_removed_leaves_nothing_behind(bench: Bench) -> None:
 
 
 def test_behaviors_before_calls(bench: Bench) -> None:
-    """Plan, 16 to 20; `yield` is as the default."""
+    """`yield` is as the default."""
 
     def setting(behavior: str, default: str = "stop") -> Callable[[], None]:
         def act() -> None:
@@ -201,7 +199,7 @@ def test_behaviors_before_calls(bench: Bench) -> None:
 
 
 def test_behaviors_after_calls(bench: Bench) -> None:
-    """Plan, 21 to 27; `yield` is as the default."""
+    """`yield` is as the default."""
 
     def setting(behavior: str, default: str = "go") -> Callable[[], None]:
         def act() -> None:
@@ -248,7 +246,6 @@ def test_behaviors_after_calls(bench: Bench) -> None:
 
 
 def test_replacements(bench: Bench) -> None:
-    """Plan, 28 to 32."""
 
     def refused(by: str, name: str = "price") -> dict[str, Any]:
         return bench.agent.refused(
@@ -283,7 +280,7 @@ def test_replacements(bench: Bench) -> None:
 
 
 def test_defaults(bench: Bench) -> None:
-    """Plan, 34 to 37: of a breakpoint that yields, from the moment they are set."""
+    """Of a breakpoint that yields, from the moment they are set."""
 
     def setting(default: str) -> Callable[[], None]:
         def act() -> None:

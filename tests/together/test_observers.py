@@ -1,4 +1,4 @@
-"""The plan's tests 101 to 111: observers in the process under test, of which clients know nothing.
+"""Observers in the process under test, of which clients know nothing.
 
 The stdio server has one client; what several clients are told is in `tests/server/test_notify.py`.
 """
@@ -36,12 +36,10 @@ EXPECTED = [41, "Refused: -1", None]
 
 
 def test_nobody_needs_to_observe(bench: Bench) -> None:
-    """Plan, 101."""
     assert values(bench) == EXPECTED
 
 
 def test_observers_are_told_and_nothing_they_do_harms_the_test(bench: Bench) -> None:
-    """Plan, 102 to 111."""
     bench.write(conftest=CONFTEST)
     *received, told = values(bench, "__import__('conftest').SEEN")
     assert received == EXPECTED

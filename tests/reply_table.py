@@ -1,8 +1,8 @@
-"""The replies of the contract (sections 1 to 5) as one table; every reply in the tests is checked.
+"""The shapes of all replies, resources and notifications; every one in the tests is checked.
 
 Per tool the keys that are always there, with their types; those that may be missing end in `?`, and
-names of a closed set are listed. What a reply has besides is free. `null` stands where the contract
-has it or where a value may be unknown. The helpers that receive replies call `check`.
+names of a closed set are listed. What a reply has besides is free. `null` stands where a
+value may be unknown. The helpers that receive replies call `check`.
 """
 
 from __future__ import annotations
@@ -508,7 +508,7 @@ RESOURCES: dict[str, Shape] = {
         "capturedAt": ANY,
     },
 }
-"""URI → its body (section 7)."""
+"""URI → its body."""
 
 NOTIFICATIONS: dict[str, Shape] = {
     "debugger/breakpointHit": {
@@ -554,7 +554,7 @@ NOTIFICATIONS: dict[str, Shape] = {
         "status": one_of("success", "exception"),
     },
 }
-"""Method → its parameters (section 6)."""
+"""Method → its parameters."""
 
 # --- replies that come in several forms ---------------------------------------------------------
 
@@ -630,13 +630,13 @@ OF_ERRORS: dict[str, Shape] = {
 
 ROOM = 2_000
 """In fewer characters (`max_chars`) a reply that is cut keeps its own keys, but not all of those of
-what is inside: the last resort of rule 6."""
+what is inside: the last resort when a reply is cut."""
 
 # --- the check ----------------------------------------------------------------------------------
 
 
 def problems(tool: str, arguments: Any, body: Any, *, is_error: bool) -> Iterator[str]:
-    """Where a reply is not as the contract has it."""
+    """Where a reply does not have its shape."""
     if is_error:
         yield from misfits(ERROR, body)
         yield from misfits(OF_ERRORS.get(body.get("error"), {}), body)
@@ -659,7 +659,7 @@ def checked(tool: str, arguments: Any, text: str, *, is_error: bool) -> dict[str
     """The body of a tool's reply.
 
     Raises:
-        AssertionError: It is not as the contract has it.
+        AssertionError: It does not have its shape.
     """
     body = json.loads(text)
     assert isinstance(body, dict), text
@@ -671,7 +671,7 @@ def checked_resource(uri: str, text: str) -> dict[str, Any]:
     """The body of a resource.
 
     Raises:
-        AssertionError: It is not as the contract has it.
+        AssertionError: It does not have its shape.
     """
     body = json.loads(text)
     assert isinstance(body, dict), text
@@ -680,7 +680,7 @@ def checked_resource(uri: str, text: str) -> dict[str, Any]:
 
 
 def check_answer(method: str, params: Any, result: dict[str, Any]) -> None:
-    """Refuse the answer to a request of the protocol that is not as the contract has it.
+    """Refuse the answer to a request of the protocol that does not have its shape.
 
     Raises:
         AssertionError: It is not.
@@ -696,7 +696,7 @@ def check_answer(method: str, params: Any, result: dict[str, Any]) -> None:
 
 
 def check_notification(method: str, params: Any) -> None:
-    """Refuse parameters that are not as the contract has them.
+    """Refuse parameters that do not have their shape.
 
     Raises:
         AssertionError: They are not.

@@ -1,6 +1,6 @@
-"""Where each test of the plan (the list of the system before this one) lives on as a live case.
+"""The live cases that must exist: one row for each required behaviour, by its number.
 
-`tests/test_plan_table.py` checks this table.
+`tests/test_required_cases.py` checks this table. The numbers are only the keys of the rows.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ WITHOUT = frozenset({50})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One test of the plan, or one part of a spec.
+    """One required behaviour.
 
     Attributes:
-        number: In the plan; in a spec its name there.
+        number: Its key.
         cases: Node ids below `tests/together/`.
-        note: What is different here, by the contract.
+        note: Details of the behaviour.
     """
 
     number: int | str
@@ -32,36 +32,36 @@ def named(file: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{file}.py::test_{name}" for name in names)
 
 
-_TOOLS = named("test_plan_session", "each_tool_is_listed_once_and_does_its_part")
-_ERRORS = named("test_plan_session", "malformed_requests_change_nothing_and_extra_words_do_no_harm")
-_SESSION = named("test_plan_session", "a_session_from_the_handshake_to_the_verdict")
-_FRESH = named("test_plan_breakpoints", "a_fresh_server_lists_nothing_and_leaves_the_test_alone")
-_LISTED = named("test_plan_breakpoints", "what_is_listed_is_what_the_test_meets")
-_ADDED = named("test_plan_breakpoints", "breakpoints_are_added_once_or_not_at_all")
-_REMOVED = named("test_plan_breakpoints", "what_is_removed_leaves_nothing_behind")
-_BEFORE = named("test_plan_breakpoints", "behaviors_before_calls")
-_AFTER = named("test_plan_breakpoints", "behaviors_after_calls")
-_REPLACED = named("test_plan_breakpoints", "replacements")
-_DEFAULTS = named("test_plan_breakpoints", "defaults")
-_PAUSED = named("test_plan_pauses", "paused_calls_are_listed_with_what_the_test_passed")
+_TOOLS = named("test_tool_surface", "each_tool_is_listed_once_and_does_its_part")
+_ERRORS = named("test_tool_surface", "malformed_requests_change_nothing_and_extra_words_do_no_harm")
+_SESSION = named("test_tool_surface", "a_session_from_the_handshake_to_the_verdict")
+_FRESH = named("test_breakpoint_tools", "a_fresh_server_lists_nothing_and_leaves_the_test_alone")
+_LISTED = named("test_breakpoint_tools", "what_is_listed_is_what_the_test_meets")
+_ADDED = named("test_breakpoint_tools", "breakpoints_are_added_once_or_not_at_all")
+_REMOVED = named("test_breakpoint_tools", "what_is_removed_leaves_nothing_behind")
+_BEFORE = named("test_breakpoint_tools", "behaviors_before_calls")
+_AFTER = named("test_breakpoint_tools", "behaviors_after_calls")
+_REPLACED = named("test_breakpoint_tools", "replacements")
+_DEFAULTS = named("test_breakpoint_tools", "defaults")
+_PAUSED = named("test_pause_tools", "paused_calls_are_listed_with_what_the_test_passed")
 _CHOSEN = named("test_function_breakpoints", "a_call_goes_on_as_the_client_chose")
 _RAISED = named("test_function_breakpoints", "a_call_can_be_made_to_raise_what_the_project_knows")
-_REPLACING = named("test_plan_pauses", "a_replacement_wins_over_the_action")
-_ONCE = named("test_plan_pauses", "only_what_is_paused_goes_on_and_only_once")
-_FUNCTIONS = named("test_plan_objects", "every_listed_function_can_be_stopped_by_its_name")
-_REPL = named("test_plan_pauses", "sessions_change_the_call_and_end_with_its_pause")
-_REFUSED_REPL = named("test_plan_pauses", "what_cannot_be_evaluated_leaves_the_call_alone")
-_PRINTED = named("test_plan_pauses", "what_an_evaluation_prints_is_told_and_not_seen_by_the_test")
-_OBJECT = named("test_plan_objects", "an_object_is_told_as_the_test_passed_it")
-_UNPICKLED = named("test_plan_objects", "what_no_pickle_holds_is_told_and_left_untouched")
-_DAMAGED = named("test_plan_objects", "a_damaged_object_is_told_as_such")
-_RESOURCES = named("test_plan_resources", "resources_follow_the_test")
-_PROMPTS = named("test_plan_resources", "prompts_follow_the_test")
+_REPLACING = named("test_pause_tools", "a_replacement_wins_over_the_action")
+_ONCE = named("test_pause_tools", "only_what_is_paused_goes_on_and_only_once")
+_FUNCTIONS = named("test_object_tools", "every_listed_function_can_be_stopped_by_its_name")
+_REPL = named("test_pause_tools", "sessions_change_the_call_and_end_with_its_pause")
+_REFUSED_REPL = named("test_pause_tools", "what_cannot_be_evaluated_leaves_the_call_alone")
+_PRINTED = named("test_pause_tools", "what_an_evaluation_prints_is_told_and_not_seen_by_the_test")
+_OBJECT = named("test_object_tools", "an_object_is_told_as_the_test_passed_it")
+_UNPICKLED = named("test_object_tools", "what_no_pickle_holds_is_told_and_left_untouched")
+_DAMAGED = named("test_object_tools", "a_damaged_object_is_told_as_such")
+_RESOURCES = named("test_resources_and_prompts", "resources_follow_the_test")
+_PROMPTS = named("test_resources_and_prompts", "prompts_follow_the_test")
 _PUSHED = named("test_notifications", "a_pause_and_its_end_are_pushed_before_the_reply")
 _CALLS = named("test_notifications", "recorded_calls_are_pushed_when_they_ended")
 _REASON = named("test_notifications", "a_pause_after_a_raise_is_pushed_with_its_reason")
-_NOBODY = named("test_plan_observers", "nobody_needs_to_observe")
-_OBSERVED = named("test_plan_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
+_NOBODY = named("test_observers", "nobody_needs_to_observe")
+_OBSERVED = named("test_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
 _OVER_HTTP = named("test_http_life", "over_http_only_one_line_is_told_and_nothing_is_ever_printed")
 _BESIDE = named(
     "test_http_life", "stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only"
@@ -81,7 +81,7 @@ _HTTP = "the HTTP of that system's clients is here Streamable HTTP"
 
 TABLE = (
     Row(1, _TOOLS, "among the tools of further groups"),
-    Row(2, _TOOLS, "rule 12: the prefix holds for these 14"),
+    Row(2, _TOOLS, "the prefix holds for these 14"),
     Row(3, _TOOLS),
     Row(4, _TOOLS),
     Row(5, _FRESH),
@@ -138,7 +138,7 @@ TABLE = (
     Row(51, _FRESH, _FROM_SOURCES),
     Row(52, _FUNCTIONS, _FROM_SOURCES),
     Row(53, (*_records("empty"), *_FRESH)),
-    Row(54, _records("all"), "all of those that are recorded: chosen by name, see contract 2"),
+    Row(54, _records("all"), "all of those that are recorded: chosen by name"),
     Row(55, _records("filtered"), "in every form of a function's name"),
     Row(56, _records("with_limit")),
     Row(57, _records("with_exception")),

@@ -1,8 +1,8 @@
-"""The scenarios of the 016 spec, breakpoint notifications: one test for each.
+"""Breakpoint notifications: one test for each scenario of their use.
 
-Through a client on raw pipes, against a real pytest child. US: user story; what is .NET in the
-spec's text is Python here, as the contract says (sections 3 and 6). Its edge cases and success
-criteria are in `test_spec_016_edges.py`; its SC-005 is that all other tests pass.
+Through a client on raw pipes, against a real pytest child. US: user story. Edge
+cases (EC) and success criteria (SC) are in `test_breakpoint_notification_edges.py`; SC-005 is that
+all other tests pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of the plan and of the 019 spec are complete; the live cases that they name exist."""
+"""The tables of required cases are complete, and the live cases that they name exist."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import spec_019_table
-from tests.plan_table import NUMBERS, TABLE, WITHOUT, Row
+from tests import debugger_state_cases
+from tests.required_cases import NUMBERS, TABLE, WITHOUT, Row
 
 TOGETHER = Path(__file__).parent / "together"
-ROWS = (*TABLE, *spec_019_table.TABLE)
+ROWS = (*TABLE, *debugger_state_cases.TABLE)
 
 
 @cache
@@ -41,8 +41,8 @@ def missing(row: Row) -> list[str]:
 
 def test_every_number_is_there_once_in_order() -> None:
     assert [row.number for row in TABLE] == sorted(NUMBERS)
-    assert len(spec_019_table.PARTS) == 37
-    assert [row.number for row in spec_019_table.TABLE] == list(spec_019_table.PARTS)
+    assert len(debugger_state_cases.PARTS) == 37
+    assert [row.number for row in debugger_state_cases.TABLE] == list(debugger_state_cases.PARTS)
 
 
 def test_every_case_that_is_named_exists() -> None:
@@ -51,8 +51,8 @@ def test_every_case_that_is_named_exists() -> None:
 
 def test_only_those_without_a_live_case_name_none_and_say_why() -> None:
     assert {row.number for row in TABLE if not row.cases} == WITHOUT == {50}
-    without = {row.number for row in spec_019_table.TABLE if not row.cases}
-    assert without == spec_019_table.WITHOUT == {"SC-004", "SC-005"}
+    without = {row.number for row in debugger_state_cases.TABLE if not row.cases}
+    assert without == debugger_state_cases.WITHOUT == {"SC-004", "SC-005"}
     assert all(row.note.endswith(".") for row in ROWS if not row.cases)
 
 
@@ -60,10 +60,10 @@ def test_no_case_is_named_twice_in_a_row() -> None:
     assert [row for row in ROWS if max(Counter(row.cases).values(), default=1) > 1] == []
 
 
-def test_each_test_of_the_spec_stands_for_a_part_of_it() -> None:
-    """Else it would say nothing of the spec."""
-    named = {case for row in spec_019_table.TABLE for case in row.cases}
-    file = "test_spec_019.py"
+def test_each_test_of_the_state_is_a_required_case() -> None:
+    """Every test there is the case of a scenario."""
+    named = {case for row in debugger_state_cases.TABLE for case in row.cases}
+    file = "test_debugger_state.py"
     tests = {each for each in functions_in(file) if each.startswith("test_")}
     assert {f"{file}::{each}" for each in tests} <= named
 

@@ -1,4 +1,4 @@
-"""The plan's tests 39 to 49 and 62 to 70: pauses listed, continued and evaluated in.
+"""Pauses listed, continued and evaluated in.
 
 41 to 45 are in `test_function_breakpoints`. What counts is what the test under debug received.
 """
@@ -25,7 +25,7 @@ def price(bench: Bench) -> Bench:
 
 
 def test_paused_calls_are_listed_with_what_the_test_passed(price: Bench) -> None:
-    """Plan, 39 and 40: the call, when it stopped, and the sessions at it."""
+    """The call, when it stopped, and the sessions at it."""
     stop = only_stop(ledger.start(price, "price(2, each=4, off=1)", "price(5)"))
     (first,) = price.agent.call("breakpoint_list_paused")["paused"]
     data = first["call_data"]
@@ -46,7 +46,7 @@ def test_paused_calls_are_listed_with_what_the_test_passed(price: Bench) -> None
 
 
 def test_a_replacement_wins_over_the_action(price: Bench) -> None:
-    """Plan, 46 and 47: for one call; the next ones are of the original again."""
+    """For one call; the next ones are of the original again."""
     reply = ledger.start(price, *["price(2)"] * 4)
     for how in (
         {},
@@ -60,7 +60,7 @@ def test_a_replacement_wins_over_the_action(price: Bench) -> None:
 
 
 def test_only_what_is_paused_goes_on_and_only_once(price: Bench) -> None:
-    """Plan, 48 and 49: a refused request changes nothing."""
+    """A refused request changes nothing."""
     stop = only_stop(ledger.start(price, "price(2)", "price(2)"))
 
     def refused(pause_id: str) -> tuple[str, str, str]:
@@ -88,7 +88,6 @@ def evaluate(bench: Bench, stop: dict[str, Any], expression: str, **options: Any
 
 
 def test_sessions_change_the_call_and_end_with_its_pause(price: Bench) -> None:
-    """Plan, 62 to 64 and 70."""
     stop = only_stop(ledger.start(price, "price(2)", "price(2)"))
     simple = evaluate(price, stop, "2 + 2")
     assert (simple["output"], simple["is_error"]) == ("4", False)
@@ -109,7 +108,6 @@ def test_sessions_change_the_call_and_end_with_its_pause(price: Bench) -> None:
 
 
 def test_what_cannot_be_evaluated_leaves_the_call_alone(price: Bench) -> None:
-    """Plan, 65 to 67 and 69."""
     stop = only_stop(ledger.start(price, "price(2)"))
     for expression, error in (
         ("amount = 0; 1 +", "SyntaxError"),
@@ -137,7 +135,6 @@ def test_what_cannot_be_evaluated_leaves_the_call_alone(price: Bench) -> None:
 
 
 def test_what_an_evaluation_prints_is_told_and_not_seen_by_the_test(price: Bench) -> None:
-    """Plan, 68."""
     stop = only_stop(ledger.start(price, "printed_by(lambda: print(price(2)))"))
     reply = evaluate(price, stop, "print('amount is', amount); amount")
     assert (reply["output"], reply["stdout"]) == ("2", "amount is 2\n")

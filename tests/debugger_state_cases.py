@@ -1,12 +1,12 @@
-"""Which live tests stand for each part of the 019 spec, resources of the debugger's state.
+"""The live cases that must exist for the resources of the debugger's state.
 
 `US1.2` is the second acceptance scenario of the first user story, `EC3` the third edge case.
-`tests/test_plan_table.py` checks this table.
+`tests/test_required_cases.py` checks this table.
 """
 
 from __future__ import annotations
 
-from tests.plan_table import Row, named
+from tests.required_cases import Row, named
 
 SCENARIOS = (4, 3, 3, 4)
 """Of each user story."""
@@ -22,7 +22,7 @@ WITHOUT = frozenset({"SC-004", "SC-005"})
 
 
 def _spec(*names: str) -> tuple[str, ...]:
-    return named("test_spec_019", *names)
+    return named("test_debugger_state", *names)
 
 
 _SESSION = _spec("the_session_tells_of_process_state_and_place")
@@ -51,7 +51,7 @@ TABLE = (
     Row("US1.1", _SESSION),
     Row("US1.2", _NO_SESSION),
     Row("US1.3", _PAUSE),
-    Row("US1.4", _END, "they are read all the same, as stale: contract, section 7"),
+    Row("US1.4", _END, "they are read all the same, as stale"),
     Row("US2.1", _BREAKPOINTS, "the types are those of breakpoint_list"),
     Row("US2.2", _ADDED),
     Row("US2.3", _NO_BREAKPOINTS),

@@ -1,4 +1,4 @@
-"""The plan's tests 52 and 71 to 74: functions and objects are what the test calls and passes."""
+"""Functions and objects are what the test calls and passes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def inspect(bench: Bench, cid: str, **options: Any) -> dict[str, Any]:
 
 
 def test_every_listed_function_can_be_stopped_by_its_name(bench: Bench) -> None:
-    """Plan, 52: the listed signature is what the test receives instead of a result."""
+    """The listed signature is what the test receives instead of a result."""
     calls = ("price(1)", "cheap(1)", "total(Basket([1]))", "other(1)")
     ledger.write(bench, *calls)
     listed = bench.agent.call("breakpoint_list_functions", pattern="shop.*")
@@ -50,7 +50,7 @@ def test_every_listed_function_can_be_stopped_by_its_name(bench: Bench) -> None:
 
 
 def test_an_object_is_told_as_the_test_passed_it(bench: Bench) -> None:
-    """Plan, 71 and 72; a copy of another one takes its place in the next call."""
+    """A copy of another one takes its place in the next call."""
     bench.breakpoint("total")
     stop = only_stop(ledger.start(bench, "total(Basket([1, 2]))", "total(Basket([5]))"))
     cid = cid_of(bench, stop, "basket")
@@ -68,7 +68,7 @@ def test_an_object_is_told_as_the_test_passed_it(bench: Bench) -> None:
 
 
 def test_what_no_pickle_holds_is_told_and_left_untouched(bench: Bench) -> None:
-    """Plan, 73: a generator; looking at it takes nothing from it, and no copy is made."""
+    """A generator; looking at it takes nothing from it, and no copy is made."""
     bench.breakpoint("total")
     stop = only_stop(ledger.start(bench, "total(Basket(each for each in (1, 2)))"))
     cid = cid_of(bench, stop, "basket")
@@ -84,7 +84,7 @@ def test_what_no_pickle_holds_is_told_and_left_untouched(bench: Bench) -> None:
 
 
 def test_a_damaged_object_is_told_as_such(tmp_path: Path) -> None:
-    """Plan, 74: it is there, and its bytes are others."""
+    """It is there, and its bytes are others."""
     root, private = tmp_path / "project", tmp_path / "private"
     for folder in (root, private):
         folder.mkdir()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.tools import profile
-from tests.contract_table import TABLE, check_notification, checked, checked_resource, problems
 from tests.json_shapes import ANY, NUMBER, Shape, every, like, maybe, misfits, one_of
+from tests.reply_table import TABLE, check_notification, checked, checked_resource, problems
 
 TESTS = Path(__file__).resolve().parent
 
@@ -18,14 +18,14 @@ CALLS = ("tools/call", ".call_tool", "resources/read", ".read_resource", ".toolb
 """What a test writes to get a reply by itself."""
 
 RECEIVERS = {
-    "contract_table.py": "the check",
+    "reply_table.py": "the check",
     "corpus/measured.py": "by frontend.py",
     "server/processes.py": "checks all that its toolbox answers",
     "server/test_debugresources.py": "by test_resources.py; sources are no JSON",
     "server/test_resources.py": "checks what its client gets; the others are refused",
     "server/test_stdio.py": "its servers have tools of their own",
     "server/test_waiting.py": "uses the toolbox of processes.py",
-    "test_contract_table.py": "this one",
+    "test_reply_table.py": "this one",
     "together/driver.py": "checks all that its client gets",
     "together/frontend.py": "checks all that is received",
     "together/hostile.py": "makes requests and sends none",
@@ -34,9 +34,9 @@ RECEIVERS = {
     "together/test_http_strangers.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
     "together/test_odd_sources.py": "by frontend.py",
-    "together/test_plan_session.py": "by frontend.py",
+    "together/test_tool_surface.py": "by frontend.py",
     "together/test_robustness.py": "checks answers that certainly belong to a call",
-    "together/test_spec_016_edges.py": "by frontend.py",
+    "together/test_breakpoint_notification_edges.py": "by frontend.py",
     "together/test_waits.py": "by frontend.py",
     "together/web.py": "checks what comes by itself and for requests by hand",
 }
@@ -118,7 +118,7 @@ def test_what_is_wrong_with_a_reply_is_found(
 
 
 def test_what_is_cut_to_very_little_keeps_its_own_keys() -> None:
-    """Section 1, rule 6: the last resort."""
+    """The last resort."""
     body = {"paused": [{"id": "r1.main.1"}], "truncated": True}
     assert list(problems("breakpoint_list_paused", {"max_chars": 500}, body, is_error=False)) == []
     for arguments in ({}, {"max_chars": 8_000}):

@@ -1,9 +1,8 @@
-"""The scenarios of the 019 spec, resources of the debugger's state: one test for each.
+"""The resources of the debugger's state: one test for each scenario of their use.
 
 Through the SDK's client on stdio, in both eras of the protocol, against real pytest children. US:
-user story; what is .NET in the spec's text is Python here. By the contract (section 7) reads after
-the end of a run tell its last state, as stale, where the spec wants an error. Which test stands for
-which part of the spec is in `tests/spec_019_table.py`.
+user story. Reads after the end of a run show its last state, as stale. The test of each scenario is
+in `tests/debugger_state_cases.py`.
 """
 
 from __future__ import annotations
@@ -411,7 +410,7 @@ def test_the_capabilities_say_so(story: Story) -> None:
 
 
 def test_before_a_run_and_after_it_reads_are_answered(story: Story) -> None:
-    """FR-011: a clear error, or by the contract what was known last."""
+    """FR-011: a clear error, or the last known state."""
     assert all("test_run starts one" in sentence for sentence in story.refused.values())
     over = story.bodies["over"]
     assert all(body["stale"] for body in over.values())

@@ -1,6 +1,6 @@
-"""The edge cases and the success criteria of the 016 spec: one test for each.
+"""Breakpoint notifications: one test for each edge case and success criterion.
 
-The criteria are the spec's own and larger by orders of magnitude than what is found
+The bounds of the criteria are larger by orders of magnitude than what is found
 (`benchmarks/hits.py` has the figures), so that they hold on a machine that is busy. SC-005, that
 other tests pass, is the rest of the suite.
 """
