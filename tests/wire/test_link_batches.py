@@ -87,7 +87,8 @@ def test_rows_are_taken_at_any_depth_of_the_stack() -> None:
 
     with Recording() as recording:
         row = (told, 0.0, 0.5, "shop.total", "t::x", 1, "(1)", "2", None)
-        most = deepest(lambda: [].append(recording))
+        added: list[object] = []
+        most = deepest(lambda: added.append(row))
         for missing in range(30):
             dive(most - missing, lambda: recording.log.add(row))
             recording.add(1)
