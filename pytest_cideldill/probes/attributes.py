@@ -18,7 +18,7 @@ from pytest_cideldill.patching.builtin_proxy import is_kind
 from pytest_cideldill.patching.builtin_wrapper import Wrapping, wrapping_function
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import why_not
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 from pytest_cideldill.probes.naming import Naming, behind, file_of_module, implementations
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision, method_of_c
@@ -80,7 +80,7 @@ class Attributes:
         """Breakpoint → why what it leads to can't be intercepted."""
 
     def follow(
-        self, breakpoints: Collection[FunctionBreakpoint], defined: Container[str]
+        self, breakpoints: Collection[FunctionProbe], defined: Container[str]
     ) -> dict[str, list[Lead]]:
         """What names lead to now, by breakpoint.
 
@@ -102,12 +102,12 @@ class Attributes:
             for each in breakpoints
         }
 
-    def _dispatched(self, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _dispatched(self, breakpoint: FunctionProbe) -> Iterator[Lead]:
         for place in self._places(breakpoint.name):
             for each in implementations(place.value):
                 yield Lead(each)
 
-    def _leads(self, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _leads(self, breakpoint: FunctionProbe) -> Iterator[Lead]:
         known = self._wrapped.get(breakpoint.id)
         if known is not None:
             yield known[2]
@@ -168,7 +168,7 @@ class Attributes:
 
     # --- what is there ----------------------------------------------------------------------
 
-    def _from(self, place: AttributePlace, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _from(self, place: AttributePlace, breakpoint: FunctionProbe) -> Iterator[Lead]:
         standing = wrapping_function(place.value)
         if standing is not None:
             yield Lead(standing)
@@ -210,7 +210,7 @@ class Attributes:
             f"{other} method of it, or a function that makes its instances"
         )
 
-    def _wrap(self, place: AttributePlace, breakpoint: FunctionBreakpoint) -> Lead:
+    def _wrap(self, place: AttributePlace, breakpoint: FunctionProbe) -> Lead:
         owner: Any = place.owner
         if is_kind(owner, type):
             flags = _flags_of(owner)

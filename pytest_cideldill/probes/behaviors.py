@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter, Watching
+from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.names import FunctionName
 
 DEFAULT_BEHAVIOR = "stop"
@@ -58,17 +59,25 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionBreakpoint:
-    """A breakpoint as it was asked for. `order` grows: the newest of equals wins."""
+class FunctionProbe:
+    """A function breakpoint in this process; replaced by another one when its spec changes.
 
-    id: str
+    Attributes:
+        spec: The command that set it.
+        name: The function name of the spec, parsed.
+        order: Grows with each new breakpoint: the newest of equals wins.
+        tally: Stays when the spec changes.
+    """
+
+    spec: AddBreakpoint
     name: FunctionName
-    behavior: str
-    condition: str | None
     order: int
-    after_behavior: str = "yield"
-    replacement: str = ""
     tally: Tally = field(default_factory=Tally, compare=False)
+
+    @property
+    def id(self) -> str:
+        """The id of the breakpoint: `fn-1`."""
+        return self.spec.id
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -77,19 +86,20 @@ class FunctionBreakpoint:
 
     def stops_before(self, default: str) -> bool:
         """Whether a call pauses before it begins."""
-        return (default if self.behavior == "yield" else self.behavior) in _STOPPING
+        behavior = self.spec.behavior
+        return (default if behavior == "yield" else behavior) in _STOPPING
 
     def completions(self, default: str) -> frozenset[str]:
         """The phases at which a call pauses when it is done: `after`, `exception`."""
-        if self.after_behavior == "yield":
+        behavior = self.spec.after_behavior
+        if behavior == "yield":
             return _BY_DEFAULT.get(default, NOTHING)
-        return _COMPLETIONS.get(self.after_behavior, NOTHING)
+        return _COMPLETIONS.get(behavior, NOTHING)
 
     def acts(self, default: str) -> bool:
         """Whether it does more to calls than having them recorded."""
-        return (
-            self.stops_before(default) or bool(self.completions(default)) or bool(self.replacement)
-        )
+        pauses = self.stops_before(default) or bool(self.completions(default))
+        return pauses or bool(self.spec.replacement)
 
 
 class Overruled:
@@ -97,13 +107,13 @@ class Overruled:
 
     def __init__(self) -> None:
         # The id of one → those that decide, by their id.
-        self._by: dict[str, dict[str, FunctionBreakpoint]] = {}
+        self._by: dict[str, dict[str, FunctionProbe]] = {}
 
     def clear(self) -> None:
         """Before all functions are looked at anew."""
         self._by.clear()
 
-    def best(self, matching: list[FunctionBreakpoint]) -> FunctionBreakpoint:
+    def best(self, matching: list[FunctionProbe]) -> FunctionProbe:
         """The one of them that decides at a function."""
         best = max(matching, key=lambda each: each.rank)
         for each in matching:
@@ -140,7 +150,7 @@ class Call:
         replacement: Asked when it goes on: the name of the function to call instead.
     """
 
-    breakpoint: FunctionBreakpoint
+    breakpoint: FunctionProbe
     path: str
     function: FunctionType
     code: CodeType

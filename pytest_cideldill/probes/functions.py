@@ -22,7 +22,7 @@ from pytest_cideldill.patching.function_code import code_of, show
 from pytest_cideldill.patching.planting import Planting
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Tally
+from pytest_cideldill.probes.behaviors import FunctionProbe, Tally
 from pytest_cideldill.probes.compiler_functions import Compiled
 from pytest_cideldill.probes.hits import Handling, Hits
 from pytest_cideldill.probes.meanings import Meanings
@@ -93,7 +93,7 @@ class FunctionProbes:
     ) -> None:
         self._record = record
         self._unrecord = unrecord
-        self._breakpoints: dict[str, FunctionBreakpoint] = {}
+        self._breakpoints: dict[str, FunctionProbe] = {}
         self._meanings = Meanings(project, self._breakpoints)
         self._hits = Hits(
             project,
@@ -123,7 +123,7 @@ class FunctionProbes:
             self._hits.may_act,
         )
 
-    def add(self, asked: AddBreakpoint, *, from_start: bool = True) -> None:
+    def add(self, spec: AddBreakpoint, *, from_start: bool = True) -> None:
         """Add a breakpoint, or change the one with this id.
 
         `from_start`: no code of the tests has run yet.
@@ -131,26 +131,18 @@ class FunctionProbes:
         Raises:
             ValueError: The name or the condition is malformed.
         """
-        name = parse_function_name(asked.function_name)
-        if asked.condition:
-            compile_condition(asked.condition)
-        known = self._breakpoints.get(asked.id)
+        name = parse_function_name(spec.function_name)
+        if spec.condition:
+            compile_condition(spec.condition)
+        known = self._breakpoints.get(spec.id)
         tally = known.tally if known else Tally(from_start=from_start)
         if known:
             tally.watching.change(True)
         self._order += 1
-        self._breakpoints[asked.id] = FunctionBreakpoint(
-            asked.id,
-            name,
-            asked.behavior,
-            asked.condition or None,
-            known.order if known else self._order,
-            asked.after_behavior,
-            asked.replacement,
-            tally,
-        )
+        order = known.order if known else self._order
+        self._breakpoints[spec.id] = FunctionProbe(spec, name, order, tally)
         self._meanings.renew()
-        self._hits.renew(asked.id)
+        self._hits.renew(spec.id)
 
     def set_default(self, behavior: str) -> None:
         """What behaviors that yield mean from now on; then `bind`."""
@@ -335,13 +327,13 @@ class FunctionProbes:
         one = partial(self._nesting.one_of, code)
         self._keep(id(code), _Intercepted(one, code, path, _nothing))
 
-    def _is_apart(self, function: FunctionType, best: FunctionBreakpoint) -> bool:
+    def _is_apart(self, function: FunctionType, best: FunctionProbe) -> bool:
         """Whether a function is left alone, or is governed by its code."""
         self._compiled.look(function)
         code = original_code(code_of(function))
         return self._is_compiled(code, best) or self._nesting.has(function)
 
-    def _is_compiled(self, code: CodeType, best: FunctionBreakpoint) -> bool:
+    def _is_compiled(self, code: CodeType, best: FunctionProbe) -> bool:
         compiler = self._compiled.by(code)
         if compiler is not None:
             self._compilers[best.id] = compiler
@@ -359,7 +351,7 @@ class FunctionProbes:
         if self._record is not None:
             self._record(intercepted.code, intercepted.path)
 
-    def _binding(self, governing: FunctionBreakpoint) -> Binding:
+    def _binding(self, governing: FunctionProbe) -> Binding:
         bound = [self._swapped[key] for key in self._keys_of(governing.id)]
         if bound:
             governing.tally.was_bound = True

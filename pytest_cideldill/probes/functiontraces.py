@@ -19,7 +19,6 @@ from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import ConditionFailure, judging
 from pytest_cideldill.protocol import AddTrace
@@ -40,34 +39,6 @@ def stub({names}see, frame, unbound):
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTrace:
-    """One of them.
-
-    Attributes:
-        id: `tp-1`.
-        file: Absolute real path.
-        qualname: In that file.
-        line: Where its body begins.
-        at: When it tells: `call | return | raise`.
-        message: A template.
-        condition: An expression; only calls for which it holds count.
-    """
-
-    id: str
-    file: str
-    qualname: str
-    line: int
-    at: str
-    message: str
-    condition: str | None = None
-
-
-def function_trace(command: AddTrace) -> FunctionTrace:
-    """What a command asks for."""
-    return FunctionTrace(**{each: getattr(command, each) for each in FunctionTrace.__slots__})
-
-
 Ended = Callable[[FrameType, object, BaseException | None], None]
 
 
@@ -86,25 +57,25 @@ class FunctionTraces:
         self._overtime = overtime
         self._position = position
         self._rows = rows
-        self._known: list[FunctionTrace] = []
+        self._known: list[AddTrace] = []
 
     @property
     def are_any(self) -> bool:
         """Whether there is one."""
         return bool(self._known)
 
-    def add(self, trace: FunctionTrace) -> None:
+    def add(self, trace: AddTrace) -> None:
         """Tell of one that begins when its code is there."""
         self._known.append(trace)
 
-    def of(self, code: CodeType) -> list[FunctionTrace]:
+    def of(self, code: CodeType) -> list[AddTrace]:
         """Those that mean the calls of some code."""
         qualname = code.co_qualname.replace(".<locals>", "")
         mine = [each for each in self._known if each.qualname.replace(".<locals>", "") == qualname]
         real = self._lens.project.real
         return [each for each in mine if real(file_now(code.co_filename)) == real(each.file)]
 
-    def handlers(self, code: CodeType, traces: list[FunctionTrace]) -> tuple[OnStart, OnEnd]:
+    def handlers(self, code: CodeType, traces: list[AddTrace]) -> tuple[OnStart, OnEnd]:
         """What an event source calls for these."""
         starts = [self._telling(each, code) for each in traces if each.at == "call"]
         ends = [self._ending(each, code) for each in traces if each.at != "call"]
@@ -122,7 +93,7 @@ class FunctionTraces:
 
         return on_start, on_end
 
-    def _ending(self, trace: FunctionTrace, code: CodeType) -> Ended:
+    def _ending(self, trace: AddTrace, code: CodeType) -> Ended:
         names = [*_names_of(code), NAMES[trace.at]]
         names = list(dict.fromkeys(name for name in names if _is_name(name)))
         stub, unbound = _stub(names), object()
@@ -142,7 +113,7 @@ class FunctionTraces:
 
         return ended
 
-    def _telling(self, trace: FunctionTrace, code: CodeType) -> Callable[[FrameType], None]:
+    def _telling(self, trace: AddTrace, code: CodeType) -> Callable[[FrameType], None]:
         """Leaves a message for a frame of some code, if the condition holds there."""
         overtime, lens, position, rows = self._overtime, self._lens, self._position, self._rows
         render = RenderedMessage(parse_template(trace.message), code, lens, overtime).text

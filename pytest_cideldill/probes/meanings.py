@@ -16,14 +16,14 @@ from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import is_function
 from pytest_cideldill.probes.attributes import Attributes, Lead
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Overruled
+from pytest_cideldill.probes.behaviors import FunctionProbe, Overruled
 from pytest_cideldill.probes.naming import Naming, may_assign, names_of_module
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision
 from pytest_cideldill.tracing.interface import existing_functions
 
-Governing = dict[int, FunctionBreakpoint]
+Governing = dict[int, FunctionProbe]
 """id(function) → the breakpoint that governs it."""
 
 
@@ -35,7 +35,7 @@ class Meanings:
         breakpoints: All that there are, by id; changed by the owner, who then calls `renew`.
     """
 
-    def __init__(self, project: Project, breakpoints: Mapping[str, FunctionBreakpoint]) -> None:
+    def __init__(self, project: Project, breakpoints: Mapping[str, FunctionProbe]) -> None:
         self._project = project
         self._breakpoints = breakpoints
         self._naming = Naming(project)
@@ -50,7 +50,7 @@ class Meanings:
     def renew(self) -> None:
         """The breakpoints have changed, and with them where functions are looked for."""
         # File → those that may mean a function there; file and module → whether any may.
-        self._by_file: dict[str, list[FunctionBreakpoint]] = {}
+        self._by_file: dict[str, list[FunctionProbe]] = {}
         self._by_module: dict[tuple[str, str], bool] = {}
 
     def path(self, function: FunctionType, code: CodeType) -> DottedPath:
@@ -102,7 +102,7 @@ class Meanings:
     def of(
         self,
         functions: list[FunctionType],
-        is_apart: Callable[[FunctionType, FunctionBreakpoint], bool],
+        is_apart: Callable[[FunctionType, FunctionProbe], bool],
     ) -> tuple[list[FunctionType], Governing]:
         """Those of the functions that names mean, and by id the breakpoint that governs each.
 
@@ -117,7 +117,7 @@ class Meanings:
                 governing[id(function)] = best
         return found, governing
 
-    def leads(self) -> list[tuple[Lead, FunctionBreakpoint]]:
+    def leads(self) -> list[tuple[Lead, FunctionProbe]]:
         """Functions that names lead to without being theirs; for after `of`."""
         found = self._attributes.follow(self._breakpoints.values(), self._defined)
         return [(lead, self._breakpoints[id]) for id, leads in found.items() for lead in leads]
@@ -134,7 +134,7 @@ class Meanings:
             found = known[key] = any(may_be)
         return found
 
-    def of_code(self, code: CodeType, module: str) -> FunctionBreakpoint | None:
+    def of_code(self, code: CodeType, module: str) -> FunctionProbe | None:
         """The breakpoint that governs what is made of some code."""
         matching = self._matching(code, module)
         if not matching:
@@ -170,7 +170,7 @@ class Meanings:
     def _file(self, function: FunctionType) -> str:
         return self._naming.file(function, code_of(function))
 
-    def _candidates(self, file: str) -> list[FunctionBreakpoint]:
+    def _candidates(self, file: str) -> list[FunctionProbe]:
         """The breakpoints that may mean a function defined in this file."""
         known = self._by_file
         found = known.get(file)
@@ -182,8 +182,8 @@ class Meanings:
         return found
 
     def _best(
-        self, function: FunctionType, candidates: list[FunctionBreakpoint]
-    ) -> FunctionBreakpoint | None:
+        self, function: FunctionType, candidates: list[FunctionProbe]
+    ) -> FunctionProbe | None:
         code = original_code(code_of(function))
         file = self._shown(candidates, self._naming.file(function, code))
         module, qualname = self._naming.name(function, code)
@@ -197,7 +197,7 @@ class Meanings:
         self._defined.update(each.id for each in matching)
         return self._overruled.best(matching)
 
-    def _matching(self, code: CodeType, module: str) -> list[FunctionBreakpoint]:
+    def _matching(self, code: CodeType, module: str) -> list[FunctionProbe]:
         file = file_now(code.co_filename)
         candidates = self._candidates(file)
         named = module, code.co_qualname, self._shown(candidates, file)
@@ -216,7 +216,7 @@ class Meanings:
         self._own.add((module, qualname))
         return False
 
-    def _shown(self, candidates: list[FunctionBreakpoint], file: str) -> str:
+    def _shown(self, candidates: list[FunctionProbe], file: str) -> str:
         """The relative path of a file, if any name has one."""
         has_path = any(each.name.path is not None for each in candidates)
         return self._project.relative(file) if has_path else ""

@@ -10,9 +10,9 @@ from typing import Any, Final
 from weakref import ref
 
 from pytest_cideldill.probes.attributes import Lead
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 
-_Choices = list[tuple[ref[type] | None, FunctionBreakpoint]]
+_Choices = list[tuple[ref[type] | None, FunctionProbe]]
 """A class, None for any, and the breakpoint that governs calls for its instances."""
 
 _mro_of: Final = type.__dict__["__mro__"].__get__
@@ -30,8 +30,8 @@ class Narrowing:
 
     def take(
         self,
-        led: Iterable[tuple[Lead, FunctionBreakpoint]],
-        governing: dict[int, FunctionBreakpoint],
+        led: Iterable[tuple[Lead, FunctionProbe]],
+        governing: dict[int, FunctionProbe],
     ) -> None:
         """Have the functions that names lead to governed too; adds to `governing`, by id."""
         choices: dict[int, _Choices] = {}
@@ -52,7 +52,7 @@ class Narrowing:
         found = self.choices.items()
         return [key for key, narrow in found if any(each.id == id for _, each in narrow)]
 
-    def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
+    def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionProbe | None:
         """The breakpoint that governs a call of a function that is in here."""
         bases = _mro_of(type(args[0])) if args else ()
         mine = [

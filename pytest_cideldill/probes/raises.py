@@ -16,11 +16,11 @@ from typing import Final
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.frames import has_run
 from pytest_cideldill.interpreter.borders import contained
-from pytest_cideldill.probes.classes import ExceptionBreakpoint, RaiseProbe, Verdicts, mro_of
+from pytest_cideldill.probes.classes import RaiseProbe, Verdicts, mro_of
 from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.probes.unhit import Fact, of_exception
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound, Event, LinesPassed, Warned
+from pytest_cideldill.protocol import AddException, Bound, Event, LinesPassed, Warned
 from pytest_cideldill.tracing.interface import Raises
 
 _RAISE: Final = opmap["RAISE_VARARGS"]
@@ -60,19 +60,19 @@ class RaiseProbes:
         """What the event source is to tell; None: nothing."""
         return self._raises
 
-    def want(self, asked: ExceptionBreakpoint, *, from_start: bool = True) -> Bound:
+    def want(self, spec: AddException, *, from_start: bool = True) -> Bound:
         """Add a breakpoint, or change whether the one with this id is enabled.
 
         `from_start`: no code of the tests has run yet.
         """
-        known = self._probes.get(asked.id)
+        known = self._probes.get(spec.id)
         if known is None:
-            known = RaiseProbe(asked, from_start=from_start)
+            known = RaiseProbe(spec, from_start=from_start)
             known.resolve()
         else:
-            known.asked = replace(known.asked, enabled=asked.enabled)
-            known.watching.change(asked.enabled)
-        self._replace({**self._probes, asked.id: known})
+            known.spec = replace(known.spec, enabled=spec.enabled)
+            known.watching.change(spec.enabled)
+        self._replace({**self._probes, spec.id: known})
         self._send(known.bound)
         return known.bound
 
@@ -110,14 +110,14 @@ class RaiseProbes:
         scopes = self._first_seen(frame, traceback)
         if not scopes:
             return
-        found = [each for each in self._meaning(type(error)) if each.asked.first_chance]
-        hit = self._count(each for each in found if each.asked.scope in scopes)
+        found = [each for each in self._meaning(type(error)) if each.spec.first_chance]
+        hit = self._count(each for each in found if each.spec.scope in scopes)
         if hit is not None:
             self._stop(hit, frame, error, traceback)
 
     def escaped(self, error: BaseException) -> RaiseProbe | None:
         """Count what escaped a test, a fixture or a thread; which breakpoint stops there."""
-        return self._count(each for each in self._meaning(type(error)) if each.asked.second_chance)
+        return self._count(each for each in self._meaning(type(error)) if each.spec.second_chance)
 
     def _is_uncaught(
         self, error: BaseException, traceback: TracebackType | None, frame: FrameType
@@ -188,7 +188,7 @@ class RaiseProbes:
     # --- which classes are meant ------------------------------------------------------------
 
     def _enabled(self) -> list[RaiseProbe]:
-        return [each for each in self._probes.values() if each.asked.enabled]
+        return [each for each in self._probes.values() if each.spec.enabled]
 
     def _meaning(self, cls: type) -> list[RaiseProbe]:
         """The enabled breakpoints that mean a class, the most exact first."""
@@ -206,7 +206,7 @@ class RaiseProbes:
     def _replace(self, probes: dict[str, RaiseProbe]) -> None:
         self._probes = probes
         self._reach()
-        first = [each.asked for each in self._enabled() if each.asked.first_chance]
+        first = [each.spec for each in self._enabled() if each.spec.first_chance]
         if not first:
             self._raises = None
             return
@@ -216,10 +216,10 @@ class RaiseProbes:
         self._raises = Raises(Verdicts(self._is_meant).of, in_file, self.raised)
 
     def _reach(self) -> None:
-        self._uncaught.reach(any(each.asked.second_chance for each in self._enabled()))
+        self._uncaught.reach(any(each.spec.second_chance for each in self._enabled()))
 
     def _is_meant(self, cls: type) -> bool:
-        return any(each.asked.first_chance for each in self._meaning(cls))
+        return any(each.spec.first_chance for each in self._meaning(cls))
 
 
 def _by_distance(found: tuple[int, RaiseProbe]) -> int:

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any, Final, Protocol
 
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.counting import Watching
-from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Watched
 from pytest_cideldill.sourcecode.exceptions import NESTED
@@ -49,34 +49,34 @@ def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: 
     return Watched(facts, blind)
 
 
-def of_line(probe: Probe, is_loaded: Callable[[str], bool]) -> Fact:
+def of_line(probe: LineProbe, is_loaded: Callable[[str], bool]) -> Fact:
     """Of a breakpoint or tracepoint on a line.
 
     Args:
         probe: The probe.
         is_loaded: Whether any code of a file was loaded.
     """
-    asked, watching = probe.asked, probe.watching
+    spec, watching = probe.spec, probe.watching
     if probe.is_hit:
         return _fact(None, watching)
     if not watching.ever:
         return _fact("disabled", watching)
     if times := probe.passes.value:
         return _fact("condition_false", watching, times=times, held=probe.held.value)
-    nearest = probe.reach.nearest(asked.line)
+    nearest = probe.reach.nearest(spec.line)
     if nearest is not None:
         return _fact("line_not_reached", watching, line=nearest)
     if probe.reach.stretches:
         return _fact("never_called", watching)
     if probe.reach.is_absent:
         return _fact("no_code", watching)
-    if is_loaded(asked.file):
+    if is_loaded(spec.file):
         return _fact("never_called", watching)
-    return _fact("never_imported", watching, note=_elsewhere(asked.file))
+    return _fact("never_imported", watching, note=_elsewhere(spec.file))
 
 
 def of_function(
-    asked: FunctionBreakpoint,
+    probe: FunctionProbe,
     default: str,
     refusal: str | None,
     deciding: list[str],
@@ -86,19 +86,19 @@ def of_function(
     """Of a breakpoint on functions.
 
     Args:
-        asked: The breakpoint.
+        probe: The breakpoint.
         default: What behaviors that yield mean.
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
         compiled: That all functions that it means now were compiled, and by whom.
         beside: What is to be said of functions of a name that are beside the rootdir.
     """
-    tally, watching = asked.tally, asked.tally.watching
+    tally, watching = probe.tally, probe.tally.watching
     if tally.was_hit:
         return _fact(None, watching)
     if compiled is not None:
         return _fact("no_code", watching, note=compiled)
-    if tally.was_bound and not asked.acts(default):
+    if tally.was_bound and not probe.acts(default):
         return _fact("never_called", watching, recorded=True)
     if tally.was_bound:
         times = tally.misses.value
@@ -108,27 +108,27 @@ def of_function(
     if deciding:
         ids = ", ".join(deciding)
         return _fact("disabled", watching, note=f"{ids} decides at the functions of its name")
-    if (path := asked.name.path) is not None and (note := _elsewhere(path)) is not None:
+    if (path := probe.name.path) is not None and (note := _elsewhere(path)) is not None:
         return _fact("never_imported", watching, note=note)
-    if (note := beside(asked.name)) is not None:
+    if (note := beside(probe.name)) is not None:
         return _fact("no_code", watching, note=note)
-    why = "no_code" if _is_known_absent(asked.name) else "never_imported"
+    why = "no_code" if _is_known_absent(probe.name) else "never_imported"
     return _fact(why, watching, note=_UNNAMED)
 
 
 def of_exception(probe: RaiseProbe) -> Fact:
     """Of a breakpoint on exceptions."""
-    asked, watching = probe.asked, probe.watching
+    spec, watching = probe.spec, probe.watching
     if probe.hits.value:
         return _fact(None, watching)
-    if not watching.ever or not (asked.first_chance or asked.second_chance):
+    if not watching.ever or not (spec.first_chance or spec.second_chance):
         return _fact("disabled", watching)
     if probe.message is not None:
         return _fact("no_code", watching, note=probe.message)
-    name = asked.exception_type
+    name = spec.exception_type
     if probe.classes or "." not in name or NESTED in name:
-        where = " in user code" if asked.scope == "user" else ""
-        note = f"not raised{where}" if asked.first_chance else "did not escape"
+        where = " in user code" if spec.scope == "user" else ""
+        note = f"not raised{where}" if spec.first_chance else "did not escape"
         return _fact("never_called", watching, note=note)
     return _fact("no_code" if _leads_into_loaded(name) else "never_imported", watching)
 
