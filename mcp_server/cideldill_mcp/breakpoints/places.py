@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha1
 
+from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes
 
 
@@ -65,3 +66,8 @@ class Place:
     column: int | None = None
     offset: int | None = None
     stamp: Stamp | None = None
+
+    @property
+    def spec(self) -> AddLine:
+        """What stops there at every pass; request and id are to be filled in."""
+        return AddLine(0, "", self.file, self.line, self.key)

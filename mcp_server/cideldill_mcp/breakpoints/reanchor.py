@@ -65,7 +65,7 @@ def _settle(each: LineBreakpoint, stamp: Stamp | None, reply: dict[str, Any]) ->
         each.note += f"; line {now.line} is {_short(reply['place']['source'])} now"
     elif now.line != was.line:
         each.note = f"moved from {was.line} to {now.line}"
-    each.place = now
+    each.move(now)
 
 
 def _short(source: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import find_one, stored
@@ -18,14 +20,14 @@ DEFAULTS = ("stop", "go", "exception", "stop_exception")
 async def set_behavior(request: Request) -> Reply:
     """Before a call."""
     known = _known(request)
-    known.behavior = request["behavior"]
+    known.spec = replace(known.spec, behavior=request["behavior"])
     return await _set(request, known, "behavior")
 
 
 async def set_after_behavior(request: Request) -> Reply:
     """After a return or a raise."""
     known = _known(request)
-    known.after_behavior = request["behavior"]
+    known.spec = replace(known.spec, after_behavior=request["behavior"])
     return await _set(request, known, "behavior")
 
 
@@ -38,19 +40,19 @@ async def set_replacement(request: Request) -> Reply:
             "replacement_function is required; an empty one brings the original back",
             parameter="replacement_function",
         )
-    before, name = known.replacement, request["replacement_function"].strip()
+    before, name = known.spec.replacement, request["replacement_function"].strip()
     if name:
         _check_name(name)
-    known.replacement = name
+    known.spec = replace(known.spec, replacement=name)
     try:
         is_checked = await _set_replacement(request, known)
     except Refusal:
-        known.replacement = before
+        known.spec = replace(known.spec, replacement=before)
         await set_everywhere(request.runs.active, known)
         raise
     body = {
         "status": "ok",
-        "function_name": known.function_name,
+        "function_name": known.spec.function_name,
         "replacement_function": name,
         "verified": is_checked,
     }
@@ -68,7 +70,7 @@ async def _set_replacement(request: Request, known: FunctionBreakpoint) -> bool:
     Raises:
         Refusal: `signature_mismatch`, or `function_not_found`: it is nowhere, or there are several.
     """
-    run, name = request.runs.active, known.replacement
+    run, name = request.runs.active, known.spec.replacement
     try:
         await set_everywhere(run, known)
         if not name or (run is not None and run.is_connected):
@@ -97,7 +99,7 @@ def _known(request: Request) -> FunctionBreakpoint:
     name = request["function_name"].strip()
     known = stored(request, name)
     if known is None:
-        names = ", ".join(each.function_name for each in request.desired.functions) or "none"
+        names = ", ".join(each.spec.function_name for each in request.desired.functions) or "none"
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND,
             f"no breakpoint on {name!r}; there are: {names}",
@@ -108,7 +110,8 @@ def _known(request: Request) -> FunctionBreakpoint:
 
 async def _set(request: Request, known: FunctionBreakpoint, key: str) -> Reply:
     await set_everywhere(request.runs.active, known)
-    return Reply({"status": "ok", "function_name": known.function_name, key: request["behavior"]})
+    name = known.spec.function_name
+    return Reply({"status": "ok", "function_name": name, key: request["behavior"]})
 
 
 def _check_name(name: str) -> None:

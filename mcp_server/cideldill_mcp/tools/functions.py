@@ -11,7 +11,7 @@ from cideldill_mcp.tools.catalog import foreseen, parsed, stored
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.protocol import Evaluate, Interrupt, Resume
+from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
 from pytest_cideldill.sourcecode.condition import compile_condition
 
 BEHAVIORS = ("stop", "go", "yield")
@@ -25,19 +25,21 @@ WAIT_S = 25.0
 
 async def list_breakpoints(request: Request) -> Reply:
     """Every name with its behaviors."""
-    known = sorted(request.desired.functions, key=lambda each: each.function_name)
-    desired = behind(known, lambda each: each.function_name, request["after"])
+    known = sorted((each.spec for each in request.desired.functions), key=_name_of)
+    specs = behind(known, _name_of, request["after"])
     body = {
-        "breakpoints": [each.function_name for each in desired],
-        "behaviors": {each.function_name: each.behavior for each in desired},
-        "after_behaviors": {each.function_name: each.after_behavior for each in desired},
-        "replacements": {
-            each.function_name: each.replacement for each in desired if each.replacement
-        },
+        "breakpoints": [_name_of(spec) for spec in specs],
+        "behaviors": {_name_of(spec): spec.behavior for spec in specs},
+        "after_behaviors": {_name_of(spec): spec.after_behavior for spec in specs},
+        "replacements": {_name_of(spec): spec.replacement for spec in specs if spec.replacement},
         "total_count": len(known),
     }
     in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
     return Reply(body, lists=["breakpoints"], cursor=str, in_step=in_step)
+
+
+def _name_of(spec: AddBreakpoint) -> str:
+    return spec.function_name
 
 
 async def add(request: Request) -> Reply:
@@ -89,7 +91,7 @@ async def remove(request: Request) -> Reply:
             ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
         )
     if known is not None:
-        name = getattr(known, "function_name", name)
+        name = getattr(known.spec, "function_name", name)
         id = id and known.id
         request.desired.remove(known.id)
         await remove_everywhere(request.runs.active, known.id)

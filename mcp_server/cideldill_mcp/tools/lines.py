@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cideldill_mcp.breakpoints.inspection import find_places, path_of
@@ -16,20 +17,22 @@ from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
-from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, set_added
+from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, messages, set_added
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import AddException
 
 
 async def set_breakpoint(request: Request) -> Reply:
     """`breakpoint_set`: stop at a line, or tell a message there."""
     place = await _place(request)
-    added = request.desired.add_line(
-        place,
+    spec = replace(
+        place.spec,
         condition=request["condition"] or None,
         hit_count=request["hit_count"],
-        log_message=request["log_message"],
+        message=request["log_message"],
     )
+    added = request.desired.add_line(place, spec)
     await set_added(request, added)
     body: dict[str, Any] = {
         "success": True,
@@ -111,39 +114,34 @@ def _told(each: Breakpoint) -> dict[str, Any]:
         "condition": each.condition,
     }
     if isinstance(each, FunctionBreakpoint):
-        told |= {"function_name": each.function_name, "behavior": each.behavior}
+        told |= {"function_name": each.spec.function_name, "behavior": each.spec.behavior}
     if isinstance(each, LineBreakpoint):
         told |= {"type": each.type, **location(each), "column": each.place.column}
         told |= {"hit_count": each.hits}
         told |= _counts(each)
     if isinstance(each, ExceptionBreakpoint):
-        told |= {"type": "exception", "hit_count": each.hits, **choices(each)}
+        told |= {"type": "exception", "hit_count": each.hits, **choices(each.spec)}
     if each.message is not None:
         told["message"] = each.message
     return told
 
 
-def choices(each: ExceptionBreakpoint) -> dict[str, Any]:
+def choices(spec: AddException) -> dict[str, Any]:
     """What was chosen for an exception breakpoint."""
     return {
-        "exceptionType": each.exception_type,
-        "breakOnFirstChance": each.first_chance,
-        "breakOnSecondChance": each.second_chance,
-        "includeSubtypes": each.include_subtypes,
-        "scope": each.scope,
+        "exceptionType": spec.exception_type,
+        "breakOnFirstChance": spec.first_chance,
+        "breakOnSecondChance": spec.second_chance,
+        "includeSubtypes": spec.include_subtypes,
+        "scope": spec.scope,
     }
 
 
 def _counts(each: LineBreakpoint) -> dict[str, Any]:
     counts = list(each.passes.values())
     told: dict[str, Any] = {}
-    if each.log_message is not None:
-        told = {
-            "logMessage": each.log_message,
-            "hitCountMultiple": each.multiple,
-            "maxNotifications": each.max_notifications,
-            "notificationsSent": each.published,
-        }
+    if each.spec.message is not None:
+        told = {**messages(each.spec), "notificationsSent": each.published}
     if errors := sum(count.condition_errors for count in counts):
         last = [each.last_condition_error for each in counts if each.last_condition_error]
         told |= {"conditionErrors": errors, "lastConditionError": last[-1] if last else None}
