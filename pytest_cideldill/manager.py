@@ -93,7 +93,7 @@ class BreakpointManager:
         self.add_observer, self.remove_observer = observers.add, observers.remove
         self._passive = passive
         self._lock = allocate_lock()
-        stops = Stops(lens, pauses, self.warn, lambda: self.lines.tell_passes_now())
+        stops = Stops(lens, pauses, self.warn, lambda: self.lines.report_passes_now())
         calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
         record = (lambda *call: self._discovery.record(*call)) if IS_FREE else None
         handlers = (calls, self.warn, record, lambda code: self._discovery.unrecord(code))

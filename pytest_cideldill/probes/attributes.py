@@ -1,4 +1,4 @@
-"""What a breakpoint's name leads to when no definition has it: the attribute of that name.
+"""Attributes that a breakpoint's name leads to when no `def` has that name.
 
 A class means its `__init__`, an alias or a `partial` the function behind it; a callable of C has no
 function, so its attribute is replaced (`patching.builtin_wrapper`). Under the manager's lock; looks
@@ -68,7 +68,7 @@ class Attributes:
 
     Args:
         project: Bare names mean user code.
-        naming: Tells what functions are called.
+        naming: Knows the names of functions.
     """
 
     def __init__(self, project: Project, naming: Naming) -> None:
@@ -82,7 +82,7 @@ class Attributes:
     def follow(
         self, breakpoints: Collection[FunctionProbe], defined: Container[str]
     ) -> dict[str, list[Lead]]:
-        """What names lead to now, by breakpoint.
+        """The functions that names lead to now, by breakpoint.
 
         Attributes that were replaced for others are put back.
 
@@ -245,7 +245,7 @@ def _calls_python(value: object) -> bool:
 
 
 def _is_made_in_c(cls: type) -> bool:
-    """Whether a class was not made by a `class` statement, as far as that can be told."""
+    """Whether a class was made in C, and not by a `class` statement; a guess from its module."""
     flags = _flags_of(cls)
     if not flags & _HEAP_TYPE or flags & _IMMUTABLE_TYPE:
         return True

@@ -1,4 +1,4 @@
-"""What a function breakpoint asks for, and a call that it acts on (contract, section 2).
+"""Function breakpoints in this process: their behaviors, which of them decides, one call.
 
 Pure; read by calling threads.
 """
@@ -31,23 +31,23 @@ _COMPLETIONS = {
     "exception": frozenset({"exception"}),
     "stop_exception": frozenset({"after", "exception"}),
 }
-"""At which completions an explicit after-behavior pauses (contract, section 2)."""
+"""Explicit after-behavior → the completions at which it pauses."""
 
 _BY_DEFAULT = {
     "exception": frozenset({"exception"}),
     "stop_exception": frozenset({"exception"}),
 }
-"""The same for a default that an after-behavior yields to."""
+"""Default behavior → the completions at which an after-behavior pauses that yields to it."""
 
 
 class Tally:
-    """What became of a breakpoint; calling threads write.
+    """Whether a breakpoint was bound and hit; calling threads write.
 
     Attributes:
         was_bound: Whether it ever had a function.
         was_hit: Whether it ever acted on a call.
         misses: The calls at which its condition did not hold.
-        watching: In how much of the run it was as it is.
+        watching: In how much of the run it was set as it is now.
     """
 
     __slots__ = ("misses", "was_bound", "was_hit", "watching")
@@ -81,7 +81,7 @@ class FunctionProbe:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Exact beats bare beats glob, then the newest wins (contract, section 2)."""
+        """Exact beats bare beats glob, then the newest wins."""
         return (int(self.name.precision), self.order)
 
     def stops_before(self, default: str) -> bool:
@@ -103,18 +103,18 @@ class FunctionProbe:
 
 
 class Overruled:
-    """Breakpoints that mean functions at which another one decides."""
+    """Breakpoints on functions that other breakpoints decide about."""
 
     def __init__(self) -> None:
-        # The id of one → those that decide, by their id.
+        # Id of a breakpoint → those that decide about functions of its name, by their id.
         self._by: dict[str, dict[str, FunctionProbe]] = {}
 
     def clear(self) -> None:
-        """Before all functions are looked at anew."""
+        """Forget all, before all functions are looked at anew."""
         self._by.clear()
 
     def best(self, matching: list[FunctionProbe]) -> FunctionProbe:
-        """The one of them that decides at a function."""
+        """The one of them that decides about a function."""
         best = max(matching, key=lambda each: each.rank)
         for each in matching:
             if each is not best:
@@ -122,7 +122,7 @@ class Overruled:
         return best
 
     def deciding(self, id: str) -> list[str]:
-        """Ids of the breakpoints that decide at functions which this one means."""
+        """Ids of the breakpoints that decide about functions of the name of this one."""
         return sorted(self._by.get(id, ()))
 
     def message(self, id: str) -> str | None:
@@ -140,7 +140,7 @@ class Overruled:
 
 @dataclass(slots=True)  # not frozen, which would cost a microsecond per call
 class Call:
-    """One intercepted call, as handed to who handles it; not changed.
+    """One intercepted call, as `hits.Handling` gets it; not changed.
 
     Attributes:
         path: Dotted path of the function.

@@ -28,8 +28,8 @@ _CONTROL: Final = frozenset(
         "unittest.case.SkipTest",
     }
 )
-"""Not errors but how programs, tests and loops end: only who names them, or what is made of them,
-means them."""
+"""Not errors but the way in which programs, tests and loops end: a breakpoint means them only if it
+names them or a subclass of theirs."""
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 

@@ -1,6 +1,6 @@
-"""Whether a condition holds where a line is passed or a function called; on the thread that does.
+"""Conditions of breakpoints: whether one holds at a pass or a call; on the thread that runs it.
 
-One that raises counts once as an error, then as false (contract, section 3).
+A condition that raises counts once as an error, then as false.
 """
 
 from __future__ import annotations

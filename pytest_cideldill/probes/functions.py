@@ -1,7 +1,7 @@
-"""Function breakpoints: which functions a name means now, and what happens when one is called.
+"""Function breakpoints of this process: binds them to the functions that their names mean now.
 
-Runs in the process under test. `apply` and `bind` come from the I/O thread and the main thread,
-under the manager's lock; `_on_call` runs on every calling thread and reads one reference.
+`add` and `bind` run on the I/O thread and the main thread, under the manager's lock; calls of the
+functions are handled by `hits`.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class FunctionProbes:
         guard: Threads that evaluate for us hit nothing.
         overtime: Limits what conditions take.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Told about a failure of our own; the call goes on untouched.
-        record: Has the calls of a function recorded: its code, its dotted path. None: who handles
-            hits records, and is handed all calls; before 3.12 a source would cost every call.
+        on_failure: Called with a message on a failure of ours; the call goes on untouched.
+        record: Has the calls of a function recorded: its code, its dotted path. None: `handling`
+            records, and gets all calls; before 3.12 an event source would slow every call.
         unrecord: Ends that.
     """
 
@@ -112,7 +112,7 @@ class FunctionProbes:
         self._bound: frozenset[int] = frozenset()
         self._hides = False
         self._compiled = Compiled()
-        # Breakpoint → the compiler of functions that it means.
+        # Breakpoint → the compiler of the functions of its name.
         self._compilers: dict[str, str] = {}
         self._nesting = Nesting(
             self._meanings.may_mean,
@@ -145,7 +145,7 @@ class FunctionProbes:
         self._hits.renew(spec.id)
 
     def set_default(self, behavior: str) -> None:
-        """What behaviors that yield mean from now on; then `bind`."""
+        """Set the meaning of `yield`; then `bind`."""
         self._hits.default = behavior
 
     def functions_of(self, id: str) -> list[FunctionType]:

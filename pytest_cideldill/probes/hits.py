@@ -1,6 +1,7 @@
-"""What happens when an intercepted function is called: whether its breakpoint acts, and why.
+"""Calls of intercepted functions: whether the breakpoint acts on one, and why.
 
-Runs on every calling thread and reads one reference; who binds writes, under the manager's lock.
+Runs on every calling thread and reads one reference, which the binding thread writes under the
+manager's lock.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Acting:
     """A breakpoint that acts on calls, with what it does under the present default.
 
     Attributes:
-        tally: Where its calls count; not its own while they are only handed on.
+        tally: Counts its calls; a shared one that nobody reads while they are only handed on.
     """
 
     breakpoint: FunctionProbe
@@ -68,12 +69,12 @@ class Hits:
     """See the module.
 
     Args:
-        project: Tells our own files.
+        project: Knows our own files.
         guard: Threads that evaluate for us hit nothing.
         overtime: Limits what conditions take.
         breakpoints: All that there are, by id; changed by the owner.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Told about a failure of our own; the call goes on untouched.
+        on_failure: Called with a message on a failure of ours; the call goes on untouched.
         is_handed_all: Whether calls that no breakpoint acts on are handed on too.
 
     Attributes:

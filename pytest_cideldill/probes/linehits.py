@@ -1,7 +1,7 @@
-"""What happens when a watched line is passed: count, condition, multiple, limit, message or stop.
+"""A pass of a watched line: count, condition, multiple, limit, then a message or a stop.
 
-That order is the contract's (section 3). `Watcher.passed` is the hot path: it runs on every thread
-of the program, takes no lock, and leaves a tuple behind.
+That order is part of the interface. `Watcher.passed` is the hot path: it runs on every thread of
+the program, takes no lock, and appends a tuple.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Surroundings:
     """What watchers work with.
 
     Attributes:
-        lens: Shows values.
-        overtime: Limits what expressions may take.
-        position: Tells the test.
-        rows: Take one per message.
-        stop: Parks the thread: `(probe, frame, pass number, the contract's pause_reason)`.
+        lens: Renders values.
+        overtime: Limits how long expressions run.
+        position: Knows the test that runs.
+        rows: Takes one row per message.
+        stop: Parks the thread: `(probe, frame, pass number, pause_reason)`.
     """
 
     lens: Lens
@@ -48,15 +48,19 @@ class Surroundings:
     rows: RowSink
     stop: Callable[[LineProbe, FrameType, int, str], None]
 
-    def telling(self, probe: LineProbe, *, condition_error: bool = False) -> int:
-        """What makes events of type `hit` of the rows of a watcher, by its number there."""
+    def register(self, probe: LineProbe, *, condition_error: bool = False) -> int:
+        """Register how rows of a watcher become events of type `hit`.
+
+        Returns:
+            The number with which its rows begin.
+        """
         location = {
             "file": self.lens.project.relative(probe.spec.file),
             "line": probe.spec.line,
             "function": probe.key.qualname,
         }
-        telling = HitTelling(probe.spec.id, location, self.lens.text, condition_error)
-        return self.rows.number(telling)
+        hits = HitTelling(probe.spec.id, location, self.lens.text, condition_error)
+        return self.rows.number(hits)
 
 
 class LineProbe:
@@ -66,11 +70,11 @@ class LineProbe:
         spec: The command that set it; its file is an absolute real path of this machine.
         key: Which code object of the file holds the line.
         passes: How often the line was passed while watched; not after its last message.
-        notices: The messages that were due since it was enabled, those beyond the limit as well;
+        notices: The messages that were due since it was enabled, those beyond the limit included;
             not counted for a tracepoint that logs all passes: they are its passes.
         held: How often its condition held at a pass that its numbers left out.
         reach: How near the program came to the line.
-        was_hit: Whether it stopped, or told a message before it was enabled again.
+        was_hit: Whether it stopped, or logged a message before it was enabled again.
         watching: In how much of the run it was enabled.
         condition_errors: How often its condition raised.
         last_condition_error: What it raised last, as `Type: message`; it may hold secrets.
@@ -111,7 +115,7 @@ class LineProbe:
         self.last_condition_error: str | None = None
 
     def enable(self, enabled: bool) -> None:
-        """Watch or rest; enabling begins a new count of messages."""
+        """Switch it on or off; switching it on begins a new count of messages."""
         self.spec = replace(self.spec, enabled=enabled)
         self.watching.change(enabled)
         if enabled:
@@ -121,7 +125,7 @@ class LineProbe:
 
     @property
     def is_hit(self) -> bool:
-        """Whether it has stopped or told anything; its condition that raised is told too."""
+        """Whether it has stopped or logged anything, be it that its condition raised."""
         return self.was_hit or bool(self.sent or self.condition_errors.value)
 
     @property
@@ -142,7 +146,7 @@ class LineProbe:
 
     @property
     def sent(self) -> int:
-        """How many messages were told since it was enabled."""
+        """How many messages were logged since it was enabled."""
         if self.template is not None and self.logs_all_passes:
             return self.passes.value - self._passes_before
         return min(self.notices.value, self.limit)
@@ -187,11 +191,11 @@ class Watcher:
             message = RenderedMessage(
                 probe.template, code, surroundings.lens, surroundings.overtime
             )
-            self.passed = _telling(probe, judge, message, surroundings)
+            self.passed = _logging(probe, judge, message, surroundings)
 
 
 def taking(watchers: tuple[Watcher, ...]) -> Callable[[FrameType], None]:
-    """What is called when the line of these is passed."""
+    """One callable for all watchers of a line, in their order."""
     if len(watchers) == 1:
         return watchers[0].passed
 
@@ -230,12 +234,12 @@ def _stopping(
     return passed
 
 
-def _telling(
+def _logging(
     probe: LineProbe, judge: Judge | None, message: RenderedMessage, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
-    told, position = surroundings.telling(probe), surroundings.position
-    failed = surroundings.telling(probe, condition_error=True)
+    logged, position = surroundings.register(probe), surroundings.position
+    failed = surroundings.register(probe, condition_error=True)
     cut, now, render = surroundings.lens.text, clock.ticking(), message.text
     add = surroundings.rows.add
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
@@ -262,7 +266,7 @@ def _telling(
         text = render(frame)
         if len(text) > MAX_TEXT:
             text = cut(text, MAX_TEXT)
-        add((told, now(), position.nodeid, get_ident(), number, text))
+        add((logged, now(), position.nodeid, get_ident(), number, text))
 
     def passed_until_done(frame: FrameType) -> None:
         __tracebackhide__ = True

@@ -1,7 +1,7 @@
-"""Line breakpoints and tracepoints of this process: what is wanted, and where it is armed.
+"""Line breakpoints and tracepoints of this process, and the code in which they are armed.
 
-`want`, `arm`, `remove` and `disarm` come from the I/O thread; `seen` and `passed` from the threads
-of the program, which wait for nobody: whoever changes what is wanted looks again.
+`want`, `arm`, `remove` and `disarm` run on the I/O thread; `seen` and `passed` on the threads of
+the program, which take no lock: one that arms lines does it again if the probes changed meanwhile.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pytest_cideldill.sourcecode.codes import key_of, walk
 from pytest_cideldill.tracing.interface import Source, SourceUnavailable, Takes, existing_code
 from pytest_cideldill.tracing.passes import repeats
 
-TELL_S = 0.3
-"""How old the counts of passes that clients see may be (contract, section 3)."""
+REPORT_S = 0.3
+"""How old the counts of passes that clients see may be, in seconds."""
 
 
 class LineProbes:
@@ -36,7 +36,7 @@ class LineProbes:
         project: Resolves file names.
         surroundings: What hits work with.
         source: Gives the event source, once it is open.
-        on_bound: Told the id of a probe that was bound somewhere new; any thread.
+        on_bound: Called with the id of a probe that was bound somewhere new; on any thread.
 
     Attributes:
         takes: What is called when a line is passed, for `Handlers.takes`; values replaced whole.
@@ -57,25 +57,25 @@ class LineProbes:
         self._probes: dict[str, LineProbe] = {}
         self._by_file: dict[str, tuple[LineProbe, ...]] = {}
         self._version = 0
-        # Code → line → who watches it. Values are replaced whole; `_kept` keeps the ids valid.
+        # Code → line → its watchers. Values are replaced whole; `_kept` keeps the ids valid.
         self._watchers: dict[int, dict[int, tuple[Watcher, ...]]] = {}
         self.takes: Takes = {}
         self._kept: dict[int, tuple[CodeType, str]] = {}
         # Code → the lines that the source watches.
         self._armed: dict[int, frozenset[int]] = {}
-        # Code → what runs in it since then.
+        # Code → the lines that ran in it since they were armed.
         self._stretches: dict[int, LineStretch] = {}
         # Files of which some code was seen.
         self._loaded: set[str] = set()
         # Probe → the functions that it is bound in.
         self._functions: dict[str, set[str]] = {}
         self._refusals: dict[str, str] = {}
-        self._told: dict[str, dict[str, object]] = {}
-        self._tell_at = 0.0
+        self._reported: dict[str, dict[str, object]] = {}
+        self._report_at = 0.0
 
     @property
     def are_any(self) -> bool:
-        """Whether code must be looked at when it starts."""
+        """Whether there are any, so that code must be looked at when it starts."""
         return bool(self._by_file)
 
     @property
@@ -146,7 +146,7 @@ class LineProbes:
             self._arm_kept(file)
 
     def retire(self) -> None:
-        """Disarm the tracepoints that have told all they may; now and then, on the I/O thread."""
+        """Disarm the tracepoints that reached their limit; now and then, on the I/O thread."""
         for probe in self._probes.values():
             if probe.spec.enabled and not probe.is_watching:
                 probe.enable(False)
@@ -154,18 +154,18 @@ class LineProbes:
                 self._arm_kept(probe.spec.file)
 
     def passes(self, *, at_once: bool = False) -> list[Event]:
-        """How often lines were passed, if that changed; at most every `TELL_S` or `at_once`."""
+        """How often lines were passed, if that changed; at most every `REPORT_S` or `at_once`."""
         now = clock.monotonic()
-        if now < self._tell_at and not at_once:
+        if now < self._report_at and not at_once:
             return []
         lens = self._surroundings.lens
         probes = [each for each in self._probes.values() if each.passes.value]
         counts = {each.spec.id: each.counts(lens) for each in probes}
-        news = {id: each for id, each in counts.items() if self._told.get(id) != each}
-        self._told = counts
+        news = {id: each for id, each in counts.items() if self._reported.get(id) != each}
+        self._reported = counts
         if not news:
             return []
-        self._tell_at = now + TELL_S
+        self._report_at = now + REPORT_S
         return [LinesPassed(news)]
 
     def unhit(self) -> dict[str, Fact]:
@@ -176,12 +176,12 @@ class LineProbes:
             if id not in self._refusals
         }
 
-    def tell_passes_now(self) -> None:
-        """Let `passes` tell with the next event, for who looks at a stop."""
-        self._tell_at = 0.0
+    def report_passes_now(self) -> None:
+        """Let `passes` report with the next event: a stop is to show counts of this moment."""
+        self._report_at = 0.0
 
     def renew(self) -> None:
-        """Compile all expressions anew: which names are secrets has changed."""
+        """Compile all expressions anew: other names are secrets now."""
         for key, (code, file) in list(self._kept.items()):
             self._watchers[key] = {}
             self._arm(code, file)
@@ -267,7 +267,10 @@ class LineProbes:
                 return
 
     def _has_new(self, key: int, watchers: dict[int, tuple[Watcher, ...]]) -> bool:
-        """Whether any of them is new here: what ran before it is not what it did not reach."""
+        """Whether any of them is new here, so that a new stretch is to begin.
+
+        Lines that ran before a watcher was there do not count as near to its line.
+        """
         stretch = self._stretches.get(key)
         return stretch is not None and not stretch.covers(_counted(watchers))
 
@@ -296,7 +299,7 @@ class LineProbes:
                 table.pop(key, None)
 
     def _made(self, code: CodeType, file: str) -> dict[int, tuple[Watcher, ...]]:
-        present = self._watchers.get(id(code), _NOBODY)
+        present = self._watchers.get(id(code), _NO_WATCHERS)
         key = key_of(code)
         watchers: dict[int, tuple[Watcher, ...]] = {}
         for probe in self._by_file.get(file, ()):
@@ -322,7 +325,7 @@ class LineProbes:
             self._on_bound(watcher.probe.spec.id)
 
 
-_NOBODY: Final[dict[int, tuple[Watcher, ...]]] = {}
+_NO_WATCHERS: Final[dict[int, tuple[Watcher, ...]]] = {}
 _TRIAL: Final = compile("", "<trial>", "exec")
 
 

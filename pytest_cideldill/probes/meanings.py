@@ -1,7 +1,7 @@
 """Which functions the names of breakpoints mean, and which breakpoint governs each.
 
-Under the manager's lock, but for what says so; compares names, looks at functions that exist and at
-code that will make others, runs nothing.
+Compares names with functions that exist and with code that will make others; runs nothing. Under
+the manager's lock, except where a docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Meanings:
         self._naming = Naming(project)
         self._attributes = Attributes(project, self._naming)
         self._overruled = Overruled()
-        # Ids of breakpoints whose names a definition has.
+        # Ids of breakpoints that have a name for which there is a `def`.
         self._defined: set[str] = set()
         # Module and qualified name of what was found in the modules' own files.
         self._own: set[tuple[str, str]] = set()
@@ -63,7 +63,7 @@ class Meanings:
         return refused[0] if refused else self._overruled.message(id)
 
     def deciding(self, id: str) -> list[str]:
-        """Ids of the breakpoints that decide at functions which this one means too."""
+        """Ids of the breakpoints that decide about functions of the name of this one."""
         return self._overruled.deciding(id)
 
     def refusal(self, id: str) -> str | None:
@@ -71,7 +71,7 @@ class Meanings:
         return next(iter(self._attributes.refusals.get(id, ())), None)
 
     def beside(self, name: FunctionName) -> str | None:
-        """What is to be said of functions that a name would mean if they were the user's."""
+        """A note on functions of a name that are no user code because of where they are."""
         for function in existing_functions() if self._project.has_beside else ():
             code = original_code(code_of(function))
             file = self._naming.file(function, code)
@@ -118,7 +118,7 @@ class Meanings:
         return found, governing
 
     def leads(self) -> list[tuple[Lead, FunctionProbe]]:
-        """Functions that names lead to without being theirs; for after `of`."""
+        """Functions that names lead to by an attribute; to be called after `of`."""
         found = self._attributes.follow(self._breakpoints.values(), self._defined)
         return [(lead, self._breakpoints[id]) for id, leads in found.items() for lead in leads]
 

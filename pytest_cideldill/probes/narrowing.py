@@ -22,7 +22,7 @@ class Narrowing:
     """See the module.
 
     Attributes:
-        choices: id(function) → whom it is governed by, for which instances; replaced whole.
+        choices: id(function) → the breakpoints that govern it, for which instances; replaced whole.
     """
 
     def __init__(self) -> None:

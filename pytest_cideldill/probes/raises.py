@@ -1,7 +1,7 @@
 """Exception breakpoints of this process: which classes they mean, and which raise stops.
 
-`want`, `remove`, `refresh` and `disarm` are called by who has the manager's lock; the rest on the
-threads of the program, which wait for nobody. Classes are looked at by their own data.
+Callers of `want`, `remove`, `refresh` and `disarm` hold the manager's lock; the rest runs on the
+threads of the program, without a lock. Classes are examined without running code of theirs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class RaiseProbes:
     """See the module.
 
     Args:
-        project: Tells user code.
+        project: Knows user code.
         guard: Threads that evaluate for us stop nowhere.
         stop: Parks the thread where an exception is raised: `(probe, frame, error, traceback)`.
-        stop_uncaught: The same where nobody catches one.
-        send: Takes what a name means, once that is known, and the counts before each stop.
+        stop_uncaught: The same where nothing catches one.
+        send: Sends the classes that a name means, once they are known, and counts before each stop.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RaiseProbes:
 
     @property
     def raises(self) -> Raises | None:
-        """What the event source is to tell; None: nothing."""
+        """The raises that the event source is to report; None: none."""
         return self._raises
 
     def want(self, spec: AddException, *, from_start: bool = True) -> Bound:
@@ -92,8 +92,9 @@ class RaiseProbes:
         self._replace({})
 
     def refresh(self) -> None:
-        """For the start of a phase: look for names in what was imported; come back where pytest
-        removed us.
+        """Look for classes that were imported, and install our hooks again; pytest removes them.
+
+        To be called at the start of each phase of a test.
         """
         found = [each for each in self._probes.values() if not each.known and each.resolve()]
         if found:
@@ -167,7 +168,7 @@ class RaiseProbes:
         return ("user",) * is_user + ("all",) * is_first
 
     def _is_the_client_s(self, place: TracebackType) -> bool:
-        """Whether an exception that starts here was asked for: our own code raises it.
+        """Whether a client has this exception raised: our own code raises it.
 
         What our code calls, a wrapped callable of C, is the program's.
         """
@@ -175,7 +176,7 @@ class RaiseProbes:
         return self._project.is_ours(code.co_filename) and code.co_code[place.tb_lasti] == _RAISE
 
     def _count(self, probes: Iterator[RaiseProbe]) -> RaiseProbe | None:
-        """Count a stop of all these; the first of them tells it."""
+        """Count a stop of all these, and report the first of them."""
         hit = None
         for each in probes:
             each.hits.next()

@@ -1,6 +1,6 @@
-"""Why a breakpoint was not hit in this process: the reasons of the contract, section 5.
+"""Why a breakpoint was not hit in this process, as one of the reasons of `docs/not-hit.md`.
 
-Asked once, when the tests are over; what is not known is not told. Runs no code of the program.
+Determined once, when the tests are over; no reason is guessed. Runs no code of the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_cideldill.sourcecode.names import FunctionName
 
 Fact = dict[str, Any]
 """Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it
-`times`, `held`, `line`, `note`; `recorded`: its calls are only recorded, which tells of them."""
+`times`, `held`, `line`, `note`; `recorded`: its calls are only recorded, and are in the record."""
 
 _UNNAMED: Final = "nothing of this name was loaded"
 
@@ -34,11 +34,11 @@ class Knowing(Protocol):
     """Breakpoints of one kind."""
 
     def unhit(self) -> dict[str, Fact]:
-        """What became of each, by id."""
+        """The facts of each, by id."""
 
 
 def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: bool) -> Watched:
-    """What became of all breakpoints, while they are still armed."""
+    """The facts of all breakpoints, while they are still armed."""
     facts: dict[str, Fact] = {}
     try:
         for part in parts if not blind else ():
@@ -91,7 +91,7 @@ def of_function(
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
         compiled: That all functions that it means now were compiled, and by whom.
-        beside: What is to be said of functions of a name that are beside the rootdir.
+        beside: A note on functions of a name that are beside the rootdir, if there are any.
     """
     tally, watching = probe.tally, probe.tally.watching
     if tally.was_hit:
@@ -140,7 +140,7 @@ def of_glob(glob: str, loaded: Mapping[str, str] | None, project: Project) -> Fa
         glob: As it was given.
         loaded: The paths of all functions that are loaded, and their files; None: one of the
             user's matched it.
-        project: Tells user code.
+        project: Knows user code.
     """
     if loaded is None:
         return {"why": None, "whole": True}

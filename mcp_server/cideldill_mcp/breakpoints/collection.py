@@ -21,7 +21,7 @@ from pytest_cideldill.protocol import AddBreakpoint, AddException, AddLine, Boun
 
 
 class Desired:
-    """All breakpoints, by id. One counter numbers every kind (contract, section 3)."""
+    """All breakpoints, by id. One counter numbers every kind."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -35,7 +35,7 @@ class Desired:
 
         Args:
             on_change: One is set, changed, bound or gone.
-            on_count: What they count is known anew.
+            on_count: Their counts have changed.
         """
         self._on_change, self._on_count = on_change, on_count
 
@@ -121,7 +121,7 @@ class Desired:
             self._on_change()
 
     def note(self, worker: str, bound: Bound) -> None:
-        """A process told what a breakpoint is bound to there."""
+        """Keep what a breakpoint is bound to in a process."""
         known = self._known.get(bound.id)
         if known is not None and known.bound.get(worker) != bound:
             known.bound[worker] = bound
@@ -141,7 +141,7 @@ class Desired:
                 self.remove(each.id)
 
     def note_passes(self, worker: str, passed: LinesPassed) -> None:
-        """A process told how often lines were passed, or exceptions stopped."""
+        """Keep how often lines were passed, or exceptions stopped, in a process."""
         for id, passes in passed.passes.items():
             known = self._known.get(id)
             if known is not None:
@@ -155,7 +155,7 @@ class Desired:
         return next(id for id in ids if id not in self._known)
 
     def keep(self, added: Breakpoint) -> None:
-        """Whoever sets it everywhere tells that it is there."""
+        """Add a breakpoint that has an id; its `changed` calls our observer from now on."""
         added.changed = lambda: self._on_change()
         self._known[added.id] = added
 

@@ -252,7 +252,7 @@ class ExceptionBreakpoint(Breakpoint):
 
 
 def _line_of(file: Path, line: int) -> str:
-    """A line of source that a record names, where it is here: of what is no source, nothing."""
+    """A line of source that a record names; empty if its file is not here or no source."""
     if file.suffix != ".py":
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Where a breakpoint on a line is, and what tells whether its file was edited since."""
+"""The place of a breakpoint on a line, and the stamp by which edits of its file are noticed."""
 
 from __future__ import annotations
 
