@@ -21,11 +21,11 @@ from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.patching.planting import Planting, places_in
-from pytest_cideldill.probes.classes import ExceptionBreakpoint
-from pytest_cideldill.probes.linehits import LineBreakpoint, Surroundings
+from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import AddException, AddLine
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
@@ -191,7 +191,7 @@ def per_message(lens: Lens, message: str) -> list[float]:
     probes = LineProbes(lens.project, surroundings, lambda: events, lambda _: None)
     events = source(probes.passed, probes.takes)
     line = code.co_firstlineno + 4
-    probes.want(LineBreakpoint("tp-1", file, line, key_of(code), message=message))
+    probes.want(AddLine(0, "tp-1", file, line, key_of(code).to_plain(), message=message))
     probes.arm(file)
     samples = per_hit(lambda: list(log.take(log)))
     events.close()
@@ -210,7 +210,7 @@ def handled() -> None:
 def raised(lens: Lens) -> None:
     """What one of another class costs while there is an exception breakpoint; interleaved."""
     probes = RaiseProbes(lens.project, EvaluationGuard(), *(lambda *_: None,) * 3)
-    probes.want(ExceptionBreakpoint("ex-1", "OSError", second_chance=False))
+    probes.want(AddException(0, "ex-1", "OSError", second_chance=False))
     timer, costs = timeit.Timer(handled, timer=thread_time), []
     for _ in range(ROUNDS):
         floor = min(timer.repeat(20, CALLS // 10))

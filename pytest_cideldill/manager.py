@@ -26,9 +26,8 @@ from pytest_cideldill.pauses.control import Control
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.queries import LOOKS, Looking
 from pytest_cideldill.pauses.stops import Stops
-from pytest_cideldill.probes.classes import exception_breakpoint
 from pytest_cideldill.probes.functions import FunctionProbes
-from pytest_cideldill.probes.linehits import Surroundings, line_breakpoint
+from pytest_cideldill.probes.linehits import Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
@@ -94,7 +93,7 @@ class BreakpointManager:
         self.add_observer, self.remove_observer = observers.add, observers.remove
         self._passive = passive
         self._lock = allocate_lock()
-        stops = Stops(lens, pauses, self.warn, lambda: self.lines.tell_passes_now())
+        stops = Stops(lens, pauses, self.warn, lambda: self.lines.report_passes_now())
         calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
         record = (lambda *call: self._discovery.record(*call)) if IS_FREE else None
         handlers = (calls, self.warn, record, lambda code: self._discovery.unrecord(code))
@@ -205,26 +204,24 @@ class BreakpointManager:
     def _add_line(self, command: AddLine) -> dict[str, Any]:
         if self._passive:
             return _plain(Bound(command.id, [], verified=False))
-        asked = line_breakpoint(command, self.lens.project)
         with self._lock:
             try:
-                self.lines.want(asked, from_start=self._from_start)
+                probe = self.lines.want(command, from_start=self._from_start)
             except ValueError as error:  # the front end has checked them: another version of us
                 raise Refusal(ErrorCode.INVALID_TEMPLATE, str(error)) from error
         self._want_events()
         with self._lock:
             if not self._from_start:
-                self.lines.arm(asked.file)
+                self.lines.arm(probe.spec.file)
             self._guard.pin(True)
-        bound = self._told[asked.id] = self.lines.bound(asked.id)
+        bound = self._told[command.id] = self.lines.bound(command.id)
         return _plain(bound)
 
     def _add_exception(self, command: AddException) -> dict[str, Any]:
         if self._passive:
             return _plain(Bound(command.id, [], verified=False))
         with self._lock:
-            asked = exception_breakpoint(command)
-            bound = self.raises.want(asked, from_start=self._from_start)
+            bound = self.raises.want(command, from_start=self._from_start)
         self._want_events()
         return _plain(bound)
 

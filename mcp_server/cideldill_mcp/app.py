@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,8 @@ async def _begin(runs: Runs, settings: Settings) -> None:
             path = path_of(runs.recipe, spec.file or "")
             checked = {"condition": spec.condition, "template": spec.template}
             place, *_ = await find_places(runs.recipe, path, line=spec.line, **checked)
-            runs.desired.add_line(place, condition=spec.condition, log_message=spec.template)
+            asked = replace(place.spec, condition=spec.condition, message=spec.template)
+            runs.desired.add_line(place, asked)
         except Refusal as refusal:
             sys.stderr.write(f"pytest-cideldill: --cideldill-trace: {text!r}: {refusal.message}\n")
     runs.ready.set()

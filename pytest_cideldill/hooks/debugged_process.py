@@ -30,7 +30,7 @@ from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import Identity
-from pytest_cideldill.probes.functiontraces import FunctionTraces, function_trace
+from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.protocol import AddTrace, Changed, Command, Configure, Event
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.redaction.redactor import Redactor
@@ -189,7 +189,7 @@ class Debugged:
     def _carry_out(self, command: Command | Event) -> None:
         """But for those that are for the record only."""
         if isinstance(command, AddTrace):
-            self._traces.add(function_trace(command))
+            self._traces.add(command)
         elif not isinstance(command, Changed):
             self.manager.apply(command)  # type: ignore[arg-type]  # it refuses events by name
 

@@ -137,7 +137,7 @@ class PostMortem:
 
         details: dict[str, Any] = {}
         if probe is not None:
-            details = {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
+            details = {"breakpoint_id": probe.spec.id, "hit_count": probe.hits.value}
         frames = [frame for frame, _ in places]
         lines = [line for _, line in places]
         names = {"__exception__": excinfo.value}

@@ -20,7 +20,7 @@ from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import stack_at
 from pytest_cideldill.pauses.resume import resolve_line
 from pytest_cideldill.probes.classes import RaiseProbe
-from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.protocol import Resume
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import Deliberate
@@ -48,7 +48,7 @@ class Stops:
         self._warn = warn
         self._before_line = before_line
 
-    def at_line(self, probe: Probe, frame: FrameType, number: int, reason: str) -> None:
+    def at_line(self, probe: LineProbe, frame: FrameType, number: int, reason: str) -> None:
         """A line at which a breakpoint stops, at its pass `number`."""
         __tracebackhide__ = True
         resolution = self.as_guest(lambda: self._pause_at_line(probe, frame, number, reason))
@@ -148,7 +148,7 @@ class Stops:
             phase,
             "exception",
             [frame for frame, _ in places],
-            {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value},
+            {"breakpoint_id": probe.spec.id, "hit_count": probe.hits.value},
             None if resolve is None else lambda command, _pause: resolve(command),
             more=describe,
             lines=[line for _, line in places],
@@ -156,9 +156,9 @@ class Stops:
         )
 
     def _pause_at_line(
-        self, probe: Probe, frame: FrameType, number: int, reason: str
+        self, probe: LineProbe, frame: FrameType, number: int, reason: str
     ) -> Resolution:
-        details = {"breakpoint_id": probe.asked.id, "hit_count": number}
+        details = {"breakpoint_id": probe.spec.id, "hit_count": number}
         failed = probe.last_condition_error
 
         def more() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a breakpoint's name leads to when no definition has it: the attribute of that name.
+"""Attributes that a breakpoint's name leads to when no `def` has that name.
 
 A class means its `__init__`, an alias or a `partial` the function behind it; a callable of C has no
 function, so its attribute is replaced (`patching.builtin_wrapper`). Under the manager's lock; looks
@@ -27,7 +27,7 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.builtin_wrapper import Wrapping, wrapping_function
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import why_not
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 from pytest_cideldill.probes.naming import Naming, behind, implementations
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision, method_of_c
@@ -64,7 +64,7 @@ class Attributes:
 
     Args:
         project: Bare names mean user code.
-        naming: Tells what functions are called.
+        naming: Knows the names of functions.
     """
 
     def __init__(self, project: Project, naming: Naming) -> None:
@@ -76,9 +76,9 @@ class Attributes:
         """Breakpoint → why what it leads to can't be intercepted."""
 
     def follow(
-        self, breakpoints: Collection[FunctionBreakpoint], defined: Container[str]
+        self, breakpoints: Collection[FunctionProbe], defined: Container[str]
     ) -> dict[str, list[Lead]]:
-        """What names lead to now, by breakpoint.
+        """The functions that names lead to now, by breakpoint.
 
         Attributes that were replaced for others are put back.
 
@@ -98,12 +98,12 @@ class Attributes:
             for each in breakpoints
         }
 
-    def _dispatched(self, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _dispatched(self, breakpoint: FunctionProbe) -> Iterator[Lead]:
         for place in self._places(breakpoint.name):
             for each in implementations(place.value):
                 yield Lead(each)
 
-    def _leads(self, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _leads(self, breakpoint: FunctionProbe) -> Iterator[Lead]:
         known = self._wrapped.get(breakpoint.id)
         if known is not None:
             yield known[2]
@@ -164,7 +164,7 @@ class Attributes:
 
     # --- what is there ----------------------------------------------------------------------
 
-    def _from(self, place: AttributePlace, breakpoint: FunctionBreakpoint) -> Iterator[Lead]:
+    def _from(self, place: AttributePlace, breakpoint: FunctionProbe) -> Iterator[Lead]:
         standing = wrapping_function(place.value)
         if standing is not None:
             yield Lead(standing)
@@ -206,7 +206,7 @@ class Attributes:
             f"{other} method of it, or a function that makes its instances"
         )
 
-    def _wrap(self, place: AttributePlace, breakpoint: FunctionBreakpoint) -> Lead:
+    def _wrap(self, place: AttributePlace, breakpoint: FunctionProbe) -> Lead:
         owner: Any = place.owner
         if is_kind(owner, type):
             flags = _flags_of(owner)
@@ -241,7 +241,7 @@ def _calls_python(value: object) -> bool:
 
 
 def _is_made_in_c(cls: type) -> bool:
-    """Whether a class was not made by a `class` statement, as far as that can be told."""
+    """Whether a class was made in C, and not by a `class` statement; a guess from its module."""
     flags = _flags_of(cls)
     if not flags & _HEAP_TYPE or flags & _IMMUTABLE_TYPE:
         return True

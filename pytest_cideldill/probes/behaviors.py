@@ -1,4 +1,4 @@
-"""What a function breakpoint asks for, and a call that it acts on.
+"""Function breakpoints in this process: their behaviors, which of them decides, one call.
 
 Pure; read by calling threads.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter, Watching
+from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.names import FunctionName
 
 DEFAULT_BEHAVIOR = "stop"
@@ -30,23 +31,23 @@ _COMPLETIONS = {
     "exception": frozenset({"exception"}),
     "stop_exception": frozenset({"after", "exception"}),
 }
-"""At which completions an explicit after-behavior pauses."""
+"""Explicit after-behavior → the completions at which it pauses."""
 
 _BY_DEFAULT = {
     "exception": frozenset({"exception"}),
     "stop_exception": frozenset({"exception"}),
 }
-"""The same for a default that an after-behavior yields to."""
+"""Default behavior → the completions at which an after-behavior pauses that yields to it."""
 
 
 class Tally:
-    """What became of a breakpoint; calling threads write.
+    """Whether a breakpoint was bound and hit; calling threads write.
 
     Attributes:
         was_bound: Whether it ever had a function.
         was_hit: Whether it ever acted on a call.
         misses: The calls at which its condition did not hold.
-        watching: In how much of the run it was as it is.
+        watching: In how much of the run it was set as it is now.
     """
 
     __slots__ = ("misses", "was_bound", "was_hit", "watching")
@@ -58,17 +59,25 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionBreakpoint:
-    """A breakpoint as it was asked for. `order` grows: the newest of equals wins."""
+class FunctionProbe:
+    """A function breakpoint in this process; replaced by another one when its spec changes.
 
-    id: str
+    Attributes:
+        spec: The command that set it.
+        name: The function name of the spec, parsed.
+        order: Grows with each new breakpoint: the newest of equals wins.
+        tally: Stays when the spec changes.
+    """
+
+    spec: AddBreakpoint
     name: FunctionName
-    behavior: str
-    condition: str | None
     order: int
-    after_behavior: str = "yield"
-    replacement: str = ""
     tally: Tally = field(default_factory=Tally, compare=False)
+
+    @property
+    def id(self) -> str:
+        """The id of the breakpoint: `fn-1`."""
+        return self.spec.id
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -77,34 +86,35 @@ class FunctionBreakpoint:
 
     def stops_before(self, default: str) -> bool:
         """Whether a call pauses before it begins."""
-        return (default if self.behavior == "yield" else self.behavior) in _STOPPING
+        behavior = self.spec.behavior
+        return (default if behavior == "yield" else behavior) in _STOPPING
 
     def completions(self, default: str) -> frozenset[str]:
         """The phases at which a call pauses when it is done: `after`, `exception`."""
-        if self.after_behavior == "yield":
+        behavior = self.spec.after_behavior
+        if behavior == "yield":
             return _BY_DEFAULT.get(default, NOTHING)
-        return _COMPLETIONS.get(self.after_behavior, NOTHING)
+        return _COMPLETIONS.get(behavior, NOTHING)
 
     def acts(self, default: str) -> bool:
         """Whether it does more to calls than having them recorded."""
-        return (
-            self.stops_before(default) or bool(self.completions(default)) or bool(self.replacement)
-        )
+        pauses = self.stops_before(default) or bool(self.completions(default))
+        return pauses or bool(self.spec.replacement)
 
 
 class Overruled:
-    """Breakpoints that mean functions at which another one decides."""
+    """Breakpoints on functions that other breakpoints decide about."""
 
     def __init__(self) -> None:
-        # The id of one → those that decide, by their id.
-        self._by: dict[str, dict[str, FunctionBreakpoint]] = {}
+        # Id of a breakpoint → those that decide about functions of its name, by their id.
+        self._by: dict[str, dict[str, FunctionProbe]] = {}
 
     def clear(self) -> None:
-        """Before all functions are looked at anew."""
+        """Forget all, before all functions are looked at anew."""
         self._by.clear()
 
-    def best(self, matching: list[FunctionBreakpoint]) -> FunctionBreakpoint:
-        """The one of them that decides at a function."""
+    def best(self, matching: list[FunctionProbe]) -> FunctionProbe:
+        """The one of them that decides about a function."""
         best = max(matching, key=lambda each: each.rank)
         for each in matching:
             if each is not best:
@@ -112,7 +122,7 @@ class Overruled:
         return best
 
     def deciding(self, id: str) -> list[str]:
-        """Ids of the breakpoints that decide at functions which this one means."""
+        """Ids of the breakpoints that decide about functions of the name of this one."""
         return sorted(self._by.get(id, ()))
 
     def message(self, id: str) -> str | None:
@@ -130,7 +140,7 @@ class Overruled:
 
 @dataclass(slots=True)  # not frozen, which would cost a microsecond per call
 class Call:
-    """One intercepted call, as handed to who handles it; not changed.
+    """One intercepted call, as `hits.Handling` gets it; not changed.
 
     Attributes:
         path: Dotted path of the function.
@@ -140,7 +150,7 @@ class Call:
         replacement: Asked when it goes on: the name of the function to call instead.
     """
 
-    breakpoint: FunctionBreakpoint
+    breakpoint: FunctionProbe
     path: str
     function: FunctionType
     code: CodeType

@@ -1,4 +1,4 @@
-"""What an exception breakpoint is, and which classes its name means.
+"""Exception breakpoints in this process, and which classes their names mean.
 
 Names are resolved without importing anything, and matched with real classes by identity or by their
 own names; a class's own code never runs. Any thread.
@@ -12,7 +12,6 @@ from inspect import getattr_static
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.loaded_names import loaded_prefixes, mro_of
-from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter, Watching
 from pytest_cideldill.protocol import AddException, Bound
 from pytest_cideldill.rendering.layout import class_name
@@ -29,57 +28,27 @@ _CONTROL: Final = frozenset(
         "unittest.case.SkipTest",
     }
 )
-"""Not errors but how programs, tests and loops end: only who names them, or what is made of them,
-means them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExceptionBreakpoint:
-    """An exception breakpoint, as it was asked for.
-
-    Attributes:
-        id: `ex-3`.
-        exception_type: A builtin, a dotted path, or a bare name: each class that is called so.
-        first_chance: Stop where it is raised.
-        second_chance: Stop when it escaped a test, a fixture or a thread.
-        include_subtypes: Whether classes made of it are meant too.
-        scope: Raised where: `user`, in the first frame of user code; `all`, in any.
-        enabled: Whether it watches.
-    """
-
-    id: str
-    exception_type: str
-    first_chance: bool = True
-    second_chance: bool = True
-    include_subtypes: bool = True
-    scope: str = "user"
-    enabled: bool = True
-
-
-def exception_breakpoint(command: AddException) -> ExceptionBreakpoint:
-    """What a command asks for."""
-    return ExceptionBreakpoint(
-        **{each: getattr(command, each) for each in ExceptionBreakpoint.__slots__}
-    )
+"""Not errors but the way in which programs, tests and loops end: a breakpoint means them only if it
+names them or a subclass of theirs."""
 
 
 class RaiseProbe:
     """An exception breakpoint in this process.
 
     Attributes:
-        asked: What the client wants.
+        spec: The command that set it.
         hits: How often it stopped.
         classes: What its name means, as far as that is known; kept alive by the program only.
         message: Why its name can mean no class.
         watching: In how much of the run it was enabled.
     """
 
-    __slots__ = ("asked", "classes", "hits", "message", "watching")
+    __slots__ = ("classes", "hits", "message", "spec", "watching")
 
-    def __init__(self, asked: ExceptionBreakpoint, *, from_start: bool = True) -> None:
-        self.asked = asked
+    def __init__(self, spec: AddException, *, from_start: bool = True) -> None:
+        self.spec = spec
         self.hits = Counter()
-        self.watching = Watching(asked.enabled, from_start=from_start)
+        self.watching = Watching(spec.enabled, from_start=from_start)
         self.classes: tuple[weakref.ref[type], ...] = ()
         self.message: str | None = None
 
@@ -92,7 +61,7 @@ class RaiseProbe:
     def bound(self) -> Bound:
         """What its name means now."""
         names = sorted({class_name(each) for each in self.known})
-        return Bound(self.asked.id, names, bool(names), self.message)
+        return Bound(self.spec.id, names, bool(names), self.message)
 
     def add(self, cls: type) -> bool:
         """Note what the name means; whether that is new."""
@@ -104,7 +73,7 @@ class RaiseProbe:
     def distance(self, cls: type) -> int | None:
         """How far a class is from the one that is meant; None: it is not meant."""
         mro = mro_of(cls)
-        for place, base in enumerate(mro if self.asked.include_subtypes else mro[:1]):
+        for place, base in enumerate(mro if self.spec.include_subtypes else mro[:1]):
             if self._names(base):
                 return place
             if class_name(base) in _CONTROL:
@@ -113,7 +82,7 @@ class RaiseProbe:
 
     def resolve(self) -> bool:
         """Find the class without importing anything; whether that is new."""
-        name = self.asked.exception_type
+        name = self.spec.exception_type
         builtin = builtin_exception(name)
         if builtin is not None:
             return self.add(builtin)
@@ -130,7 +99,7 @@ class RaiseProbe:
     def _names(self, cls: type) -> bool:
         if any(each is cls for each in self.known):
             return True
-        name, its_name = self.asked.exception_type, class_name(cls)
+        name, its_name = self.spec.exception_type, class_name(cls)
         is_bare = "." not in name and builtin_exception(name) is None
         return name == its_name or (is_bare and name == its_name.rpartition(".")[2])
 

@@ -70,7 +70,7 @@ class Compiled:
         for _ in range(_MOST_LAYERS):
             names = None if value is None else own_names(value)
             source = None if names is None else names.get(_SOURCE)
-            # Not only the same: what it made of it may have the name, too.
+            # Compared by name: the compiler may keep a copy of the function under it.
             if type(source) is FunctionType and _qualname(source) == code.co_qualname:
                 return _package(value)
             value = None if value is None else unwrapped(value)

@@ -1,6 +1,6 @@
-"""Whether a condition holds where a line is passed or a function called; on the thread that does.
+"""Conditions of breakpoints: whether one holds at a pass or a call; on the thread that runs it.
 
-One that raises counts once as an error, then as false.
+A condition that raises counts once as an error, then as false.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from types import CodeType, FrameType
 
 from pytest_cideldill.evaluation.compiled import Expressions, our_statements, parse_truth
 from pytest_cideldill.evaluation.time_limit import TIMEOUT, Overtime
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
+from pytest_cideldill.protocol import AddBreakpoint
 
 _args_of = BaseException.__dict__["args"].__get__
 
@@ -73,26 +74,26 @@ class Conditions:
         self._failed.discard(id)
         self._judges.pop(id, None)
 
-    def reason(self, governing: FunctionBreakpoint, frame: FrameType) -> str | None:
+    def reason(self, governing: FunctionProbe, frame: FrameType) -> str | None:
         """Why the call in a trampoline's frame pauses, None when its condition says no."""
-        if governing.condition is None:
+        if not governing.spec.condition:
             return "breakpoint"
         code = frame.f_code
         judges = self._judges.get(governing.id)
         known = None if judges is None else judges.get(id(code))
-        judge = self._judge(governing, code) if known is None else known[1]
+        judge = self._judge(governing.spec, code) if known is None else known[1]
         verdict = judge(frame)
         if type(verdict) is bool:
             return "breakpoint" if verdict else None
         return self._error(governing, verdict)
 
-    def _judge(self, governing: FunctionBreakpoint, code: CodeType) -> Judge:
-        assert governing.condition is not None
-        judge = judging(governing.condition, code, self._overtime)
-        self._judges.setdefault(governing.id, {})[id(code)] = code, judge
+    def _judge(self, spec: AddBreakpoint, code: CodeType) -> Judge:
+        assert spec.condition is not None
+        judge = judging(spec.condition, code, self._overtime)
+        self._judges.setdefault(spec.id, {})[id(code)] = code, judge
         return judge
 
-    def _error(self, governing: FunctionBreakpoint, failure: ConditionFailure) -> str | None:
+    def _error(self, governing: FunctionProbe, failure: ConditionFailure) -> str | None:
         if governing.id in self._failed:
             return None
         self._failed.add(governing.id)

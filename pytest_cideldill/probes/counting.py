@@ -1,4 +1,4 @@
-"""What probes remember of themselves: numbers that threads share, how long they watched.
+"""Counters that threads share, and how much of the run a probe watched.
 
 Counters are used on hot paths, by any thread.
 """

@@ -1,7 +1,7 @@
-"""Function breakpoints: which functions a name means now, and what happens when one is called.
+"""Function breakpoints of this process: binds them to the functions that their names mean now.
 
-Runs in the process under test. `apply` and `bind` come from the I/O thread and the main thread,
-under the manager's lock; `_on_call` runs on every calling thread and reads one reference.
+`add` and `bind` run on the I/O thread and the main thread, under the manager's lock; calls of the
+functions are handled by `hits`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_cideldill.patching.function_code import code_of, show
 from pytest_cideldill.patching.planting import Planting
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Tally
+from pytest_cideldill.probes.behaviors import FunctionProbe, Tally
 from pytest_cideldill.probes.compiler_functions import Compiled
 from pytest_cideldill.probes.hits import Handling, Hits
 from pytest_cideldill.probes.meanings import Meanings
@@ -75,9 +75,9 @@ class FunctionProbes:
         guard: Threads that evaluate for us hit nothing.
         overtime: Limits what conditions take.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Told about a failure of our own; the call goes on untouched.
-        record: Has the calls of a function recorded: its code, its dotted path. None: who handles
-            hits records, and is handed all calls; before 3.12 a source would cost every call.
+        on_failure: Called with a message on a failure of ours; the call goes on untouched.
+        record: Has the calls of a function recorded: its code, its dotted path. None: `handling`
+            records, and gets all calls; before 3.12 an event source would slow every call.
         unrecord: Ends that.
     """
 
@@ -93,7 +93,7 @@ class FunctionProbes:
     ) -> None:
         self._record = record
         self._unrecord = unrecord
-        self._breakpoints: dict[str, FunctionBreakpoint] = {}
+        self._breakpoints: dict[str, FunctionProbe] = {}
         self._meanings = Meanings(project, self._breakpoints)
         self._hits = Hits(
             project,
@@ -112,7 +112,7 @@ class FunctionProbes:
         self._bound: frozenset[int] = frozenset()
         self._hides = False
         self._compiled = Compiled()
-        # Breakpoint → the compiler of functions that it means.
+        # Breakpoint → the compiler of the functions of its name.
         self._compilers: dict[str, str] = {}
         self._nesting = Nesting(
             self._meanings.may_mean,
@@ -123,7 +123,7 @@ class FunctionProbes:
             self._hits.may_act,
         )
 
-    def add(self, asked: AddBreakpoint, *, from_start: bool = True) -> None:
+    def add(self, spec: AddBreakpoint, *, from_start: bool = True) -> None:
         """Add a breakpoint, or change the one with this id.
 
         `from_start`: no code of the tests has run yet.
@@ -131,29 +131,21 @@ class FunctionProbes:
         Raises:
             ValueError: The name or the condition is malformed.
         """
-        name = parse_function_name(asked.function_name)
-        if asked.condition:
-            compile_condition(asked.condition)
-        known = self._breakpoints.get(asked.id)
+        name = parse_function_name(spec.function_name)
+        if spec.condition:
+            compile_condition(spec.condition)
+        known = self._breakpoints.get(spec.id)
         tally = known.tally if known else Tally(from_start=from_start)
         if known:
             tally.watching.change(True)
         self._order += 1
-        self._breakpoints[asked.id] = FunctionBreakpoint(
-            asked.id,
-            name,
-            asked.behavior,
-            asked.condition or None,
-            known.order if known else self._order,
-            asked.after_behavior,
-            asked.replacement,
-            tally,
-        )
+        order = known.order if known else self._order
+        self._breakpoints[spec.id] = FunctionProbe(spec, name, order, tally)
         self._meanings.renew()
-        self._hits.renew(asked.id)
+        self._hits.renew(spec.id)
 
     def set_default(self, behavior: str) -> None:
-        """What behaviors that yield mean from now on; then `bind`."""
+        """Set the meaning of `yield`; then `bind`."""
         self._hits.default = behavior
 
     def functions_of(self, id: str) -> list[FunctionType]:
@@ -335,13 +327,13 @@ class FunctionProbes:
         one = partial(self._nesting.one_of, code)
         self._keep(id(code), _Intercepted(one, code, path, _nothing))
 
-    def _is_apart(self, function: FunctionType, best: FunctionBreakpoint) -> bool:
+    def _is_apart(self, function: FunctionType, best: FunctionProbe) -> bool:
         """Whether a function is left alone, or is governed by its code."""
         self._compiled.look(function)
         code = original_code(code_of(function))
         return self._is_compiled(code, best) or self._nesting.has(function)
 
-    def _is_compiled(self, code: CodeType, best: FunctionBreakpoint) -> bool:
+    def _is_compiled(self, code: CodeType, best: FunctionProbe) -> bool:
         compiler = self._compiled.by(code)
         if compiler is not None:
             self._compilers[best.id] = compiler
@@ -359,7 +351,7 @@ class FunctionProbes:
         if self._record is not None:
             self._record(intercepted.code, intercepted.path)
 
-    def _binding(self, governing: FunctionBreakpoint) -> Binding:
+    def _binding(self, governing: FunctionProbe) -> Binding:
         bound = [self._swapped[key] for key in self._keys_of(governing.id)]
         if bound:
             governing.tally.was_bound = True

@@ -1,7 +1,8 @@
 """Tracepoints on functions: a message when a call of theirs starts, returns or raises.
 
-They are declared up front by file and qualified name. Runs on the calling threads; how a call ended
-is seen by a frame that has the names of the call, and `result` or `exception`.
+They are declared up front by file and qualified name. Runs on the calling threads. Expressions for
+the end of a call run in a frame of a stub, which has the names of the call, and `result` or
+`exception`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import ConditionFailure, judging
 from pytest_cideldill.protocol import AddTrace
@@ -29,56 +29,28 @@ from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.tracing.interface import OnEnd, OnStart
 
 NAMES = {"return": "result", "raise": "exception"}
-"""How what ends a call is called in messages and conditions."""
+"""The name of the result, or of the exception, in messages and conditions."""
 
 _getframe = sys._getframe
 
-# `given` holds what is there; the others are unbound, as in the call itself.
+# Names that have no value in the call are deleted, so that they are unbound here too.
 _STUB = """
 def stub({names}see, frame, unbound):
 {deletions}    return see(frame())
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTrace:
-    """One of them.
-
-    Attributes:
-        id: `tp-1`.
-        file: Absolute real path.
-        qualname: In that file.
-        line: Where its body begins.
-        at: When it tells: `call | return | raise`.
-        message: A template.
-        condition: An expression; only calls for which it holds count.
-    """
-
-    id: str
-    file: str
-    qualname: str
-    line: int
-    at: str
-    message: str
-    condition: str | None = None
-
-
-def function_trace(command: AddTrace) -> FunctionTrace:
-    """What a command asks for."""
-    return FunctionTrace(**{each: getattr(command, each) for each in FunctionTrace.__slots__})
-
-
 Ended = Callable[[FrameType, object, BaseException | None], None]
 
 
 class FunctionTraces:
-    """All of them in this process.
+    """The tracepoints on functions of this process.
 
     Args:
-        lens: Shows values.
-        overtime: Limits what expressions may take.
-        position: Tells the test.
-        rows: Take one per message.
+        lens: Renders values.
+        overtime: Limits how long expressions run.
+        position: Knows the test that runs.
+        rows: Takes one row per message.
     """
 
     def __init__(self, lens: Lens, overtime: Overtime, position: Position, rows: RowSink) -> None:
@@ -86,47 +58,47 @@ class FunctionTraces:
         self._overtime = overtime
         self._position = position
         self._rows = rows
-        self._known: list[FunctionTrace] = []
+        self._known: list[AddTrace] = []
 
     @property
     def are_any(self) -> bool:
         """Whether there is one."""
         return bool(self._known)
 
-    def add(self, trace: FunctionTrace) -> None:
-        """Tell of one that begins when its code is there."""
+    def add(self, trace: AddTrace) -> None:
+        """Add one; it is bound when its code is loaded."""
         self._known.append(trace)
 
-    def of(self, code: CodeType) -> list[FunctionTrace]:
-        """Those that mean the calls of some code."""
+    def of(self, code: CodeType) -> list[AddTrace]:
+        """Those on the calls of some code."""
         qualname = code.co_qualname.replace(".<locals>", "")
         mine = [each for each in self._known if each.qualname.replace(".<locals>", "") == qualname]
         real = self._lens.project.real
         return [each for each in mine if real(file_now(code.co_filename)) == real(each.file)]
 
-    def handlers(self, code: CodeType, traces: list[FunctionTrace]) -> tuple[OnStart, OnEnd]:
-        """What an event source calls for these."""
-        starts = [self._telling(each, code) for each in traces if each.at == "call"]
+    def handlers(self, code: CodeType, traces: list[AddTrace]) -> tuple[OnStart, OnEnd]:
+        """What an event source calls at the calls of some code."""
+        starts = [self._logging(each, code) for each in traces if each.at == "call"]
         ends = [self._ending(each, code) for each in traces if each.at != "call"]
 
         def on_start(frame: FrameType, _values: Mapping[str, Any]) -> object:
-            for tell in starts:
-                tell(frame)
+            for log in starts:
+                log(frame)
             return True if ends else None
 
         def on_end(
             _token: object, frame: FrameType, result: object, error: BaseException | None
         ) -> None:
-            for tell in ends:
-                tell(frame, result, error)
+            for log in ends:
+                log(frame, result, error)
 
         return on_start, on_end
 
-    def _ending(self, trace: FunctionTrace, code: CodeType) -> Ended:
+    def _ending(self, trace: AddTrace, code: CodeType) -> Ended:
         names = [*_names_of(code), NAMES[trace.at]]
         names = list(dict.fromkeys(name for name in names if _is_name(name)))
         stub, unbound = _stub(names), object()
-        tell = self._telling(trace, stub)
+        log = self._logging(trace, stub)
         wants_error = trace.at == "raise"
         secret = self._lens.result_name(code.co_name)
         notice = self._lens.notice
@@ -136,14 +108,14 @@ class FunctionTraces:
                 return
             if secret and not wants_error:
                 notice(result, secret)
-            held = {**read_locals(frame), NAMES[trace.at]: error if wants_error else result}
-            given = [held.get(name, unbound) for name in names]
-            FunctionType(stub, frame.f_globals)(*given, tell, _getframe, unbound)
+            known = {**read_locals(frame), NAMES[trace.at]: error if wants_error else result}
+            values = [known.get(name, unbound) for name in names]
+            FunctionType(stub, frame.f_globals)(*values, log, _getframe, unbound)
 
         return ended
 
-    def _telling(self, trace: FunctionTrace, code: CodeType) -> Callable[[FrameType], None]:
-        """Leaves a message for a frame of some code, if the condition holds there."""
+    def _logging(self, trace: AddTrace, code: CodeType) -> Callable[[FrameType], None]:
+        """A function that logs a message for a frame of some code, if the condition holds."""
         overtime, lens, position, rows = self._overtime, self._lens, self._position, self._rows
         render = RenderedMessage(parse_template(trace.message), code, lens, overtime).text
         judge = None
@@ -154,13 +126,13 @@ class FunctionTraces:
             "line": trace.line,
             "function": trace.qualname,
         }
-        plain = rows.number(HitFormat(trace.id, place, lens.text))
+        logged = rows.number(HitFormat(trace.id, place, lens.text))
         failed = rows.number(HitFormat(trace.id, place, lens.text, condition_error=True))
         add, now = rows.add, clock.ticking()
         next_pass, next_error = count(1).__next__, count(1).__next__
 
-        def tell(frame: FrameType) -> None:
-            number, verdict, format = next_pass(), True if judge is None else judge(frame), plain
+        def log(frame: FrameType) -> None:
+            number, verdict, format = next_pass(), True if judge is None else judge(frame), logged
             if verdict is True:
                 text = render(frame)
             elif type(verdict) is ConditionFailure and next_error() == 1:
@@ -171,11 +143,11 @@ class FunctionTraces:
                 text = lens.text(text, MAX_TEXT)
             add((format, now(), position.nodeid, get_ident(), number, text))
 
-        return tell
+        return log
 
 
 def _stub(names: list[str]) -> CodeType:
-    """Code with these names, whose frame is looked at."""
+    """Code with these names, in whose frame expressions run."""
     text = _STUB.format(
         names="".join(f"{name}, " for name in names),
         deletions="".join(f"    if {name} is unbound: del {name}\n" for name in names),
@@ -193,5 +165,5 @@ def _names_of(code: CodeType) -> Iterator[str]:
 
 
 def _is_name(name: str) -> bool:
-    """Whether it can be written as one: comprehensions have others, and the stub its own."""
+    """Whether it can be a parameter of the stub: those of comprehensions and its own can't."""
     return name.isidentifier() and not iskeyword(name) and name not in ("see", "frame", "unbound")

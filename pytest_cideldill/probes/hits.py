@@ -1,6 +1,7 @@
-"""What happens when an intercepted function is called: whether its breakpoint acts, and why.
+"""Calls of intercepted functions: whether the breakpoint acts on one, and why.
 
-Runs on every calling thread and reads one reference; who binds writes, under the manager's lock.
+Runs on every calling thread and reads one reference, which the binding thread writes under the
+manager's lock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pytest_cideldill.probes.behaviors import (
     DEFAULT_BEHAVIOR,
     NOTHING,
     Call,
-    FunctionBreakpoint,
+    FunctionProbe,
     Tally,
 )
 from pytest_cideldill.probes.conditions import Conditions
@@ -35,10 +36,10 @@ class _Acting:
     """A breakpoint that acts on calls, with what it does under the present default.
 
     Attributes:
-        tally: Where its calls count; not its own while they are only handed on.
+        tally: Counts its calls; a shared one that nobody reads while they are only handed on.
     """
 
-    breakpoint: FunctionBreakpoint
+    breakpoint: FunctionProbe
     stops: bool
     completions: frozenset[str]
     tally: Tally
@@ -68,12 +69,12 @@ class Hits:
     """See the module.
 
     Args:
-        project: Tells our own files.
+        project: Knows our own files.
         guard: Threads that evaluate for us hit nothing.
         overtime: Limits what conditions take.
         breakpoints: All that there are, by id; changed by the owner.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Told about a failure of our own; the call goes on untouched.
+        on_failure: Called with a message on a failure of ours; the call goes on untouched.
         is_handed_all: Whether calls that no breakpoint acts on are handed on too.
 
     Attributes:
@@ -88,7 +89,7 @@ class Hits:
         project: Project,
         guard: EvaluationGuard,
         overtime: Overtime,
-        breakpoints: Mapping[str, FunctionBreakpoint],
+        breakpoints: Mapping[str, FunctionProbe],
         handling: Handling,
         on_failure: Callable[[str], None],
         *,
@@ -101,7 +102,7 @@ class Hits:
         self._conditions = Conditions(overtime, on_failure)
         self.narrowing = Narrowing()
         self._is_handed_all = is_handed_all
-        self.governing: dict[int, FunctionBreakpoint] = {}
+        self.governing: dict[int, FunctionProbe] = {}
         self.default = DEFAULT_BEHAVIOR
         # Those that act; items are set and popped, the calls read them without a lock.
         self._acting: dict[int, _Acting] = {}
@@ -169,7 +170,7 @@ class Hits:
                 return PASS
             governing, stops = acting.breakpoint, acting.stops
             reason: str | None = "breakpoint"
-            if governing.condition is not None:
+            if governing.spec.condition:
                 reason = self._conditions.reason(governing, frame)
                 if reason is None:
                     acting.tally.misses.next()
@@ -181,11 +182,11 @@ class Hits:
             known = (governing, path, function_in, code, frame, args, kwargs)
             if reason is None:
                 make = partial(_call, *known, None, frozenset, str)
-            elif not stops and not governing.replacement and handling.can_watch(code):
+            elif not stops and not governing.spec.replacement and handling.can_watch(code):
                 make = partial(_call, *known, None, completions, str)
                 return handling.watch(original, args, kwargs, completions, make)
             else:
-                replacement = partial(self._replacement, key, governing.id)
+                replacement = partial(self._replacement, key, governing.spec.id)
                 make = partial(_call, *known, reason if stops else None, completions, replacement)
             call = make()
             if call is None:
@@ -194,11 +195,11 @@ class Hits:
 
         return on_call
 
-    def may_act(self, governing: FunctionBreakpoint) -> bool:
+    def may_act(self, governing: FunctionProbe) -> bool:
         """Whether calls that a breakpoint governs are to be handed on."""
         return self._is_handed_all or governing.acts(self.default)
 
-    def _as_of_now(self, governing: FunctionBreakpoint) -> _Acting:
+    def _as_of_now(self, governing: FunctionProbe) -> _Acting:
         default = self.default
         stops, completions = governing.stops_before(default), governing.completions(default)
         tally = governing.tally if governing.acts(default) else _UNCOUNTED
@@ -209,7 +210,7 @@ class Hits:
         chosen = self.narrowing.chosen(key, args)
         return self._as_of_now(chosen) if chosen is not None and self.may_act(chosen) else None
 
-    def _now(self, key: int, id: str | None) -> FunctionBreakpoint | None:
+    def _now(self, key: int, id: str | None) -> FunctionProbe | None:
         """The breakpoint that governs a function by now."""
         if id is not None and key in self.narrowing.choices:
             return self._breakpoints.get(id)
@@ -229,11 +230,11 @@ class Hits:
 
     def _replacement(self, key: int, id: str) -> str:
         governing = self._now(key, id)
-        return "" if governing is None else governing.replacement
+        return "" if governing is None else governing.spec.replacement
 
 
 def _call(
-    governing: FunctionBreakpoint,
+    governing: FunctionProbe,
     path: str,
     function_in: Callable[[FrameType], FunctionType | None],
     code: CodeType,

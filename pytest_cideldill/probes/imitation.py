@@ -1,7 +1,8 @@
-"""A call that may be skipped: what comes of it is of the kind that its function makes.
+"""Results of intercepted calls, imitated so that they have the type that the function returns.
 
-A generator function gives a generator, whatever the client wants instead of its items, and raises
-nothing before that starts; so do coroutine functions. Runs on the thread that calls.
+A call of a generator function that a client skips returns a generator of the wanted items, and
+raises nothing before that starts; calls of coroutine functions return a coroutine. Runs on the
+thread that calls.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def called(
         code: The code of the function.
         hit: Calls the original that it is given, or gives or raises something else.
         original: See `code_swap.intercept`.
-        is_ours: Tells our files. What was not raised in one of them is not the client's: the
-            exception of a signal handler passes through.
+        is_ours: Whether a file is ours. Exceptions of other files were not wanted by a client, and
+            pass through: that of a signal handler.
     """
     __tracebackhide__ = True
     kind = makes(code)
@@ -63,7 +64,7 @@ def follow(
     returned: Callable[[Any], Any],
     failed: Callable[[BaseException], Given | None],
 ) -> Any:
-    """What a call made, of the same kind, with its completion handed on.
+    """A generator, coroutine or asynchronous generator around the one that a call made.
 
     Args:
         code: The code of the function.

@@ -1,12 +1,13 @@
-"""Line breakpoints and tracepoints of this process: what is wanted, and where it is armed.
+"""Line breakpoints and tracepoints of this process, and the code in which they are armed.
 
-`want`, `arm`, `remove` and `disarm` come from the I/O thread; `seen` and `passed` from the threads
-of the program, which wait for nobody: whoever changes what is wanted looks again.
+`want`, `arm`, `remove` and `disarm` run on the I/O thread; `seen` and `passed` on the threads of
+the program, which take no lock: one that arms lines does it again if the probes changed meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Final
 
@@ -15,17 +16,17 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.probes.counting import Counter
-from pytest_cideldill.probes.linehits import LineBreakpoint, Probe, Surroundings, Watcher, taking
+from pytest_cideldill.probes.linehits import LineProbe, Surroundings, Watcher, taking
 from pytest_cideldill.probes.reached import LineStretch
 from pytest_cideldill.probes.unhit import Fact, is_imported, of_line
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound, Event, LinesPassed
+from pytest_cideldill.protocol import AddLine, Bound, Event, LinesPassed
 from pytest_cideldill.sourcecode.codes import key_of, walk
 from pytest_cideldill.tracing.interface import Source, SourceUnavailable, Takes, existing_code
 from pytest_cideldill.tracing.passes import repeats
 
-TELL_S = 0.3
-"""How old the counts of passes that clients see may be."""
+REPORT_S = 0.3
+"""How old the counts of passes that clients see may be, in seconds."""
 
 
 class LineProbes:
@@ -35,7 +36,7 @@ class LineProbes:
         project: Resolves file names.
         surroundings: What hits work with.
         source: Gives the event source, once it is open.
-        on_bound: Told the id of a probe that was bound somewhere new; any thread.
+        on_bound: Called with the id of a probe that was bound somewhere new; on any thread.
 
     Attributes:
         takes: What is called when a line is passed, for `Handlers.takes`; values replaced whole.
@@ -53,32 +54,32 @@ class LineProbes:
         self._source = source
         self._on_bound = on_bound
         # All replaced whole, and read without a lock.
-        self._probes: dict[str, Probe] = {}
-        self._by_file: dict[str, tuple[Probe, ...]] = {}
+        self._probes: dict[str, LineProbe] = {}
+        self._by_file: dict[str, tuple[LineProbe, ...]] = {}
         self._version = 0
-        # Code → line → who watches it. Values are replaced whole; `_kept` keeps the ids valid.
+        # Code → line → its watchers. Values are replaced whole; `_kept` keeps the ids valid.
         self._watchers: dict[int, dict[int, tuple[Watcher, ...]]] = {}
         self.takes: Takes = {}
         self._kept: dict[int, tuple[CodeType, str]] = {}
         # Code → the lines that the source watches.
         self._armed: dict[int, frozenset[int]] = {}
-        # Code → what runs in it since then.
+        # Code → the lines that ran in it since they were armed.
         self._stretches: dict[int, LineStretch] = {}
         # Files of which some code was seen.
         self._loaded: set[str] = set()
         # Probe → the functions that it is bound in.
         self._functions: dict[str, set[str]] = {}
         self._refusals: dict[str, str] = {}
-        self._told: dict[str, dict[str, object]] = {}
-        self._tell_at = 0.0
+        self._reported: dict[str, dict[str, object]] = {}
+        self._report_at = 0.0
 
     @property
     def are_any(self) -> bool:
-        """Whether code must be looked at when it starts."""
+        """Whether there are any, so that code must be looked at when it starts."""
         return bool(self._by_file)
 
     @property
-    def probes(self) -> list[Probe]:
+    def probes(self) -> list[LineProbe]:
         """All of them."""
         return list(self._probes.values())
 
@@ -87,7 +88,7 @@ class LineProbes:
         functions = sorted(self._functions.get(id, ()))
         return Bound(id, functions, bool(functions), self._refusals.get(id))
 
-    def want(self, asked: LineBreakpoint, *, from_start: bool = True) -> None:
+    def want(self, spec: AddLine, *, from_start: bool = True) -> LineProbe:
         """Add a breakpoint, or change whether the one with this id is enabled; then `arm`.
 
         `from_start`: no code of the tests has run yet.
@@ -95,16 +96,18 @@ class LineProbes:
         Raises:
             ValueError: Its condition or its template is malformed.
         """
-        known = self._probes.get(asked.id)
+        known = self._probes.get(spec.id)
         if known is None:
-            known = Probe(asked, from_start=from_start)
+            spec = replace(spec, file=self._project.here(spec.file))
+            known = LineProbe(spec, from_start=from_start)
             try:
                 Watcher(known, _TRIAL, self._surroundings)
             except RecursionError as error:
                 raise ValueError("the expressions are nested too deeply") from error
-        elif known.is_watching != asked.enabled:
-            known.enable(asked.enabled)
-        self._replace({**self._probes, asked.id: known})
+        elif known.is_watching != spec.enabled:
+            known.enable(spec.enabled)
+        self._replace({**self._probes, spec.id: known})
+        return known
 
     def arm(self, file: str | None = None) -> None:
         """Arm what is wanted in code of a file, or of all, that exists already.
@@ -132,7 +135,7 @@ class LineProbes:
             return
         self._replace({key: each for key, each in self._probes.items() if key != id})
         self._functions.pop(id, None)
-        self._arm_kept(known.asked.file)
+        self._arm_kept(known.spec.file)
 
     def disarm(self) -> None:
         """Forget all of them."""
@@ -143,26 +146,26 @@ class LineProbes:
             self._arm_kept(file)
 
     def retire(self) -> None:
-        """Disarm the tracepoints that have told all they may; now and then, on the I/O thread."""
+        """Disarm the tracepoints that reached their limit; now and then, on the I/O thread."""
         for probe in self._probes.values():
-            if probe.asked.enabled and not probe.is_watching:
+            if probe.spec.enabled and not probe.is_watching:
                 probe.enable(False)
                 self._replace(self._probes)
-                self._arm_kept(probe.asked.file)
+                self._arm_kept(probe.spec.file)
 
     def passes(self, *, at_once: bool = False) -> list[Event]:
-        """How often lines were passed, if that changed; at most every `TELL_S` or `at_once`."""
+        """How often lines were passed, if that changed; at most every `REPORT_S` or `at_once`."""
         now = clock.monotonic()
-        if now < self._tell_at and not at_once:
+        if now < self._report_at and not at_once:
             return []
         lens = self._surroundings.lens
         probes = [each for each in self._probes.values() if each.passes.value]
-        counts = {each.asked.id: each.counts(lens) for each in probes}
-        news = {id: each for id, each in counts.items() if self._told.get(id) != each}
-        self._told = counts
+        counts = {each.spec.id: each.counts(lens) for each in probes}
+        news = {id: each for id, each in counts.items() if self._reported.get(id) != each}
+        self._reported = counts
         if not news:
             return []
-        self._tell_at = now + TELL_S
+        self._report_at = now + REPORT_S
         return [LinesPassed(news)]
 
     def unhit(self) -> dict[str, Fact]:
@@ -173,12 +176,12 @@ class LineProbes:
             if id not in self._refusals
         }
 
-    def tell_passes_now(self) -> None:
-        """Let `passes` tell with the next event, for who looks at a stop."""
-        self._tell_at = 0.0
+    def report_passes_now(self) -> None:
+        """Let `passes` report with the next event: a stop is to show counts of this moment."""
+        self._report_at = 0.0
 
     def renew(self) -> None:
-        """Compile all expressions anew: which names are secrets has changed."""
+        """Compile all expressions anew: other names are secrets now."""
         for key, (code, file) in list(self._kept.items()):
             self._watchers[key] = {}
             self._arm(code, file)
@@ -203,10 +206,10 @@ class LineProbes:
 
     # --- arming -----------------------------------------------------------------------------
 
-    def _replace(self, probes: dict[str, Probe]) -> None:
-        by_file: dict[str, tuple[Probe, ...]] = {}
+    def _replace(self, probes: dict[str, LineProbe]) -> None:
+        by_file: dict[str, tuple[LineProbe, ...]] = {}
         for probe in probes.values():
-            file = probe.asked.file
+            file = probe.spec.file
             by_file[file] = (*by_file.get(file, ()), probe)
         self._probes = probes
         self._by_file = by_file
@@ -221,7 +224,7 @@ class LineProbes:
         """Arm what is wanted in code of a file, and in what is nested in it."""
         self._loaded.add(file)
         probes = self._by_file.get(file, ())
-        wanted = {probe.asked.key for probe in probes}
+        wanted = {probe.key for probe in probes}
         names = {key.qualname for key in wanted}
         met = set()
         for code, _parent, _depth in walk(original_code(root), original=original_code):
@@ -230,7 +233,7 @@ class LineProbes:
                 self._arm(code, file)
         if root.co_name == "<module>":  # all that the file has: it may be another text by now
             for probe in probes:
-                probe.reach.is_absent |= probe.asked.key not in met
+                probe.reach.is_absent |= probe.key not in met
 
     def _is_loaded(self, file: str) -> bool:
         return file in self._loaded or is_imported(self._project, file)
@@ -264,7 +267,10 @@ class LineProbes:
                 return
 
     def _has_new(self, key: int, watchers: dict[int, tuple[Watcher, ...]]) -> bool:
-        """Whether any of them is new here: what ran before it is not what it did not reach."""
+        """Whether any of them is new here, so that a new stretch is to begin.
+
+        Lines that ran before a watcher was there do not count as near to its line.
+        """
         stretch = self._stretches.get(key)
         return stretch is not None and not stretch.covers(_counted(watchers))
 
@@ -281,7 +287,7 @@ class LineProbes:
         stretch = self._stretches[id(code)] = LineStretch(source.ran(code), _counted(watchers))
         for watcher in _each(watchers):
             reach = watcher.probe.reach
-            if watcher.probe.asked.line in held:
+            if watcher.probe.spec.line in held:
                 reach.stretches.append(stretch)
             else:
                 reach.is_absent = True
@@ -293,12 +299,12 @@ class LineProbes:
                 table.pop(key, None)
 
     def _made(self, code: CodeType, file: str) -> dict[int, tuple[Watcher, ...]]:
-        present = self._watchers.get(id(code), _NOBODY)
+        present = self._watchers.get(id(code), _NO_WATCHERS)
         key = key_of(code)
         watchers: dict[int, tuple[Watcher, ...]] = {}
         for probe in self._by_file.get(file, ()):
-            if probe.asked.key == key and probe.is_watching:
-                line = probe.asked.line
+            if probe.key == key and probe.is_watching:
+                line = probe.spec.line
                 here = watchers.get(line, ())
                 known = (each for each in present.get(line, ()) if each.probe is probe)
                 watcher = next(known, None) or Watcher(probe, code, self._surroundings)
@@ -308,18 +314,18 @@ class LineProbes:
 
     def _note(self, watchers: dict[int, tuple[Watcher, ...]], code: CodeType) -> None:
         for watcher in _each(watchers):
-            id = watcher.probe.asked.id
+            id = watcher.probe.spec.id
             if id in self._probes and code.co_qualname not in self._functions.setdefault(id, set()):
                 self._functions[id].add(code.co_qualname)
                 self._on_bound(id)
 
     def _refuse(self, watchers: dict[int, tuple[Watcher, ...]], reason: str) -> None:
         for watcher in _each(watchers):
-            self._refusals[watcher.probe.asked.id] = reason
-            self._on_bound(watcher.probe.asked.id)
+            self._refusals[watcher.probe.spec.id] = reason
+            self._on_bound(watcher.probe.spec.id)
 
 
-_NOBODY: Final[dict[int, tuple[Watcher, ...]]] = {}
+_NO_WATCHERS: Final[dict[int, tuple[Watcher, ...]]] = {}
 _TRIAL: Final = compile("", "<trial>", "exec")
 
 
@@ -328,7 +334,7 @@ def _stops(watcher: Watcher) -> bool:
 
 
 def _counted(watchers: dict[int, tuple[Watcher, ...]]) -> list[tuple[int, Counter]]:
-    return [(each.probe.asked.line, each.probe.passes) for each in _each(watchers)]
+    return [(each.probe.spec.line, each.probe.passes) for each in _each(watchers)]
 
 
 def _each(watchers: dict[int, tuple[Watcher, ...]]) -> Iterable[Watcher]:

@@ -1,7 +1,7 @@
 """Which functions the names of breakpoints mean, and which breakpoint governs each.
 
-Under the manager's lock, but for what says so; compares names, looks at functions that exist and at
-code that will make others, runs nothing.
+Compares names with functions that exist and with code that will make others; runs nothing. Under
+the manager's lock, except where a docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import is_function
 from pytest_cideldill.probes.attributes import Attributes, Lead
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint, Overruled
+from pytest_cideldill.probes.behaviors import FunctionProbe, Overruled
 from pytest_cideldill.probes.naming import Naming, may_assign
 from pytest_cideldill.probes.nesting import codes_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision
 from pytest_cideldill.tracing.interface import existing_functions
 
-Governing = dict[int, FunctionBreakpoint]
+Governing = dict[int, FunctionProbe]
 """id(function) → the breakpoint that governs it."""
 
 
@@ -36,13 +36,13 @@ class Meanings:
         breakpoints: All that there are, by id; changed by the owner, who then calls `renew`.
     """
 
-    def __init__(self, project: Project, breakpoints: Mapping[str, FunctionBreakpoint]) -> None:
+    def __init__(self, project: Project, breakpoints: Mapping[str, FunctionProbe]) -> None:
         self._project = project
         self._breakpoints = breakpoints
         self._naming = Naming(project)
         self._attributes = Attributes(project, self._naming)
         self._overruled = Overruled()
-        # Ids of breakpoints whose names a definition has.
+        # Ids of breakpoints that have a name for which there is a `def`.
         self._defined: set[str] = set()
         # Module and qualified name of what was found in the modules' own files.
         self._own: set[tuple[str, str]] = set()
@@ -51,7 +51,7 @@ class Meanings:
     def renew(self) -> None:
         """The breakpoints have changed, and with them where functions are looked for."""
         # File → those that may mean a function there; file and module → whether any may.
-        self._by_file: dict[str, list[FunctionBreakpoint]] = {}
+        self._by_file: dict[str, list[FunctionProbe]] = {}
         self._by_module: dict[tuple[str, str], bool] = {}
 
     def path(self, function: FunctionType, code: CodeType) -> DottedPath:
@@ -64,7 +64,7 @@ class Meanings:
         return refused[0] if refused else self._overruled.message(id)
 
     def deciding(self, id: str) -> list[str]:
-        """Ids of the breakpoints that decide at functions which this one means too."""
+        """Ids of the breakpoints that decide about functions of the name of this one."""
         return self._overruled.deciding(id)
 
     def refusal(self, id: str) -> str | None:
@@ -72,7 +72,7 @@ class Meanings:
         return next(iter(self._attributes.refusals.get(id, ())), None)
 
     def beside(self, name: FunctionName) -> str | None:
-        """What is to be said of functions that a name would mean if they were the user's."""
+        """A note on functions of a name that are no user code because of where they are."""
         for function in existing_functions() if self._project.has_beside else ():
             code = original_code(code_of(function))
             file = self._naming.file(function, code)
@@ -103,7 +103,7 @@ class Meanings:
     def of(
         self,
         functions: list[FunctionType],
-        is_apart: Callable[[FunctionType, FunctionBreakpoint], bool],
+        is_apart: Callable[[FunctionType, FunctionProbe], bool],
     ) -> tuple[list[FunctionType], Governing]:
         """Those of the functions that names mean, and by id the breakpoint that governs each.
 
@@ -118,8 +118,8 @@ class Meanings:
                 governing[id(function)] = best
         return found, governing
 
-    def leads(self) -> list[tuple[Lead, FunctionBreakpoint]]:
-        """Functions that names lead to without being theirs; for after `of`."""
+    def leads(self) -> list[tuple[Lead, FunctionProbe]]:
+        """Functions that names lead to by an attribute; to be called after `of`."""
         found = self._attributes.follow(self._breakpoints.values(), self._defined)
         return [(lead, self._breakpoints[id]) for id, leads in found.items() for lead in leads]
 
@@ -135,7 +135,7 @@ class Meanings:
             found = known[key] = any(may_be)
         return found
 
-    def of_code(self, code: CodeType, module: str) -> FunctionBreakpoint | None:
+    def of_code(self, code: CodeType, module: str) -> FunctionProbe | None:
         """The breakpoint that governs what is made of some code."""
         matching = self._matching(code, module)
         if not matching:
@@ -171,7 +171,7 @@ class Meanings:
     def _file(self, function: FunctionType) -> str:
         return self._naming.file(function, code_of(function))
 
-    def _candidates(self, file: str) -> list[FunctionBreakpoint]:
+    def _candidates(self, file: str) -> list[FunctionProbe]:
         """The breakpoints that may mean a function defined in this file."""
         known = self._by_file
         found = known.get(file)
@@ -183,8 +183,8 @@ class Meanings:
         return found
 
     def _best(
-        self, function: FunctionType, candidates: list[FunctionBreakpoint]
-    ) -> FunctionBreakpoint | None:
+        self, function: FunctionType, candidates: list[FunctionProbe]
+    ) -> FunctionProbe | None:
         code = original_code(code_of(function))
         file = self._shown(candidates, self._naming.file(function, code))
         module, qualname = self._naming.name(function, code)
@@ -198,7 +198,7 @@ class Meanings:
         self._defined.update(each.id for each in matching)
         return self._overruled.best(matching)
 
-    def _matching(self, code: CodeType, module: str) -> list[FunctionBreakpoint]:
+    def _matching(self, code: CodeType, module: str) -> list[FunctionProbe]:
         file = file_now(code.co_filename)
         candidates = self._candidates(file)
         named = module, code.co_qualname, self._shown(candidates, file)
@@ -217,7 +217,7 @@ class Meanings:
         self._own.add((module, qualname))
         return False
 
-    def _shown(self, candidates: list[FunctionBreakpoint], file: str) -> str:
+    def _shown(self, candidates: list[FunctionProbe], file: str) -> str:
         """The relative path of a file, if any name has one."""
         has_path = any(each.name.path is not None for each in candidates)
         return self._project.relative(file) if has_path else ""

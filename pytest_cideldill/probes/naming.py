@@ -1,4 +1,4 @@
-"""What a function is called: where it is defined, or what it was assigned to.
+"""Names of functions: from their definition, or from the variable that they were assigned to.
 
 Lambdas have the name that they were assigned to, methods that were generated for a class (as by
 `dataclass`) that of the class. Runs in the process under test; runs no code of the program.
@@ -100,7 +100,7 @@ def _collect(
 
 
 def behind(value: object) -> Any:
-    """What decorators of the standard library and `functools.wraps` were put around.
+    """The callable inside of decorators of the standard library and of `functools.wraps`.
 
     Returns:
         The innermost: a function, another callable, or the value itself.
@@ -114,7 +114,7 @@ def behind(value: object) -> Any:
 
 
 def unwrapped(value: Any) -> object:
-    """What one decorator was put around; None: none was, as far as that can be told."""
+    """What the outermost decorator was put around; None: there is none that we recognize."""
     kind = type(value)
     if kind is FunctionType:
         return value.__dict__.get("__wrapped__")
@@ -127,7 +127,7 @@ def unwrapped(value: Any) -> object:
         return value.func if type(behind(value.func)) is FunctionType else None
     if kind in (cached_property, partialmethod):
         return vars(value).get("func")
-    # `lru_cache`, and objects of the program that `update_wrapper` was told of.
+    # `lru_cache`, and objects of the program that `update_wrapper` was called with.
     names = own_names(value)
     return None if names is None else names.get("__wrapped__")
 
@@ -152,7 +152,7 @@ def may_assign(
     module: str,
     file: str,
 ) -> bool:
-    """Whether a module that starts may make what one of the names leads to without defining it.
+    """Whether a module that starts may assign, without a `def`, a function that a name means.
 
     Args:
         root: The code of the module.

@@ -11,9 +11,9 @@ from weakref import ref
 
 from pytest_cideldill.interpreter.loaded_names import mro_of
 from pytest_cideldill.probes.attributes import Lead
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 
-_Choices = list[tuple[ref[type] | None, FunctionBreakpoint]]
+_Choices = list[tuple[ref[type] | None, FunctionProbe]]
 """A class, None for any, and the breakpoint that governs calls for its instances."""
 
 
@@ -21,7 +21,7 @@ class Narrowing:
     """See the module.
 
     Attributes:
-        choices: id(function) → whom it is governed by, for which instances; replaced whole.
+        choices: id(function) → the breakpoints that govern it, for which instances; replaced whole.
     """
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Narrowing:
 
     def take(
         self,
-        led: Iterable[tuple[Lead, FunctionBreakpoint]],
-        governing: dict[int, FunctionBreakpoint],
+        led: Iterable[tuple[Lead, FunctionProbe]],
+        governing: dict[int, FunctionProbe],
     ) -> None:
         """Have the functions that names lead to governed too; adds to `governing`, by id."""
         choices: dict[int, _Choices] = {}
@@ -51,7 +51,7 @@ class Narrowing:
         found = self.choices.items()
         return [key for key, narrow in found if any(each.id == id for _, each in narrow)]
 
-    def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionBreakpoint | None:
+    def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionProbe | None:
         """The breakpoint that governs a call of a function that is in here."""
         bases = mro_of(type(args[0])) if args else ()
         mine = [

@@ -16,7 +16,7 @@ from pytest_cideldill.patching.code_layout import IS_KNOWN
 from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.planting import Planting, ShownCode, places_in, restore
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 from pytest_cideldill.tracing.interface import existing_functions
 
 CAN_PLANT = IS_KNOWN
@@ -44,11 +44,11 @@ class Nesting:
     def __init__(
         self,
         may_mean: Callable[[str, str], bool],
-        meant: Callable[[CodeType, str], FunctionBreakpoint | None],
+        meant: Callable[[CodeType, str], FunctionProbe | None],
         plant: Callable[[CodeType, str], Planting | None],
         record: Callable[[CodeType, str], None],
-        is_compiled: Callable[[CodeType, FunctionBreakpoint], bool],
-        acts: Callable[[FunctionBreakpoint], bool],
+        is_compiled: Callable[[CodeType, FunctionProbe], bool],
+        acts: Callable[[FunctionProbe], bool],
     ) -> None:
         self._may_mean = may_mean
         self._meant = meant
@@ -61,13 +61,13 @@ class Nesting:
         self._recorded: dict[int, CodeType] = {}
         self._plantings: dict[int, Planting] = {}
 
-    def grow(self, roots: Iterable[Root]) -> tuple[dict[int, FunctionBreakpoint], bool]:
+    def grow(self, roots: Iterable[Root]) -> tuple[dict[int, FunctionProbe], bool]:
         """Plant what breakpoints mean inside of some code.
 
         Returns:
             By the id of its code the breakpoint that governs each, and whether anything is new.
         """
-        governing: dict[int, FunctionBreakpoint] = {}
+        governing: dict[int, FunctionProbe] = {}
         has_grown = False
         seen: set[int] = set()
         for root, module in roots if CAN_PLANT else ():
@@ -89,7 +89,7 @@ class Nesting:
                     has_grown = planting.put(place) or has_grown
         return governing, has_grown
 
-    def _take(self, code: CodeType, module: str, best: FunctionBreakpoint) -> Planting | None:
+    def _take(self, code: CodeType, module: str, best: FunctionProbe) -> Planting | None:
         """Have functions of some code intercepted, or only recorded."""
         key = id(code)
         if not self._acts(best):

@@ -1,7 +1,7 @@
 """Exception breakpoints of this process: which classes they mean, and which raise stops.
 
-`want`, `remove`, `refresh` and `disarm` are called by who has the manager's lock; the rest on the
-threads of the program, which wait for nobody. Classes are looked at by their own data.
+Callers of `want`, `remove`, `refresh` and `disarm` hold the manager's lock; the rest runs on the
+threads of the program, without a lock. Classes are examined without running code of theirs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.frames import has_run
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.loaded_names import mro_of
-from pytest_cideldill.probes.classes import ExceptionBreakpoint, RaiseProbe, Verdicts
+from pytest_cideldill.probes.classes import RaiseProbe, Verdicts
 from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.probes.unhit import Fact, of_exception
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound, Event, LinesPassed, Warned
+from pytest_cideldill.protocol import AddException, Bound, Event, LinesPassed, Warned
 from pytest_cideldill.tracing.interface import Raises
 
 _RAISE: Final = opmap["RAISE_VARARGS"]
@@ -31,11 +31,11 @@ class RaiseProbes:
     """See the module.
 
     Args:
-        project: Tells user code.
+        project: Knows user code.
         guard: Threads that evaluate for us stop nowhere.
         stop: Parks the thread where an exception is raised: `(probe, frame, error, traceback)`.
-        stop_uncaught: The same where nobody catches one.
-        send: Takes what a name means, once that is known, and the counts before each stop.
+        stop_uncaught: The same where nothing catches one.
+        send: Sends the classes that a name means, once they are known, and counts before each stop.
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class RaiseProbes:
 
     @property
     def raises(self) -> Raises | None:
-        """What the event source is to tell; None: nothing."""
+        """The raises that the event source is to report; None: none."""
         return self._raises
 
-    def want(self, asked: ExceptionBreakpoint, *, from_start: bool = True) -> Bound:
+    def want(self, spec: AddException, *, from_start: bool = True) -> Bound:
         """Add a breakpoint, or change whether the one with this id is enabled.
 
         `from_start`: no code of the tests has run yet.
         """
-        known = self._probes.get(asked.id)
+        known = self._probes.get(spec.id)
         if known is None:
-            known = RaiseProbe(asked, from_start=from_start)
+            known = RaiseProbe(spec, from_start=from_start)
             known.resolve()
         else:
-            known.asked = replace(known.asked, enabled=asked.enabled)
-            known.watching.change(asked.enabled)
-        self._replace({**self._probes, asked.id: known})
+            known.spec = replace(known.spec, enabled=spec.enabled)
+            known.watching.change(spec.enabled)
+        self._replace({**self._probes, spec.id: known})
         self._send(known.bound)
         return known.bound
 
@@ -93,8 +93,9 @@ class RaiseProbes:
         self._replace({})
 
     def refresh(self) -> None:
-        """For the start of a phase: look for names in what was imported; come back where pytest
-        removed us.
+        """Look for classes that were imported, and install our hooks again; pytest removes them.
+
+        To be called at the start of each phase of a test.
         """
         found = [each for each in self._probes.values() if not each.known and each.resolve()]
         if found:
@@ -111,14 +112,14 @@ class RaiseProbes:
         scopes = self._first_seen(frame, traceback)
         if not scopes:
             return
-        found = [each for each in self._meaning(type(error)) if each.asked.first_chance]
-        hit = self._count(each for each in found if each.asked.scope in scopes)
+        found = [each for each in self._meaning(type(error)) if each.spec.first_chance]
+        hit = self._count(each for each in found if each.spec.scope in scopes)
         if hit is not None:
             self._stop(hit, frame, error, traceback)
 
     def escaped(self, error: BaseException) -> RaiseProbe | None:
         """Count what escaped a test, a fixture or a thread; which breakpoint stops there."""
-        return self._count(each for each in self._meaning(type(error)) if each.asked.second_chance)
+        return self._count(each for each in self._meaning(type(error)) if each.spec.second_chance)
 
     def _is_uncaught(
         self, error: BaseException, traceback: TracebackType | None, frame: FrameType
@@ -168,7 +169,7 @@ class RaiseProbes:
         return ("user",) * is_user + ("all",) * is_first
 
     def _is_the_client_s(self, place: TracebackType) -> bool:
-        """Whether an exception that starts here was asked for: our own code raises it.
+        """Whether a client has this exception raised: our own code raises it.
 
         What our code calls, a wrapped callable of C, is the program's.
         """
@@ -176,7 +177,7 @@ class RaiseProbes:
         return self._project.is_ours(code.co_filename) and code.co_code[place.tb_lasti] == _RAISE
 
     def _count(self, probes: Iterator[RaiseProbe]) -> RaiseProbe | None:
-        """Count a stop of all these; the first of them tells it."""
+        """Count a stop of all these, and report the first of them."""
         hit = None
         for each in probes:
             each.hits.next()
@@ -189,7 +190,7 @@ class RaiseProbes:
     # --- which classes are meant ------------------------------------------------------------
 
     def _enabled(self) -> list[RaiseProbe]:
-        return [each for each in self._probes.values() if each.asked.enabled]
+        return [each for each in self._probes.values() if each.spec.enabled]
 
     def _meaning(self, cls: type) -> list[RaiseProbe]:
         """The enabled breakpoints that mean a class, the most exact first."""
@@ -207,7 +208,7 @@ class RaiseProbes:
     def _replace(self, probes: dict[str, RaiseProbe]) -> None:
         self._probes = probes
         self._reach()
-        first = [each.asked for each in self._enabled() if each.asked.first_chance]
+        first = [each.spec for each in self._enabled() if each.spec.first_chance]
         if not first:
             self._raises = None
             return
@@ -217,10 +218,10 @@ class RaiseProbes:
         self._raises = Raises(Verdicts(self._is_meant).of, in_file, self.raised)
 
     def _reach(self) -> None:
-        self._uncaught.reach(any(each.asked.second_chance for each in self._enabled()))
+        self._uncaught.reach(any(each.spec.second_chance for each in self._enabled()))
 
     def _is_meant(self, cls: type) -> bool:
-        return any(each.asked.first_chance for each in self._meaning(cls))
+        return any(each.spec.first_chance for each in self._meaning(cls))
 
 
 def _by_distance(found: tuple[int, RaiseProbe]) -> int:

@@ -1,7 +1,7 @@
 """How near the program came to a line that is watched: which lines of its code ran meanwhile.
 
-The lines that nobody watches are told once each by the event source, which costs nothing later; of
-those that are watched the counts of passes tell. Read when the run is over.
+The event source reports each line that is not watched once, which costs nothing later; lines that
+are watched have counts of passes. Read when the run is over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LineStretch:
         return all(passes in self._watched for _, passes in watched)
 
     def end(self) -> None:
-        """What is passed from now on does not belong to it."""
+        """End it: later passes do not belong to it."""
         self._passed = self._passed_now()
         self._watched = {}
 
@@ -46,7 +46,7 @@ class LineStretch:
 
 
 class Reach:
-    """What became of the line of one probe.
+    """How near the program came to the line of one probe.
 
     Attributes:
         stretches: Of all code that has the line, while the probe watched it.

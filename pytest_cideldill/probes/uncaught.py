@@ -1,8 +1,8 @@
-"""Exceptions that nobody catches outside of tests: what ends a thread, what can't be raised.
+"""Exceptions that nothing catches outside of tests: those that end a thread or can't be raised.
 
-`threading.excepthook` and `sys.unraisablehook`, chained: whoever was there is called as well. Runs
-on the threads of the program. pytest may replace both for a phase, so `reach` is to be called at
-the start of each.
+Chains hooks to `threading.excepthook` and `sys.unraisablehook`: the hook before ours is called as
+well. Runs on the threads of the program. pytest may replace both hooks for a phase of a test, so
+`reach` is to be called at the start of each phase.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, Final
 _HOOKS: Final = (("threading", "excepthook"), ("sys", "unraisablehook"))
 
 Escaped = Callable[[BaseException, "TracebackType | None", FrameType], None]
-"""`(error, traceback, frame)`: nobody catches `error`; `frame` is where that was told."""
+"""`(error, traceback, frame)`: nothing catches `error`; `frame` called the hook."""
 
 
 class Uncaught:
-    """Puts hooks of ours before those that are there, while wanted.
+    """Owns our two hooks.
 
     Args:
-        escaped: Told what nobody catches, while wanted.
+        escaped: Called with each exception that nothing catches, while that is wanted.
     """
 
     def __init__(self, escaped: Escaped) -> None:
@@ -31,33 +31,33 @@ class Uncaught:
         self._wanted = False
 
     def reach(self, wanted: bool) -> None:
-        """Be called for what nobody catches, or take away what is still ours to take."""
+        """Put our hooks before those that are there, or take away ours that are outermost."""
         self._wanted = wanted
         for owner, name in _HOOKS:
             module = sys.modules[owner]
             current = getattr(module, name)
             if wanted and type(current) is not _Hook:
-                setattr(module, name, _Hook(current, self._tell))
+                setattr(module, name, _Hook(current, self._report))
             elif not wanted and type(current) is _Hook:
                 setattr(module, name, current.before)
 
-    def _tell(self, args: Any) -> None:
+    def _report(self, args: Any) -> None:
         error = args.exc_value
         if self._wanted and error is not None:
             self._escaped(error, args.exc_traceback, sys._getframe(2))
 
 
 class _Hook:
-    """One of ours; `before` is what was there."""
+    """A hook of ours; `before` is the one that it replaced."""
 
-    __slots__ = ("_tell", "before")
+    __slots__ = ("_report", "before")
 
-    def __init__(self, before: Callable[[Any], Any], tell: Callable[[Any], None]) -> None:
+    def __init__(self, before: Callable[[Any], Any], report: Callable[[Any], None]) -> None:
         self.before = before
-        self._tell = tell
+        self._report = report
 
     def __call__(self, args: Any) -> None:
         try:
-            self._tell(args)
+            self._report(args)
         finally:
             self.before(args)

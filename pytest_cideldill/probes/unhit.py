@@ -1,6 +1,6 @@
-"""Why a breakpoint was not hit in this process: the reasons of docs/not-hit.md.
+"""Why a breakpoint was not hit in this process, as one of the reasons of `docs/not-hit.md`.
 
-Asked once, when the tests are over; what is not known is not told. Runs no code of the program.
+Determined once, when the tests are over; no reason is guessed. Runs no code of the program.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pytest_cideldill.interpreter.loaded_names import (
     loaded_prefixes,
     names_of_module,
 )
-from pytest_cideldill.probes.behaviors import FunctionBreakpoint
+from pytest_cideldill.probes.behaviors import FunctionProbe
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.counting import Watching
-from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Watched
 from pytest_cideldill.sourcecode.exceptions import NESTED
@@ -27,7 +27,7 @@ from pytest_cideldill.sourcecode.names import FunctionName
 
 Fact = dict[str, Any]
 """Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it
-`times`, `held`, `line`, `note`; `recorded`: its calls are only recorded, which tells of them."""
+`times`, `held`, `line`, `note`; `recorded`: its calls are only recorded, and are in the record."""
 
 _UNNAMED: Final = "nothing of this name was loaded"
 
@@ -36,11 +36,11 @@ class Knowing(Protocol):
     """Breakpoints of one kind."""
 
     def unhit(self) -> dict[str, Fact]:
-        """What became of each, by id."""
+        """The facts of each, by id."""
 
 
 def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: bool) -> Watched:
-    """What became of all breakpoints, while they are still armed."""
+    """The facts of all breakpoints, while they are still armed."""
     facts: dict[str, Fact] = {}
     try:
         for part in parts if not blind else ():
@@ -51,34 +51,34 @@ def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: 
     return Watched(facts, blind)
 
 
-def of_line(probe: Probe, is_loaded: Callable[[str], bool]) -> Fact:
+def of_line(probe: LineProbe, is_loaded: Callable[[str], bool]) -> Fact:
     """Of a breakpoint or tracepoint on a line.
 
     Args:
         probe: The probe.
         is_loaded: Whether any code of a file was loaded.
     """
-    asked, watching = probe.asked, probe.watching
+    spec, watching = probe.spec, probe.watching
     if probe.is_hit:
         return _fact(None, watching)
     if not watching.ever:
         return _fact("disabled", watching)
     if times := probe.passes.value:
         return _fact("condition_false", watching, times=times, held=probe.held.value)
-    nearest = probe.reach.nearest(asked.line)
+    nearest = probe.reach.nearest(spec.line)
     if nearest is not None:
         return _fact("line_not_reached", watching, line=nearest)
     if probe.reach.stretches:
         return _fact("never_called", watching)
     if probe.reach.is_absent:
         return _fact("no_code", watching)
-    if is_loaded(asked.file):
+    if is_loaded(spec.file):
         return _fact("never_called", watching)
-    return _fact("never_imported", watching, note=_elsewhere(asked.file))
+    return _fact("never_imported", watching, note=_elsewhere(spec.file))
 
 
 def of_function(
-    asked: FunctionBreakpoint,
+    probe: FunctionProbe,
     default: str,
     refusal: str | None,
     deciding: list[str],
@@ -88,19 +88,19 @@ def of_function(
     """Of a breakpoint on functions.
 
     Args:
-        asked: The breakpoint.
+        probe: The breakpoint.
         default: What behaviors that yield mean.
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
         compiled: That all functions that it means now were compiled, and by whom.
-        beside: What is to be said of functions of a name that are beside the rootdir.
+        beside: A note on functions of a name that are beside the rootdir, if there are any.
     """
-    tally, watching = asked.tally, asked.tally.watching
+    tally, watching = probe.tally, probe.tally.watching
     if tally.was_hit:
         return _fact(None, watching)
     if compiled is not None:
         return _fact("no_code", watching, note=compiled)
-    if tally.was_bound and not asked.acts(default):
+    if tally.was_bound and not probe.acts(default):
         return _fact("never_called", watching, recorded=True)
     if tally.was_bound:
         times = tally.misses.value
@@ -110,27 +110,27 @@ def of_function(
     if deciding:
         ids = ", ".join(deciding)
         return _fact("disabled", watching, note=f"{ids} decides at the functions of its name")
-    if (path := asked.name.path) is not None and (note := _elsewhere(path)) is not None:
+    if (path := probe.name.path) is not None and (note := _elsewhere(path)) is not None:
         return _fact("never_imported", watching, note=note)
-    if (note := beside(asked.name)) is not None:
+    if (note := beside(probe.name)) is not None:
         return _fact("no_code", watching, note=note)
-    why = "no_code" if _is_known_absent(asked.name) else "never_imported"
+    why = "no_code" if _is_known_absent(probe.name) else "never_imported"
     return _fact(why, watching, note=_UNNAMED)
 
 
 def of_exception(probe: RaiseProbe) -> Fact:
     """Of a breakpoint on exceptions."""
-    asked, watching = probe.asked, probe.watching
+    spec, watching = probe.spec, probe.watching
     if probe.hits.value:
         return _fact(None, watching)
-    if not watching.ever or not (asked.first_chance or asked.second_chance):
+    if not watching.ever or not (spec.first_chance or spec.second_chance):
         return _fact("disabled", watching)
     if probe.message is not None:
         return _fact("no_code", watching, note=probe.message)
-    name = asked.exception_type
+    name = spec.exception_type
     if probe.classes or "." not in name or NESTED in name:
-        where = " in user code" if asked.scope == "user" else ""
-        note = f"not raised{where}" if asked.first_chance else "did not escape"
+        where = " in user code" if spec.scope == "user" else ""
+        note = f"not raised{where}" if spec.first_chance else "did not escape"
         return _fact("never_called", watching, note=note)
     return _fact("no_code" if _leads_into_loaded(name) else "never_imported", watching)
 
@@ -142,7 +142,7 @@ def of_glob(glob: str, loaded: Mapping[str, str] | None, project: Project) -> Fa
         glob: As it was given.
         loaded: The paths of all functions that are loaded, and their files; None: one of the
             user's matched it.
-        project: Tells user code.
+        project: Knows user code.
     """
     if loaded is None:
         return {"why": None, "whole": True}

@@ -49,7 +49,17 @@ class Begin:
 class AddBreakpoint:
     """Watch a function, or change the breakpoint that has this id.
 
-    `replacement`: the name of the function that is called instead; empty: none.
+    This and the three commands below are what a breakpoint is on both sides: a probe in the process
+    under test and a breakpoint of the front end hold one as their `spec`.
+
+    Attributes:
+        request: Number of the request; 0: no reply is waited for.
+        id: `fn-1`.
+        function_name: See `sourcecode.names`.
+        behavior: Before a call: `stop | go | yield`.
+        condition: An expression over the arguments; only calls for which it holds are hits.
+        after_behavior: After a call: `stop | go | exception | stop_exception | yield`.
+        replacement: The name of the function that is called instead; empty: none.
     """
 
     request: int
@@ -72,7 +82,18 @@ class SetDefaultBehavior:
 class AddLine:
     """Watch a line, or change whether the probe that has this id is enabled.
 
-    The fields are those of `probes.linehits.LineBreakpoint`; `key` is plain.
+    Attributes:
+        request: See `AddBreakpoint`.
+        id: `bp-1`, `tp-2`.
+        file: Absolute real path.
+        line: 1-based.
+        key: Which code object of the file holds the line; see `sourcecode.codes.CodeKey.to_plain`.
+        condition: An expression; only passes where it holds count further.
+        hit_count: A breakpoint stops, a tracepoint logs, from this pass on.
+        message: The template of a tracepoint; None: it stops.
+        multiple: A tracepoint logs the passes whose number is a multiple of it; 0: every pass.
+        max_notifications: After so many messages a tracepoint is done; 0: never.
+        enabled: Whether it watches.
     """
 
     request: int
@@ -90,9 +111,16 @@ class AddLine:
 
 @dataclass(frozen=True, slots=True)
 class AddTrace:
-    """Send a message at the calls of a function; only in a handshake, or declared up front.
+    """Log a message at the calls of a function; only in a handshake, or declared up front.
 
-    `at`: `call | return | raise`. The fields are those of `probes.functiontraces.FunctionTrace`.
+    Attributes:
+        id: `tp-1`.
+        file: Absolute real path.
+        qualname: Of the function, in that file.
+        line: Where its body begins.
+        at: When it logs: `call | return | raise`.
+        message: A template.
+        condition: An expression; only calls for which it holds count.
     """
 
     id: str
@@ -108,7 +136,15 @@ class AddTrace:
 class AddException:
     """Watch exceptions of a class, or change whether the probe that has this id is enabled.
 
-    The fields are those of `probes.classes.ExceptionBreakpoint`.
+    Attributes:
+        request: See `AddBreakpoint`.
+        id: `ex-3`.
+        exception_type: A builtin, a dotted path, or a bare name: each class of that name.
+        first_chance: Stop where it is raised.
+        second_chance: Stop when it escaped a test, a fixture or a thread.
+        include_subtypes: Whether subclasses are meant too.
+        scope: Raised where: `user`, in the first frame of user code; `all`, in any.
+        enabled: Whether it watches.
     """
 
     request: int

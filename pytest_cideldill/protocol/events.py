@@ -158,7 +158,7 @@ class Recorded:
 class LinesPassed:
     """How often watched lines were passed, when that changed; at most every 300 ms.
 
-    `passes`: probe id → the counters of `probes.linehits.Probe`; of an exception breakpoint, before
+    `passes`: probe id → `probes.linehits.LineProbe.counts`; of an exception breakpoint, before
     each of its stops, `passes` only.
     """
 

@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -23,10 +24,10 @@ import pytest
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import CHECK_S, Overtime
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.linehits import LineBreakpoint, Probe, Surroundings
+from pytest_cideldill.probes.linehits import LineProbe, Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import LinesPassed
+from pytest_cideldill.protocol import AddLine, LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
@@ -85,24 +86,23 @@ class Lab:
         self.lines.seen(code, frame)
         return Watch.NOTHING
 
-    def _stop(self, probe: Probe, frame: FrameType, number: int, reason: str) -> None:
-        self.stops.append((probe.asked.id, number, reason))
+    def _stop(self, probe: LineProbe, frame: FrameType, number: int, reason: str) -> None:
+        self.stops.append((probe.spec.id, number, reason))
         self.on_stop(frame)
 
-    def want(self, code: CodeType, line: str | int, id: str = "tp-1", **asked: Any) -> Probe:
+    def want(self, code: CodeType, line: str | int, id: str = "tp-1", **asked: Any) -> LineProbe:
         """Set a probe at the line that ends with this comment."""
         self.codes |= {id_: each for each in tree(code) for id_ in [_id(each)]}
         if isinstance(line, str):
             (line,) = lines_of(code, line)
         file = self.lens.project.real(code.co_filename)
-        self.lines.want(LineBreakpoint(id, file, line, key_of(code), **asked))
+        self.lines.want(AddLine(0, id, file, line, key_of(code).to_plain(), **asked))
         self.lines.arm(file)
-        return next(each for each in self.lines.probes if each.asked.id == id)
+        return next(each for each in self.lines.probes if each.spec.id == id)
 
-    def enable(self, probe: Probe, enabled: bool) -> None:
-        asked = {name: getattr(probe.asked, name) for name in LineBreakpoint.__slots__}
-        self.lines.want(LineBreakpoint(**asked | {"enabled": enabled}))
-        self.lines.arm(probe.asked.file)
+    def enable(self, probe: LineProbe, enabled: bool) -> None:
+        self.lines.want(replace(probe.spec, enabled=enabled))
+        self.lines.arm(probe.spec.file)
 
     @property
     def messages(self) -> list[str]:
@@ -115,7 +115,7 @@ class Lab:
         """Whether events of the code reach anybody."""
         if sys.version_info < (3, 12):
             return (
-                bool(self.lines.bound(self.lines.probes[0].asked.id)) and sys.gettrace() is not None
+                bool(self.lines.bound(self.lines.probes[0].spec.id)) and sys.gettrace() is not None
             )
         claimed = [tool for tool in range(6) if sys.monitoring.get_tool(tool) == "pytest-cideldill"]
         return any(sys.monitoring.get_local_events(tool, code) for tool in claimed)
@@ -159,7 +159,7 @@ def check_a_message_is_rendered_before_the_line_runs() -> None:
         row = place.kept.told(place.rows[0])
     assert place.messages == ["0   3 2 <error: NameError>", "3   4 2 <error: NameError>"]
     assert row["nodeid"] == "test_it.py::test"
-    assert row["location"]["line"] == probe.asked.line
+    assert row["location"]["line"] == probe.spec.line
     assert (row["breakpoint_id"], row["hit_count"]) == ("tp-1", 1)
     assert (probe.passes.value, probe.sent) == (2, 2)
 
@@ -175,10 +175,10 @@ def check_count_condition_multiple_limit_in_this_order() -> None:
             place.want(TOTAL, "body", "e", message="{number}", multiple=4, max_notifications=2),
         ]
         total(list(range(1, 16)))
-        told = {probe.asked.id: probe.sent for probe in probes}
+        told = {probe.spec.id: probe.sent for probe in probes}
         assert told == {"a": 8, "b": 3, "c": 2, "d": 1, "e": 2}
         # What its limit has switched off counts no further.
-        passes = {probe.asked.id: probe.passes.value for probe in probes}
+        passes = {probe.spec.id: probe.passes.value for probe in probes}
         assert passes == {"a": 15, "b": 15, "c": 3, "d": 3, "e": 8}
     by_probe = {id: [row[-1] for row in place.rows_of(id)] for id in told}
     assert by_probe["b"] == ["3", "9", "15"]
@@ -319,10 +319,10 @@ def check_what_is_done_is_disarmed() -> None:
         other = place.want(TOTAL, "after", "tp-2", message="{result}", max_notifications=5)
         total([1])
         place.lines.retire()
-        assert probe.asked.enabled
+        assert probe.spec.enabled
         total([2, 3])
         place.lines.retire()
-        assert (probe.asked.enabled, other.asked.enabled) == (False, True)
+        assert (probe.spec.enabled, other.spec.enabled) == (False, True)
         total([4])
         assert (probe.passes.value, other.passes.value) == (2, 3)
         for _ in range(3):
@@ -345,7 +345,7 @@ def check_passes_are_told_when_they_changed() -> None:
         assert told.passes["tp-1"]["passes"] == 1
         total([])
         assert place.lines.passes() == []  # a moment ago they were told
-        place.lines.tell_passes_now()
+        place.lines.report_passes_now()
         (told,) = place.lines.passes()
         assert told.passes["tp-1"]["passes"] == 2  # type: ignore[union-attr]
         assert place.lines.passes(at_once=True) == []
@@ -589,13 +589,16 @@ def key(text: str, qualname: str) -> CodeType:
     return next(each for each in tree(compile(text, "x", "exec")) if each.co_qualname == qualname)
 
 
-def want(place: Lab, file: str, code: CodeType, line: int, id: str = "tp-1", **asked: Any) -> Probe:
+def want(
+    place: Lab, file: str, code: CodeType, line: int, id: str = "tp-1", **asked: Any
+) -> LineProbe:
     """Set a probe in code that need not exist yet."""
     file = place.lens.project.real(file)
-    place.lines.want(LineBreakpoint(id, file, line, key_of(code), **{"message": "{0}"} | asked))
+    asked = {"message": "{0}"} | asked
+    place.lines.want(AddLine(0, id, file, line, key_of(code).to_plain(), **asked))
     place.source.discover(place.lines.are_any)
     place.lines.arm(file)
-    return next(each for each in place.lines.probes if each.asked.id == id)
+    return next(each for each in place.lines.probes if each.spec.id == id)
 
 
 def file_of(load: Callable[[], dict[str, Any]]) -> str:

@@ -26,8 +26,9 @@ import pytest
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.position import Position
-from pytest_cideldill.probes.linehits import LineBreakpoint, Probe, Surroundings, Watcher
+from pytest_cideldill.probes.linehits import LineProbe, Surroundings, Watcher
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import one_line
 from pytest_cideldill.rendering.display import Lens
@@ -47,8 +48,9 @@ def told() -> Iterator[At]:
 
     def tell(template: str, /, **names: Any) -> str:
         frame = frame_with(names)
-        asked = LineBreakpoint("tp-1", __file__, 1, key_of(frame.f_code), message=template)
-        Watcher(Probe(asked), frame.f_code, surroundings).passed(frame)
+        key = key_of(frame.f_code).to_plain()
+        spec = AddLine(0, "tp-1", __file__, 1, key, message=template)
+        Watcher(LineProbe(spec), frame.f_code, surroundings).passed(frame)
         message = kept.told(kept.rows.pop())["message"]
         assert isinstance(message, str)
         return message

@@ -13,11 +13,10 @@ import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.frames.causes import inner_exceptions
-from pytest_cideldill.probes.classes import ExceptionBreakpoint
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.uncaught import Uncaught
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Bound, Event, LinesPassed
+from pytest_cideldill.protocol import AddException, Bound, Event, LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.exceptions import check_exception_name
@@ -39,7 +38,7 @@ class Lab:
 
     def set(self, id: str, exception_type: str, **asked: Any) -> Bound:
         asked = {"second_chance": False} | asked
-        return self.probes.want(ExceptionBreakpoint(id, exception_type, **asked))
+        return self.probes.want(AddException(0, id, exception_type, **asked))
 
     @property
     def bound(self) -> list[Bound]:
@@ -201,7 +200,7 @@ def test_the_most_exact_breakpoint_tells_and_all_count() -> None:
     finally:
         lab.probes.disarm()
     assert hit is not None
-    assert hit.asked.id == "ex-3"
+    assert hit.spec.id == "ex-3"
     assert lab.sent[-1] == LinesPassed(
         {f"ex-{number}": {"passes": int(number < 4)} for number in range(1, 5)}
     )

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.probes.linehits import Probe
+from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.protocol import (
     AddException,
     AddLine,
@@ -173,12 +173,12 @@ class Stress:
 
     def change(self, batch: int, until: float) -> None:
         """Probes come, rest, come back and go, some of them at the same line."""
-        due: dict[str, tuple[Probe, int]] = {}
+        due: dict[str, tuple[LineProbe, int]] = {}
         for number in range(BATCH):
             id, place = f"changing-{batch}-{number}", self.random.choice(self.places["changing"])
             how = self.random.choice(HOW)
             self.add(id, place, **how)
-            probe = next(each for each in self.process.manager.lines.probes if each.asked.id == id)
+            probe = next(each for each in self.process.manager.lines.probes if each.spec.id == id)
             due[id] = probe, 0 if "condition" in how else how.get("multiple", 1)
             for enabled in self.random.choice([(), (False,), (False, True)]):
                 self.take()
@@ -209,7 +209,7 @@ class Stress:
         """All of it; the figures."""
         for id, place in zip(STEADY, self.places["always"], strict=True):
             self.add(id, place, message="{number}")
-        steady = {each.asked.id: each for each in self.process.manager.lines.probes}
+        steady = {each.spec.id: each for each in self.process.manager.lines.probes}
         until = time.monotonic() + seconds
         threads = [threading.Thread(target=self.work, args=(n, until)) for n in range(THREADS)]
         for thread in threads:

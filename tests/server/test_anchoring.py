@@ -40,7 +40,7 @@ async def test_only_files_that_were_edited_are_looked_at(
         path = tmp_path / name
         path.write_text(SHOP, encoding="utf-8")
         (place,) = await find_places(recipe, path, line=2)
-        desired.add_line(place)
+        desired.add_line(place, place.spec)
     first, second = desired.lines
     asked.clear()
     monkeypatch.setattr(places, "source_bytes", lambda _path: pytest.fail("a file was read"))
@@ -69,7 +69,7 @@ async def test_while_nobody_can_be_asked_it_stays_and_the_next_run_asks_again(
     path = tmp_path / "a.py"
     path.write_text(SHOP, encoding="utf-8")
     (place,) = await find_places(recipe, path, line=2)
-    added = desired.add_line(place)
+    added = desired.add_line(place, place.spec)
     path.write_text("\n" + SHOP, encoding="utf-8")
     assert await reanchor(Recipe(["no-such-python"], [], str(tmp_path)), [added]) == [added]
     assert added.place == place

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.kinds import PENDING
 from pytest_cideldill.protocol import Bound
@@ -22,13 +24,14 @@ def test_ids_are_unique_for_the_server_s_life() -> None:
 def test_a_new_breakpoint_yields_to_the_default() -> None:
     """`behavior`=`yield`."""
     added = Desired().add_function("a", None, None)
-    assert (added.behavior, added.after_behavior, added.condition) == ("yield", "yield", None)
+    spec = added.spec
+    assert (spec.behavior, spec.after_behavior, spec.condition) == ("yield", "yield", None)
 
 
 def test_the_same_name_again_keeps_the_id_and_changes_only_what_is_given() -> None:
     desired = Desired()
     first = desired.add_function("a", "stop", "x > 1")
-    first.after_behavior = "exception"
+    first.spec = replace(first.spec, after_behavior="exception")
     for behavior, condition, expected in (
         (None, None, ("stop", "x > 1")),
         ("go", None, ("go", "x > 1")),
@@ -37,8 +40,8 @@ def test_the_same_name_again_keeps_the_id_and_changes_only_what_is_given() -> No
     ):
         again = desired.add_function("a", behavior, condition)
         assert again is first
-        assert (again.behavior, again.condition) == expected
-        assert (again.id, again.after_behavior) == ("fn-1", "exception")
+        assert (again.spec.behavior, again.condition) == expected
+        assert (again.id, again.spec.after_behavior) == ("fn-1", "exception")
     assert desired.add_function("b", None, None).id == "fn-2"
 
 
@@ -70,7 +73,7 @@ def test_a_new_run_binds_everything_anew() -> None:
     added = desired.add_function("total", "stop", None)
     desired.note("main", Bound("fn-1", ["shop.total"], verified=True))
     desired.begin_run()
-    assert (added.functions, added.verified, added.behavior) == ([], False, "stop")
+    assert (added.functions, added.verified, added.spec.behavior) == ([], False, "stop")
 
 
 def test_it_may_change_while_it_is_looked_at() -> None:
@@ -80,5 +83,5 @@ def test_it_may_change_while_it_is_looked_at() -> None:
         desired.add_function(name, None, None)
     for each in desired.functions:
         desired.remove(each.id)
-        desired.add_function(each.function_name * 2, None, None)
-    assert [each.function_name for each in desired.functions] == ["aa", "bb", "cc"]
+        desired.add_function(each.spec.function_name * 2, None, None)
+    assert [each.spec.function_name for each in desired.functions] == ["aa", "bb", "cc"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ OFF = {"why": "disabled", "whole": False}
 def breakpoint_at(line: int = 42, **options: Any) -> tuple[Desired, LineBreakpoint]:
     desired = Desired()
     place = Place("/shop.py", "shop.py", line, "total", ["total", 39, 0], "x")
-    return desired, desired.add_line(place, **options)
+    return desired, desired.add_line(place, replace(place.spec, **options))
 
 
 def over(*facts: dict[str, Any] | Watched | None, id: str = "bp-1", tests: int = 1) -> Run:
@@ -99,7 +100,7 @@ def test_thresholds_count_for_each_worker() -> None:
         ({"hit_count": 3}, [two, one],
          "other_worker (2 in gw0, 1 in gw1; hit_count is 3 for each worker)"),
         ({"hit_count": 4}, [two, one], "condition_false (3 times; hit_count is 4)"),
-        ({"log_message": "x", "multiple": 3}, [two, one],
+        ({"message": "x", "multiple": 3}, [two, one],
          "other_worker (2 in gw0, 1 in gw1; hit_count_multiple is 3 for each worker)"),
         ({"hit_count": 3, "condition": "y"}, [two, one], "condition_false (3 times)"),
         ({"hit_count": 3, "condition": "y"}, [two, one | {"held": 1}],
@@ -111,7 +112,7 @@ def test_thresholds_count_for_each_worker() -> None:
 
 def test_what_a_silent_worker_told_before_counts() -> None:
     """A pause, a message: hit is hit."""
-    desired, known = breakpoint_at(log_message="x")
+    desired, known = breakpoint_at(message="x")
     run = over(CALLED, None, id="tp-1")
     assert str(why_not_hit(known, run)).startswith("other_worker")
     desired.note_passes("gw1", LinesPassed({"tp-1": {"passes": 3}}))

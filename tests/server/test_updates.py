@@ -19,6 +19,7 @@ import pytest
 from cideldill_mcp.resources import changes
 from cideldill_mcp.resources.changes import Throttle, Updates
 from pytest_cideldill.protocol import (
+    AddException,
     Bound,
     Collected,
     Departed,
@@ -291,9 +292,7 @@ async def test_hits_and_records(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await see.by(see.event(process, Recorded([row(1)]))) == {CALLS, STATUS}
         lost = {"type": "raise", "ts": 1.0, "lost": 2}
         assert await see.by(see.event(process, Recorded([lost]))) == {CALLS, STATUS}
-        see.front.desired.add_exception(
-            "KeyError", first_chance=True, second_chance=True, include_subtypes=True, scope="user"
-        )
+        see.front.desired.add_exception(AddException(0, "", "KeyError"))
         counted = LinesPassed({"ex-1": {"passes": 3}})
         assert await see.by(see.event(process, counted)) == {BREAKPOINTS}
 

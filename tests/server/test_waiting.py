@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -252,7 +253,7 @@ def hits(id: str, count: int) -> Recorded:
 def tracepoint(front: Front) -> str:
     """One on a line that nothing is known of."""
     place = Place("/shop.py", "shop.py", 3, "total", [], "x")
-    return front.desired.add_line(place, log_message="x").id
+    return front.desired.add_line(place, replace(place.spec, message="x")).id
 
 
 @pytest.mark.full

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from cideldill_mcp.breakpoints.kinds import (
     Breakpoint,
@@ -16,7 +17,7 @@ from cideldill_mcp.breakpoints.kinds import (
     Passes,
 )
 from cideldill_mcp.breakpoints.places import Place
-from pytest_cideldill.protocol import Bound, LinesPassed
+from pytest_cideldill.protocol import AddBreakpoint, AddException, AddLine, Bound, LinesPassed
 
 
 class Desired:
@@ -26,15 +27,15 @@ class Desired:
         self._numbers = itertools.count(1)
         self._known: dict[str, Breakpoint] = {}
         self._default_behavior = "stop"
-        self._on_change: Callable[[], None] = _tell_nobody
-        self._on_count: Callable[[], None] = _tell_nobody
+        self._on_change: Callable[[], None] = _ignore
+        self._on_count: Callable[[], None] = _ignore
 
     def observe(self, on_change: Callable[[], None], on_count: Callable[[], None]) -> None:
         """Call these from now on, instead of those before.
 
         Args:
             on_change: One is set, changed, bound or gone.
-            on_count: What they count is known anew.
+            on_count: Their counts have changed.
         """
         self._on_change, self._on_count = on_change, on_count
 
@@ -71,67 +72,40 @@ class Desired:
         known = self.named(function_name)
         if known is None:
             id = f"fn-{next(self._numbers)}"
-            known = FunctionBreakpoint(
-                id, condition, function_name=function_name, behavior=behavior or "yield"
-            )
+            spec = AddBreakpoint(0, id, function_name, behavior or "yield", condition)
+            known = FunctionBreakpoint(spec)
             self.keep(known)
             return known
         if behavior is not None:
-            known.behavior = behavior
+            known.spec = replace(known.spec, behavior=behavior)
         if condition is not None:
-            known.condition = condition or None
+            known.spec = replace(known.spec, condition=condition or None)
         return known
 
-    def add_line(
-        self,
-        place: Place,
-        *,
-        condition: str | None = None,
-        hit_count: int = 1,
-        log_message: str | None = None,
-        multiple: int = 0,
-        max_notifications: int = 0,
-        run_id: str | None = None,
-    ) -> LineBreakpoint:
-        """Add a breakpoint, or with a message a tracepoint, on a line."""
-        prefix = "bp" if log_message is None else "tp"
-        added = LineBreakpoint(
-            f"{prefix}-{next(self._numbers)}",
-            condition,
-            place=place,
-            hit_count=hit_count,
-            log_message=log_message,
-            multiple=multiple,
-            max_notifications=max_notifications,
-            run_id=run_id,
-        )
+    def add_line(self, place: Place, spec: AddLine, run_id: str | None = None) -> LineBreakpoint:
+        """Add a breakpoint, or with a message a tracepoint, on a line.
+
+        Args:
+            place: The line.
+            spec: Made of `place.spec`; it is given an id.
+            run_id: For that run only.
+        """
+        prefix = "bp" if spec.message is None else "tp"
+        spec = replace(spec, id=f"{prefix}-{next(self._numbers)}")
+        added = LineBreakpoint(spec=spec, place=place, run_id=run_id)
         self.keep(added)
         return added
 
-    def add_exception(
-        self,
-        exception_type: str,
-        *,
-        first_chance: bool,
-        second_chance: bool,
-        include_subtypes: bool,
-        scope: str,
-    ) -> ExceptionBreakpoint:
-        """Add a breakpoint on exceptions of a class."""
-        added = ExceptionBreakpoint(
-            f"ex-{next(self._numbers)}",
-            exception_type=exception_type,
-            first_chance=first_chance,
-            second_chance=second_chance,
-            include_subtypes=include_subtypes,
-            scope=scope,
-        )
+    def add_exception(self, spec: AddException) -> ExceptionBreakpoint:
+        """Add a breakpoint on exceptions of a class; its spec is given an id."""
+        added = ExceptionBreakpoint(replace(spec, id=f"ex-{next(self._numbers)}"))
         self.keep(added)
         return added
 
     def named(self, function_name: str) -> FunctionBreakpoint | None:
         """The breakpoint of exactly this name."""
-        return next((each for each in self.functions if each.function_name == function_name), None)
+        alike = (each for each in self.functions if each.spec.function_name == function_name)
+        return next(alike, None)
 
     def get(self, id: str) -> Breakpoint | None:
         """The breakpoint with this id."""
@@ -147,7 +121,7 @@ class Desired:
             self._on_change()
 
     def note(self, worker: str, bound: Bound) -> None:
-        """A process told what a breakpoint is bound to there."""
+        """Keep what a breakpoint is bound to in a process."""
         known = self._known.get(bound.id)
         if known is not None and known.bound.get(worker) != bound:
             known.bound[worker] = bound
@@ -167,7 +141,7 @@ class Desired:
                 self.remove(each.id)
 
     def note_passes(self, worker: str, passed: LinesPassed) -> None:
-        """A process told how often lines were passed, or exceptions stopped."""
+        """Keep how often lines were passed, or exceptions stopped, in a process."""
         for id, passes in passed.passes.items():
             known = self._known.get(id)
             if known is not None:
@@ -181,7 +155,7 @@ class Desired:
         return next(id for id in ids if id not in self._known)
 
     def keep(self, added: Breakpoint) -> None:
-        """Whoever sets it everywhere tells that it is there."""
+        """Add a breakpoint that has an id; its `changed` calls our observer from now on."""
         added.changed = lambda: self._on_change()
         self._known[added.id] = added
 
@@ -191,5 +165,5 @@ def id_meant(text: str, known: Iterable[str]) -> str:
     return next((id for id in known if id.partition("-")[2] == text), text)
 
 
-def _tell_nobody() -> None:
+def _ignore() -> None:
     return None

@@ -1,7 +1,7 @@
 """Asks the tests' interpreter about source files: functions, lines, whether expressions compile.
 
-A short-lived process with the interpreter and the flags of the runs, for what is valid depends on
-them; it runs no code of the user's (`pytest_cideldill.sourcecode.helper`). Works without a run.
+A short-lived process answers. It has the interpreter and the flags of the runs, on which it depends
+what is valid, and runs no user code (`pytest_cideldill.sourcecode.helper`). Works without a run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
 async def find_each(
     recipe: Recipe, wanted: Sequence[tuple[Path, dict[str, Any]]]
 ) -> list[list[Place] | Refusal]:
-    """See `find_places`, for many at once; `internal_error` where nobody could be asked."""
+    """As `find_places`, for many files at once; `internal_error` where the helper did not reply."""
     # Before the files are read: what changes meanwhile is looked at again.
     stamps = {path: Stamp.of(str(path)) for path in {path for path, _ in wanted}}
     answers = await ask_each(
@@ -112,7 +112,7 @@ async def ask_each(recipe: Recipe, requests: Sequence[dict[str, Any]]) -> list[A
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the project as its source tells it.
+    """A function of the project, as found in its source.
 
     Attributes:
         name: The dotted path that it most likely has in a run: `shop.cart.Cart.total`.
@@ -132,7 +132,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a look at the sources brought.
+    """Functions that were found in the sources, and what was left out.
 
     Attributes:
         functions: Sorted by name, file and line.
@@ -197,14 +197,14 @@ class Sources:
         self.root = Path(root).resolve()
         self._further = Project(root, user_paths).roots[1:]
         self._interpreter = interpreter
-        # File → its contents as the helper tells them; replaced whole.
+        # File → its contents as the helper replied; replaced whole.
         self._contents: dict[str, dict[str, Any]] = {}
 
     async def all(self, seconds: int = SCAN_S) -> Survey:
         """Every function.
 
         Raises:
-            Refusal: `internal_error`: nobody could be asked.
+            Refusal: `internal_error`: the helper did not reply.
         """
         files = await self._scan(seconds=seconds)
         found = [function for _, function in self._functions(files["files"])]
@@ -226,7 +226,7 @@ class Sources:
         return self._survey(files, certain or others, is_certain=bool(certain))
 
     async def close_to(self, name: FunctionName) -> list[str]:
-        """Names that may be meant by one that means nothing.
+        """Names of functions that are close to one that no function has.
 
         Raises:
             Refusal: See `all`.

@@ -1,13 +1,12 @@
-"""One breakpoint of each kind as a client asked for it: where it is bound, what it counted.
+"""The kinds of breakpoints as clients see them: what is wanted, where it is bound, what it counted.
 
 Lives on the event loop.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cideldill_mcp.breakpoints.places import Place
@@ -33,39 +32,53 @@ SOURCES = "sources"
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """What one process counted: see `probes.linehits.Probe`."""
+    """The counts of one process: see `probes.linehits.LineProbe.counts`."""
 
     passes: int = 0
     condition_errors: int = 0
     last_condition_error: str | None = None
 
 
-def _tell_nobody() -> None:
+def _ignore() -> None:
     return None
 
 
 @dataclass(slots=True)
-class Breakpoint(ABC):
-    """What all kinds have in common.
+class Breakpoint:
+    """What all kinds have in common: the command that sets it, and what processes reported.
 
     Attributes:
+        spec: The command; its id is that of the breakpoint, its request is not used.
         bound: Worker → what it is bound to there, in the current run.
-        passes: Worker → `LinesPassed` of the current run; of functions nothing is told.
+        passes: Worker → `LinesPassed` of the current run; none are reported of functions.
         note: What became of it when its file was edited.
-        is_lost: It has no place any more: no process is told of it.
-        changed: To be called by who has changed it, when it is set everywhere.
+        is_lost: It has no place any more: it is sent to no process.
+        changed: To be called after a change, once it is set everywhere.
     """
 
-    id: str
-    condition: str | None = None
-    enabled: bool = True
+    spec: AddBreakpoint | AddLine | AddException
     bound: dict[str, Bound] = field(default_factory=dict)
     passes: dict[str, Passes] = field(default_factory=dict)
     note: str | None = None
     is_lost: bool = False
-    changed: Callable[[], None] = field(default=_tell_nobody, repr=False, compare=False)
+    changed: Callable[[], None] = field(default=_ignore, repr=False, compare=False)
 
     pending = PENDING
+
+    @property
+    def id(self) -> str:
+        """`fn-1`, `bp-2`, `tp-3`, `ex-4`."""
+        return self.spec.id
+
+    @property
+    def condition(self) -> str | None:
+        """An expression that must hold at a hit; exception breakpoints have none."""
+        return None if isinstance(self.spec, AddException) else self.spec.condition
+
+    @property
+    def enabled(self) -> bool:
+        """Whether clients have it switched on; function breakpoints have no such switch."""
+        return isinstance(self.spec, AddBreakpoint) or self.spec.enabled
 
     @property
     def functions(self) -> list[str]:
@@ -84,7 +97,8 @@ class Breakpoint(ABC):
 
     def enable(self, enabled: bool) -> None:
         """Switch it on or off."""
-        self.enabled = enabled
+        if not isinstance(self.spec, AddBreakpoint):
+            self.spec = replace(self.spec, enabled=enabled)
 
     @property
     def state(self) -> str:
@@ -113,36 +127,21 @@ class Breakpoint(ABC):
         """Passes in all processes of the current run."""
         return sum(each.passes for each in self.passes.values())
 
-    @abstractmethod
     def command(self, request: int) -> Command:
-        """What sets it in a process."""
+        """The command that sets it in a process."""
+        return replace(self.spec, request=request)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class FunctionBreakpoint(Breakpoint):
-    """One breakpoint on functions of a name."""
+    """A breakpoint on the functions of a name."""
 
-    function_name: str
-    behavior: str
-    after_behavior: str = "yield"
-    replacement: str = ""
+    spec: AddBreakpoint
 
     @property
     def via(self) -> str | None:
         """How calls are intercepted, `attribute` if so in any process; None: in none yet."""
         return min((each.via for each in self.bound.values() if each.via), default=None)
-
-    def command(self, request: int) -> Command:
-        """See `Breakpoint`."""
-        return AddBreakpoint(
-            request,
-            self.id,
-            self.function_name,
-            self.behavior,
-            self.condition,
-            self.after_behavior,
-            self.replacement,
-        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,16 +149,14 @@ class LineBreakpoint(Breakpoint):
     """A breakpoint on a line or, with a message, a tracepoint.
 
     Attributes:
+        place: The place that the spec names, as clients see it and as it is found after edits.
         run_id: It is for that run only.
         published: The messages of the current run, since it was enabled.
         is_newer: It was set in a run that had begun when its file was edited.
     """
 
+    spec: AddLine
     place: Place
-    hit_count: int = 1
-    log_message: str | None = None
-    multiple: int = 0
-    max_notifications: int = 0
     run_id: str | None = None
     published: int = 0
     is_newer: bool = False
@@ -169,83 +166,74 @@ class LineBreakpoint(Breakpoint):
     @property
     def type(self) -> str:
         """`blocking | tracepoint`."""
-        return "blocking" if self.log_message is None else "tracepoint"
+        return "blocking" if self.spec.message is None else "tracepoint"
 
     @property
     def is_on(self) -> bool:
-        """See `Breakpoint`; the limit of messages is one of all processes of a run together."""
-        return self.enabled and not 0 < self.max_notifications <= self.published
+        """Whether it is enabled and may log more; all processes of a run share one limit."""
+        return self.enabled and not 0 < self.spec.max_notifications <= self.published
 
     def enable(self, enabled: bool) -> None:
-        """See `Breakpoint`; who switches it on anew gets as many messages anew."""
+        """Switch it on or off; switched on again, it may log as many messages again."""
         if enabled and not self.is_on:
             self.published = 0
-        self.enabled = enabled
+        Breakpoint.enable(self, enabled)
+
+    def move(self, place: Place) -> None:
+        """Its line is at another place now."""
+        self.place = place
+        self.spec = replace(self.spec, file=place.file, line=place.line, key=place.key)
 
     def begin_run(self) -> None:
-        """See `Breakpoint`."""
+        """A new run binds it, and counts, anew; its process will load the edited file."""
         Breakpoint.begin_run(self)
         self.published, self.is_newer = 0, False
 
     @property
     def message(self) -> str | None:
-        """See `Breakpoint`."""
+        """What became of it, and why it is not verified; None when all is well."""
         return EDITED if self.is_newer else super(LineBreakpoint, self).message
 
     def command(self, request: int) -> Command:
-        """See `Breakpoint`."""
-        return AddLine(
-            request,
-            self.id,
-            self.place.file,
-            self.place.line,
-            self.place.key,
-            condition=self.condition,
-            hit_count=self.hit_count,
-            message=self.log_message,
-            multiple=self.multiple,
-            max_notifications=self.max_notifications,
-            enabled=self.is_on,
-        )
+        """The command that sets it in a process, where it is off once the limit is reached."""
+        return replace(self.spec, request=request, enabled=self.is_on)
 
 
 @dataclass(slots=True, kw_only=True)
 class FunctionTracepoint(LineBreakpoint):
-    """A tracepoint on the calls of a function, which a record tells; its place is the body's."""
+    """A tracepoint on the calls of a function, as records have it; its place is the body's.
 
-    at: str
+    Attributes:
+        trace: The command that set it; the spec repeats what lines have too.
+    """
+
+    trace: AddTrace
 
     @property
     def hits(self) -> int:
-        """Only what it told is counted."""
+        """Only its messages are counted."""
         return self.published
 
     @property
     def verified(self) -> bool:
-        """No process tells more of it than its messages."""
+        """Whether it has logged a message: processes report nothing else of it."""
         return self.published > 0
 
     @property
     def state(self) -> str:
-        """See `Breakpoint`."""
+        """`bound | pending`."""
         return "bound" if self.verified else "pending"
 
     def command(self, request: int) -> Command:  # noqa: ARG002 - it is not answered
-        """See `Breakpoint`."""
-        place, message = self.place, self.log_message or ""
-        what = (place.file, str(place.key[0]), place.line, self.at, message)
-        return AddTrace(self.id, *what, self.condition)
+        """The command that sets it in a process."""
+        return self.trace
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class ExceptionBreakpoint(Breakpoint):
-    """A breakpoint on exceptions of a class; see `probes.classes.ExceptionBreakpoint`."""
+    """A breakpoint on exceptions of a class."""
 
-    exception_type: str
-    first_chance: bool = True
-    second_chance: bool = True
-    include_subtypes: bool = True
-    scope: str = "user"
+    spec: AddException
 
     pending = PENDING_CLASS
 
@@ -253,30 +241,18 @@ class ExceptionBreakpoint(Breakpoint):
         self._foresee()
 
     def begin_run(self) -> None:
-        """See `Breakpoint`."""
+        """A new run binds it, and counts, anew; builtin classes are known before it."""
         Breakpoint.begin_run(self)
         self._foresee()
 
     def _foresee(self) -> None:
-        if builtin_exception(self.exception_type) is not None:
-            self.bound[SOURCES] = Bound(self.id, [self.exception_type], verified=True)
-
-    def command(self, request: int) -> Command:
-        """See `Breakpoint`."""
-        return AddException(
-            request,
-            self.id,
-            self.exception_type,
-            first_chance=self.first_chance,
-            second_chance=self.second_chance,
-            include_subtypes=self.include_subtypes,
-            scope=self.scope,
-            enabled=self.enabled,
-        )
+        name = self.spec.exception_type
+        if builtin_exception(name) is not None:
+            self.bound[SOURCES] = Bound(self.id, [name], verified=True)
 
 
 def _line_of(file: Path, line: int) -> str:
-    """A line of source that a record names, where it is here: of what is no source, nothing."""
+    """A line of source that a record names; empty if its file is not here or no source."""
     if file.suffix != ".py":
         return ""
     try:
@@ -289,46 +265,19 @@ def _line_of(file: Path, line: int) -> str:
 def from_command(
     command: AddLine | AddTrace | AddBreakpoint | AddException, rootdir: str
 ) -> Breakpoint:
-    """A breakpoint as a record tells it; its file need not be on this machine."""
+    """A breakpoint that a record names; its file need not be on this machine."""
     if isinstance(command, AddBreakpoint):
-        return FunctionBreakpoint(
-            command.id,
-            command.condition,
-            function_name=command.function_name,
-            behavior=command.behavior,
-            after_behavior=command.after_behavior,
-            replacement=command.replacement,
-        )
+        return FunctionBreakpoint(command)
     if isinstance(command, AddException):
-        return ExceptionBreakpoint(
-            command.id,
-            enabled=command.enabled,
-            exception_type=command.exception_type,
-            first_chance=command.first_chance,
-            second_chance=command.second_chance,
-            include_subtypes=command.include_subtypes,
-            scope=command.scope,
-        )
+        return ExceptionBreakpoint(command)
     file = Path(command.file)
     shown = file.relative_to(rootdir).as_posix() if file.is_relative_to(rootdir) else command.file
     source = _line_of(file, command.line)
-    if isinstance(command, AddTrace):
-        name, line = command.qualname, command.line
-        return FunctionTracepoint(
-            command.id,
-            command.condition,
-            place=Place(command.file, shown, line, name, [name, line, 0], source),
-            log_message=command.message,
-            at=command.at,
-        )
-    function = str(command.key[0])
-    return LineBreakpoint(
-        command.id,
-        command.condition,
-        enabled=command.enabled,
-        place=Place(command.file, shown, command.line, function, command.key, source),
-        hit_count=command.hit_count,
-        log_message=command.message,
-        multiple=command.multiple,
-        max_notifications=command.max_notifications,
-    )
+    if isinstance(command, AddLine):
+        function = str(command.key[0])
+        place = Place(command.file, shown, command.line, function, command.key, source)
+        return LineBreakpoint(spec=command, place=place)
+    name, line = command.qualname, command.line
+    place = Place(command.file, shown, line, name, [name, line, 0], source)
+    spec = replace(place.spec, id=command.id, condition=command.condition, message=command.message)
+    return FunctionTracepoint(spec=spec, place=place, trace=command)

@@ -1,4 +1,4 @@
-"""What a node id that no test has may mean: the nearest function, or file, that exists.
+"""Proposals for a node id that no test has: the nearest functions, or files, that exist.
 
 Compares names and lists folders; on the event loop.
 """

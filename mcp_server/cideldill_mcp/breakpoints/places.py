@@ -1,4 +1,4 @@
-"""Where a breakpoint on a line is, and what tells whether its file was edited since."""
+"""The place of a breakpoint on a line, and the stamp by which edits of its file are noticed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha1
 
+from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes
 
 
@@ -65,3 +66,8 @@ class Place:
     column: int | None = None
     offset: int | None = None
     stamp: Stamp | None = None
+
+    @property
+    def spec(self) -> AddLine:
+        """What stops there at every pass; request and id are to be filled in."""
+        return AddLine(0, "", self.file, self.line, self.key)

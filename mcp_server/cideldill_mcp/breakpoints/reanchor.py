@@ -21,7 +21,7 @@ MAX_SHOWN = 80
 
 
 async def reanchor(recipe: Recipe, lines: Sequence[LineBreakpoint]) -> list[LineBreakpoint]:
-    """Find them again where their files were edited; those of which there is something to tell."""
+    """Find lines again whose files were edited; returns the breakpoints that have a note now."""
     edited: list[tuple[LineBreakpoint, Stamp | None]] = []
     for each in lines:
         known = each.place.stamp
@@ -42,8 +42,8 @@ async def reanchor(recipe: Recipe, lines: Sequence[LineBreakpoint]) -> list[Line
 
 
 def _request(place: Place) -> dict[str, Any]:
-    told = ("file", "shown", "line", "source", "function", "offset")
-    return {"op": "anchor", **{name: getattr(place, name) for name in told}}
+    names = ("file", "shown", "line", "source", "function", "offset")
+    return {"op": "anchor", **{name: getattr(place, name) for name in names}}
 
 
 def _settle(each: LineBreakpoint, stamp: Stamp | None, reply: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def _settle(each: LineBreakpoint, stamp: Stamp | None, reply: dict[str, Any]) ->
         each.note += f"; line {now.line} is {_short(reply['place']['source'])} now"
     elif now.line != was.line:
         each.note = f"moved from {was.line} to {now.line}"
-    each.place = now
+    each.move(now)
 
 
 def _short(source: str) -> str:

@@ -32,7 +32,7 @@ def _is_published(hit: Row, run: Run, desired: Desired) -> bool:
     known = desired.get(hit["breakpoint_id"])
     if not isinstance(known, LineBreakpoint) or "condition_error" in hit:
         return True
-    if not known.max_notifications:
+    if not known.spec.max_notifications:
         known.published += 1
         return True
     if not known.is_on:

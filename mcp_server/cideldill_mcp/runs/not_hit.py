@@ -92,7 +92,7 @@ def _details(known: Breakpoint, why: str, facts: list[Fact]) -> list[str]:
         return [told, *(_thresholds(known) if has_held else ())]
     if why == "line_not_reached" and isinstance(known, LineBreakpoint):
         lines = (fact["line"] for fact in facts)
-        nearest = min(lines, key=lambda line: (abs(line - known.place.line), line))
+        nearest = min(lines, key=lambda line: (abs(line - known.spec.line), line))
         return [f"nearest executed line {nearest}"]
     notes = dict.fromkeys(fact["note"] for fact in facts if fact.get("note"))
     return list(notes)
@@ -101,9 +101,9 @@ def _details(known: Breakpoint, why: str, facts: list[Fact]) -> list[str]:
 def _thresholds(known: Breakpoint) -> list[str]:
     if not isinstance(known, LineBreakpoint):
         return []
-    if known.hit_count > 1:
-        return [f"hit_count is {known.hit_count}"]
-    return [f"hit_count_multiple is {known.multiple}"] if known.multiple else []
+    if known.spec.hit_count > 1:
+        return [f"hit_count is {known.spec.hit_count}"]
+    return [f"hit_count_multiple is {known.spec.multiple}"] if known.spec.multiple else []
 
 
 def _spread(known: Breakpoint, told: dict[str, Fact]) -> str | None:
@@ -111,7 +111,7 @@ def _spread(known: Breakpoint, told: dict[str, Fact]) -> str | None:
     if not isinstance(known, LineBreakpoint) or known.condition:
         return None
     passes = {worker: fact["times"] for worker, fact in told.items() if fact.get("times")}
-    enough = max(known.hit_count, known.multiple)
+    enough = max(known.spec.hit_count, known.spec.multiple)
     if len(passes) < 2 or sum(passes.values()) < enough:
         return None
     shown = ", ".join(f"{count} in {worker}" for worker, count in sorted(passes.items()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import find_one, stored
@@ -18,14 +20,14 @@ DEFAULTS = ("stop", "go", "exception", "stop_exception")
 async def set_behavior(request: Request) -> Reply:
     """`breakpoint_set_behavior`: the behavior before a call."""
     breakpoint = _existing(request)
-    breakpoint.behavior = request["behavior"]
+    breakpoint.spec = replace(breakpoint.spec, behavior=request["behavior"])
     return await _set(request, breakpoint, "behavior")
 
 
 async def set_after_behavior(request: Request) -> Reply:
     """`breakpoint_set_after_behavior`: the behavior after a return or a raise."""
     breakpoint = _existing(request)
-    breakpoint.after_behavior = request["behavior"]
+    breakpoint.spec = replace(breakpoint.spec, after_behavior=request["behavior"])
     return await _set(request, breakpoint, "behavior")
 
 
@@ -38,19 +40,19 @@ async def set_replacement(request: Request) -> Reply:
             "replacement_function is required; an empty one brings the original back",
             parameter="replacement_function",
         )
-    before, name = breakpoint.replacement, request["replacement_function"].strip()
+    before, name = breakpoint.spec.replacement, request["replacement_function"].strip()
     if name:
         _check_name(name)
-    breakpoint.replacement = name
+    breakpoint.spec = replace(breakpoint.spec, replacement=name)
     try:
         is_checked = await _set_replacement(request, breakpoint)
     except Refusal:
-        breakpoint.replacement = before
+        breakpoint.spec = replace(breakpoint.spec, replacement=before)
         await set_everywhere(request.runs.active, breakpoint)
         raise
     body = {
         "status": "ok",
-        "function_name": breakpoint.function_name,
+        "function_name": breakpoint.spec.function_name,
         "replacement_function": name,
         "verified": is_checked,
     }
@@ -70,7 +72,7 @@ async def _set_replacement(request: Request, breakpoint: FunctionBreakpoint) -> 
     Raises:
         Refusal: `signature_mismatch`, or `function_not_found`: not exactly one has the name.
     """
-    run, name = request.runs.active, breakpoint.replacement
+    run, name = request.runs.active, breakpoint.spec.replacement
     try:
         await set_everywhere(run, breakpoint)
         if not name or (run is not None and run.is_connected):
@@ -100,7 +102,8 @@ def _existing(request: Request) -> FunctionBreakpoint:
     breakpoint = stored(request, name)
     if breakpoint is None:
         names = (
-            ", ".join(existing.function_name for existing in request.desired.functions) or "none"
+            ", ".join(breakpoint.spec.function_name for breakpoint in request.desired.functions)
+            or "none"
         )
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND,
@@ -112,9 +115,8 @@ def _existing(request: Request) -> FunctionBreakpoint:
 
 async def _set(request: Request, breakpoint: FunctionBreakpoint, key: str) -> Reply:
     await set_everywhere(request.runs.active, breakpoint)
-    return Reply(
-        {"status": "ok", "function_name": breakpoint.function_name, key: request["behavior"]}
-    )
+    name = breakpoint.spec.function_name
+    return Reply({"status": "ok", "function_name": name, key: request["behavior"]})
 
 
 def _check_name(name: str) -> None:

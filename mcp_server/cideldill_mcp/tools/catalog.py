@@ -138,7 +138,7 @@ async def foreseen(request: Request, added: FunctionBreakpoint) -> Bound | None:
 
 
 async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
-    sources, name = sources_of(recipe), parse_function_name(added.function_name)
+    sources, name = sources_of(recipe), parse_function_name(added.spec.function_name)
     try:
         survey = await sources.find(name)
         if survey.functions and survey.is_certain:

@@ -6,6 +6,7 @@ from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.lines import choices
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import AddException
 from pytest_cideldill.sourcecode.exceptions import check_exception_name
 
 
@@ -24,18 +25,13 @@ async def set_exception(request: Request) -> Reply:
             parameter="break_on_first_chance",
             expected="true here or for break_on_second_chance",
         )
-    added = request.desired.add_exception(
-        name,
-        first_chance=first,
-        second_chance=second,
-        include_subtypes=request["include_subtypes"],
-        scope=request["scope"],
-    )
+    chosen = (first, second, request["include_subtypes"], request["scope"])
+    added = request.desired.add_exception(AddException(0, "", name, *chosen))
     await set_everywhere(request.runs.active, added)
     body = {
         "id": added.id,
         "type": "exception",
-        **choices(added),
+        **choices(added.spec),
         "enabled": added.enabled,
         "verified": added.verified,
         "state": added.state,

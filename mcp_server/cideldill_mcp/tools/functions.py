@@ -11,7 +11,7 @@ from cideldill_mcp.tools.catalog import foreseen, parsed, stored
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.protocol import Evaluate, Interrupt, Resume
+from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
 from pytest_cideldill.sourcecode.condition import compile_condition
 
 BEHAVIORS = ("stop", "go", "yield")
@@ -25,23 +25,21 @@ WAIT_S = 25.0
 
 async def list_breakpoints(request: Request) -> Reply:
     """`breakpoint_list_breakpoints`: every name with its behaviors."""
-    breakpoints = sorted(request.desired.functions, key=lambda breakpoint: breakpoint.function_name)
-    page = behind(breakpoints, lambda breakpoint: breakpoint.function_name, request["after"])
+    all_specs = sorted((breakpoint.spec for breakpoint in request.desired.functions), key=_name_of)
+    specs = behind(all_specs, _name_of, request["after"])
     body = {
-        "breakpoints": [breakpoint.function_name for breakpoint in page],
-        "behaviors": {breakpoint.function_name: breakpoint.behavior for breakpoint in page},
-        "after_behaviors": {
-            breakpoint.function_name: breakpoint.after_behavior for breakpoint in page
-        },
-        "replacements": {
-            breakpoint.function_name: breakpoint.replacement
-            for breakpoint in page
-            if breakpoint.replacement
-        },
-        "total_count": len(breakpoints),
+        "breakpoints": [_name_of(spec) for spec in specs],
+        "behaviors": {_name_of(spec): spec.behavior for spec in specs},
+        "after_behaviors": {_name_of(spec): spec.after_behavior for spec in specs},
+        "replacements": {_name_of(spec): spec.replacement for spec in specs if spec.replacement},
+        "total_count": len(all_specs),
     }
     in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
     return Reply(body, lists=["breakpoints"], cursor=str, in_step=in_step)
+
+
+def _name_of(spec: AddBreakpoint) -> str:
+    return spec.function_name
 
 
 async def add(request: Request) -> Reply:
@@ -93,7 +91,7 @@ async def remove(request: Request) -> Reply:
             ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
         )
     if breakpoint is not None:
-        name = getattr(breakpoint, "function_name", name)
+        name = getattr(breakpoint.spec, "function_name", name)
         id = id and breakpoint.id
         request.desired.remove(breakpoint.id)
         await remove_everywhere(request.runs.active, breakpoint.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cideldill_mcp.breakpoints.inspection import find_places, path_of
@@ -16,20 +17,22 @@ from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
-from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, set_added
+from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, messages, set_added
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol import AddException
 
 
 async def set_breakpoint(request: Request) -> Reply:
     """`breakpoint_set`: stop at a line, or log a message there."""
     place = await _place(request)
-    added = request.desired.add_line(
-        place,
+    spec = replace(
+        place.spec,
         condition=request["condition"] or None,
         hit_count=request["hit_count"],
-        log_message=request["log_message"],
+        message=request["log_message"],
     )
+    added = request.desired.add_line(place, spec)
     await set_added(request, added)
     body: dict[str, Any] = {
         "success": True,
@@ -111,39 +114,37 @@ def _body_of(breakpoint: Breakpoint) -> dict[str, Any]:
         "condition": breakpoint.condition,
     }
     if isinstance(breakpoint, FunctionBreakpoint):
-        body |= {"function_name": breakpoint.function_name, "behavior": breakpoint.behavior}
+        body |= {
+            "function_name": breakpoint.spec.function_name,
+            "behavior": breakpoint.spec.behavior,
+        }
     if isinstance(breakpoint, LineBreakpoint):
         body |= {"type": breakpoint.type, **location(breakpoint), "column": breakpoint.place.column}
         body |= {"hit_count": breakpoint.hits}
         body |= _counts(breakpoint)
     if isinstance(breakpoint, ExceptionBreakpoint):
-        body |= {"type": "exception", "hit_count": breakpoint.hits, **choices(breakpoint)}
+        body |= {"type": "exception", "hit_count": breakpoint.hits, **choices(breakpoint.spec)}
     if breakpoint.message is not None:
         body["message"] = breakpoint.message
     return body
 
 
-def choices(breakpoint: ExceptionBreakpoint) -> dict[str, Any]:
+def choices(spec: AddException) -> dict[str, Any]:
     """The options of an exception breakpoint."""
     return {
-        "exceptionType": breakpoint.exception_type,
-        "breakOnFirstChance": breakpoint.first_chance,
-        "breakOnSecondChance": breakpoint.second_chance,
-        "includeSubtypes": breakpoint.include_subtypes,
-        "scope": breakpoint.scope,
+        "exceptionType": spec.exception_type,
+        "breakOnFirstChance": spec.first_chance,
+        "breakOnSecondChance": spec.second_chance,
+        "includeSubtypes": spec.include_subtypes,
+        "scope": spec.scope,
     }
 
 
 def _counts(breakpoint: LineBreakpoint) -> dict[str, Any]:
     counts = list(breakpoint.passes.values())
     body: dict[str, Any] = {}
-    if breakpoint.log_message is not None:
-        body = {
-            "logMessage": breakpoint.log_message,
-            "hitCountMultiple": breakpoint.multiple,
-            "maxNotifications": breakpoint.max_notifications,
-            "notificationsSent": breakpoint.published,
-        }
+    if breakpoint.spec.message is not None:
+        body = {**messages(breakpoint.spec), "notificationsSent": breakpoint.published}
     if errors := sum(count.condition_errors for count in counts):
         last = [count.last_condition_error for count in counts if count.last_condition_error]
         body |= {"conditionErrors": errors, "lastConditionError": last[-1] if last else None}

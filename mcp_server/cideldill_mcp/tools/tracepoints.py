@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cideldill_mcp.breakpoints.collection import Desired
@@ -13,6 +13,7 @@ from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol import AddLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,14 @@ class Wish:
         if message is None:
             braces = self.place.source.replace("{", "{{").replace("}", "}}")
             message = f"{self.place.function}: {braces}"
-        return desired.add_line(
-            self.place,
+        spec = replace(
+            self.place.spec,
             condition=self.arguments["condition"] or None,
-            log_message=message,
+            message=message,
             multiple=self.arguments["hit_count_multiple"],
             max_notifications=self.arguments["max_notifications"],
-            run_id=run_id,
         )
+        return desired.add_line(self.place, spec, run_id)
 
 
 async def wishes(request: Request, items: Sequence[dict[str, Any]]) -> list[Wish]:
@@ -75,9 +76,7 @@ async def set_tracepoint(request: Request) -> Reply:
         "state": added.state,
         "verified": added.verified,
         "enabled": added.is_on,
-        "logMessage": added.log_message,
-        "hitCountMultiple": added.multiple,
-        "maxNotifications": added.max_notifications,
+        **messages(added.spec),
     }
     if added.message is not None:
         body["message"] = added.message
@@ -97,6 +96,15 @@ async def set_added(request: Request, added: LineBreakpoint) -> None:
     except Refusal:
         request.desired.remove(added.id)
         raise
+
+
+def messages(spec: AddLine) -> dict[str, Any]:
+    """The message of a tracepoint, and when it is logged."""
+    return {
+        "logMessage": spec.message,
+        "hitCountMultiple": spec.multiple,
+        "maxNotifications": spec.max_notifications,
+    }
 
 
 def location(breakpoint: LineBreakpoint) -> dict[str, Any]:
