@@ -53,4 +53,6 @@ def _belongs(item: pytest.Item, tier: str) -> bool:
     soak = item.get_closest_marker("soak") is not None
     if soak or tier == "soak":
         return soak and tier == "soak"
-    return tier == "full" or item.get_closest_marker("full") is None
+    if tier == "full" or item.get_closest_marker("full") is None:
+        return True
+    return item.get_closest_marker("quick") is not None

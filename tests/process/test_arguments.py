@@ -58,6 +58,7 @@ def test_modified_arguments_reach_parameters_of_every_kind(
     assert running.result() == result
 
 
+@pytest.mark.quick
 def test_what_is_omitted_stays(process: Debuggee) -> None:
     """Extra positional and keyword arguments of the call included."""
     running = process.call(target_of_every_kind, 1, 2, 3, 4, 5, d=6, x=7)

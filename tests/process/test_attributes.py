@@ -199,6 +199,7 @@ def test_a_module_in_a_name_is_left_out_of_the_path(process: Debuggee) -> None:
     assert process.add(f"{HERE}.math.sqrt")["functions"] == ["math.sqrt"]
 
 
+@pytest.mark.quick
 def test_all_that_a_client_can_do_works_for_them(process: Debuggee) -> None:
     """Conditions, other arguments, skipped calls, exceptions, stops after the call."""
     process.add("math.sqrt", condition="x > 4")

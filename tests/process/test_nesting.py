@@ -167,6 +167,7 @@ def test_the_code_around_may_be_running_already(process: Debuggee) -> None:
 # --- what a stop offers -------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_every_action_is_possible_at_a_first_call(process: Debuggee) -> None:
     """`breakpoint_continue`, at the `before` phase."""
     process.add(f"{HERE}.adder.add")
