@@ -152,7 +152,7 @@ class Redactor:
             for value, label in values.items()
             if value not in self._values
             and MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN
-            and _is_telling(label, value)
+            and _is_distinctive(label, value)
         }
         kept = dict(islice(fresh.items(), _MOST_KEPT - self._kept))
         self._kept += len(kept)
@@ -302,7 +302,7 @@ class Redactor:
 
     def _remember(self, label: str, value: str) -> None:
         """Look for a value everywhere from now on, if it can be told from a word."""
-        if not MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN or not _is_telling(label, value):
+        if not MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN or not _is_distinctive(label, value):
             return
         for spelling in (value, repr(value)[1:-1]):
             if spelling not in self._seen:
@@ -451,7 +451,7 @@ def _environment_secrets(
     }
 
 
-def _is_telling(label: str, value: str) -> bool:
+def _is_distinctive(label: str, value: str) -> bool:
     """Whether a value is so special that it is the secret wherever it appears."""
     if value.lower() in _TOO_COMMON or value.isalpha() or "redacted" in value:
         return False

@@ -301,7 +301,7 @@ class TracingSource(BaseSource):
             return
         _set_traceback(error, traceback)  # as on later versions; it is put there when it is caught
         try:
-            self._tell_raise(frame, error, traceback)
+            self._emit_raise(frame, error, traceback)
         finally:
             keep_as_they_are(frame)
 

@@ -238,7 +238,7 @@ class BaseSource(ABC):
             ran.add(line)
         return True
 
-    def _tell_raise(
+    def _emit_raise(
         self, frame: FrameType, error: BaseException, traceback: TracebackType | None
     ) -> None:
         """An exception passes a frame; the classes that are not wanted were left out."""

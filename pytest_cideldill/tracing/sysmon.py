@@ -428,7 +428,7 @@ class MonitoringSource(BaseSource):
             if self._judge_raises(failure, code):
                 raise
             return
-        self._tell_raise(_getframe(1), error, _traceback_of(error))
+        self._emit_raise(_getframe(1), error, _traceback_of(error))
 
     # --- callbacks while a thread is followed; nothing is disabled ------------------------------
 
