@@ -46,8 +46,7 @@ class ReportPart(NamedTuple):
         start: Its start in the text.
         end: Its end in the text.
         secrets: Secrets in its source, by their places in the text; None for other text, which is
-        to
-            be searched as such.
+            to be searched as such.
     """
 
     start: int

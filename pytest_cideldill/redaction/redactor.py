@@ -73,7 +73,8 @@ class Redactor:
         environ: The environment variables, read now; by default those of the process.
         shown_names: Names that are not sensitive, in any spelling.
         key: The key of the run: with the same key, equal secrets get equal tags. None: a random
-        key. enabled: Whether anything is replaced at all.
+            key.
+        enabled: Whether anything is replaced at all.
 
     Attributes:
         edition: A number that changes when further names become sensitive.

@@ -45,7 +45,7 @@ class Tags:
 
     Args:
         key: The key of the run: with the same key, equal values get equal digits. None: a random
-        key.
+            key.
     """
 
     __slots__ = ("_key", "_owners")

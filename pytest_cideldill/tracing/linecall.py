@@ -25,10 +25,10 @@ def line_callback(
     """The callback for `LINE`.
 
     Args:
-        takes: Who takes which line by itself.
+        takes: The functions that handle watched lines.
         quiet: The threads that evaluate for us.
-        other_line: Called at a line that nobody watches, or that nobody takes by itself.
-        is_theirs: Whether what `take` raised at a line belongs to the program.
+        other_line: Called at a line for which `takes` has no function.
+        is_theirs: Whether an exception that `take` raised at a line belongs to the program.
     """
     getframe, ident, key = sys._getframe, get_ident, id
 
@@ -39,7 +39,7 @@ def line_callback(
         except KeyError:
             watched = None
         frame = getframe(1)
-        if watched is None:  # not above: what is raised there would be in its context
+        if watched is None:  # not above: there the KeyError would be the context of exceptions
             return other_line(code, line, frame)
         repeated, take = watched
         if repeated and frame.f_lasti in repeated:

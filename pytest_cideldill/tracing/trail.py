@@ -1,6 +1,6 @@
-"""What is told of a thread that is followed: the lines of one frame, what starts, how it ends.
+"""Trails: which events of a thread that is followed are wanted, and their handlers.
 
-Plain data of the interface in `events`; `trails` does the telling.
+Plain data of the interface of sources; `trails` calls the handlers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytest_cideldill.interpreter.values import dataclass
 
 
 class Left(Enum):
-    """How a frame is left."""
+    """A way to leave a frame."""
 
     RETURN = "returns"
     YIELD = "hands out an item"
@@ -27,17 +27,17 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trail:
-    """What is told of one thread, until it is replaced; handlers may replace it.
+    """The wanted events of one thread, until it is replaced; handlers may replace it.
 
     Attributes:
-        frame: The frame whose lines and end are told.
-        lines: Whether its lines are; once per pass over a statement.
-        only: Of these only this one.
-        starts: Whether it is told that any frame starts or goes on.
-        anywhere: Whether lines of all frames are told, and some places between.
-        on_line: `(frame, line)`: about to run. As `Handlers.on_line`.
-        on_start: `(frame)`: starts or goes on.
-        on_leave: `(frame, how)`.
+        frame: The frame whose lines and end are wanted.
+        lines: Whether its lines are wanted, once per pass over a statement.
+        only: If given, the only line that is wanted.
+        starts: Whether it is wanted that any frame starts or goes on.
+        anywhere: Whether lines of all frames are wanted, and some places between lines.
+        on_line: `(frame, line)`: a line is about to run. As `Handlers.on_line`.
+        on_start: `(frame)`: a frame starts or goes on.
+        on_leave: `(frame, left)`: the frame is left.
     """
 
     frame: FrameType | None = None
@@ -51,4 +51,4 @@ class Trail:
 
 
 REST = Trail()
-"""Nothing is told, and what it takes to follow stays armed: the thread stands still."""
+"""The trail of a thread that stands still: no event is wanted, but the thread stays armed."""
