@@ -1,4 +1,4 @@
-"""What is installed: in the library of an environment, or in that of Python."""
+"""Recognizes installed files: those in the library of an environment, or in that of Python."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def is_installed(path: str) -> bool:
-    """Whether a file or folder is, by its real path."""
+    """Whether a file or folder is installed, by its real path."""
     return f"{path}{os.sep}".startswith(_LIBRARY) or not _FOLDERS.isdisjoint(path.split(os.sep))

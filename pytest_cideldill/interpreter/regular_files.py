@@ -1,6 +1,6 @@
-"""Opens files that strangers may have made: regular ones only, and nothing is waited for.
+"""Opens files that strangers may have made: only regular files, and without waiting.
 
-For sources and for records, in both processes.
+Used for sources and for records, in both processes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import stat
 from typing import BinaryIO, Final
 
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
-"""Of a real path, which is none unless it has just become one."""
+"""Refuse a link. For real paths, where there is a link only if it was made just now."""
 
 _NEVER_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
-"""A pipe without a writer is not waited for."""
+"""Don't wait for the writer of a pipe."""
 
 
 def open_regular(path: str, flags: int = 0) -> BinaryIO:
@@ -24,7 +24,7 @@ def open_regular(path: str, flags: int = 0) -> BinaryIO:
         flags: Further ones for `os.open`.
 
     Raises:
-        OSError: It can't be opened, or is something else: a pipe, a device.
+        OSError: It can't be opened, or is no regular file: a pipe, a device.
     """
 
     def opener(path: str, own: int) -> int:

@@ -1,7 +1,7 @@
-"""Files of a record: read as what strangers may have made, written under names that are fresh.
+"""Reads files of a record with care, as strangers may have made them, and writes new ones.
 
-A record is a folder that somebody sends. What is no regular file of it, as a link that leads out,
-a pipe or a device, is refused before anything is read, and a line or a manifest has a bound.
+Users get records from others. A file that is no regular file inside the record, like a link that
+leads out, a pipe or a device, is refused before anything is read. Lines and manifests have a bound.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def open_inside(path: Path) -> BinaryIO:
     """A regular file of a run or a record for reading; links are followed inside its folder.
 
     Raises:
-        OSError: It is none, leads out, or can't be read.
+        OSError: It is no regular file, leads out of the folder, or can't be read.
     """
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if os.path.dirname(real) != folder:
@@ -46,10 +46,10 @@ def is_regular(path: Path) -> bool:
 
 
 def read_bounded(path: Path) -> bytes:
-    """All of a manifest.
+    """The content of a manifest.
 
     Raises:
-        OSError: As `open_inside`; or it is too large.
+        OSError: As `open_inside`, or the file is too large.
     """
     with open_inside(path) as file:
         found = file.read(MAX_MANIFEST + 1)
@@ -59,13 +59,13 @@ def read_bounded(path: Path) -> bytes:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines; in the place of one that is too long something that is no line of events."""
+    """The lines of a file; a line that is too long is replaced by one that is no event."""
     while line := file.readline(MAX_LINE):
         yield line if _is_whole(line) else _skipped(file)
 
 
 def rest_of_line(file: BinaryIO) -> bytes:
-    """What follows up to the end of a line, in which something was read; as `lines_of`."""
+    """The rest of a line of which a part was read; as `lines_of`."""
     rest = file.readline(MAX_LINE)
     return rest if _is_whole(rest) else _skipped(file)
 
@@ -82,11 +82,11 @@ def _skipped(file: BinaryIO) -> bytes:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file that takes the place of another at once when it is written; it follows no link.
+    """Open a new file, which atomically replaces another one once it is written.
 
     Args:
-        path: Of the file; a link there is replaced itself.
-        mode: For whose eyes it is, before the umask.
+        path: The path of the other file; a link there is not followed but replaced.
+        mode: The permissions, before the umask.
 
     Raises:
         OSError: It can't be written; then nothing has changed.
@@ -99,5 +99,5 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             yield file
         unfinished.replace(path)
     except BaseException:
-        unfinished.unlink(missing_ok=True)  # others need the room
+        unfinished.unlink(missing_ok=True)  # frees the space on the disk
         raise
