@@ -10,8 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.interpreter.installed import is_installed
+from pytest_cideldill.interpreter.code_files import frame_file, is_installed
 
 
 class Project:

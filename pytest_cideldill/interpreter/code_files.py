@@ -1,6 +1,7 @@
-"""Finds the file of code, by its `co_filename` and by the `__file__` of the module it runs in.
+"""Finds the file of code, and recognizes installed files.
 
-Runs in the process under test, on any thread; runs no code of the program.
+The file is found by the code's `co_filename` and by the `__file__` of the module it runs in. Runs
+in the process under test, on any thread; runs no code of the program.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ _WORDS: Final = {"<lambda>": "lambda"}
 
 _moved: dict[tuple[str, str, str, int], bool] = {}
 _now: dict[str, str] = {}
+
+_LIBRARY: Final = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def file_of(code: CodeType, names: dict[str, Any]) -> str:
@@ -68,3 +72,8 @@ def _holds(file: str, code: CodeType) -> bool:
     first = code.co_firstlineno
     lines = linecache.getlines(file)[first - 1 : first + _REACH]
     return bool(lines) if name.startswith("<") else any(name in line for line in lines)
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file or folder is installed, by its real path."""
+    return f"{path}{os.sep}".startswith(_LIBRARY) or not _FOLDERS.isdisjoint(path.split(os.sep))

@@ -1,19 +1,25 @@
-"""Reads files of a record with care, as strangers may have made them, and writes new ones.
+"""Opens sources and files of a record with care, as strangers may have made them.
 
-Users get records from others. A file that is no regular file inside the record, like a link that
-leads out, a pipe or a device, is refused before anything is read. Lines and manifests have a bound.
+Users get records from others. A file that is no regular file, like a pipe or a device, or a link
+that leads out of the record, is refused before anything is read, and without waiting. Lines and
+manifests have a bound. Used in both processes.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from pytest_cideldill.interpreter.regular_files import NO_LINK, open_regular
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+"""Refuse a link. For real paths, where there is a link only if it was made just now."""
+
+_NEVER_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
+"""Don't wait for the writer of a pipe."""
 
 MAX_LINE: Final = 8 << 20
 """Bytes of a line; ours are 2 MB at most."""
@@ -22,6 +28,27 @@ MAX_MANIFEST: Final = 1 << 20
 """Bytes of a manifest, and of the summary of a run."""
 
 _TOO_LONG: Final = b"too long\n"
+
+
+def open_regular(path: str, flags: int = 0) -> BinaryIO:
+    """A regular file, opened to read its bytes.
+
+    Args:
+        path: Of the file.
+        flags: Further ones for `os.open`.
+
+    Raises:
+        OSError: It can't be opened, or is no regular file: a pipe, a device.
+    """
+
+    def opener(path: str, own: int) -> int:
+        return os.open(path, own | flags | _NEVER_WAIT)
+
+    file = open(path, "rb", opener=opener)  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(0, "it is no regular file", path)
+    return file
 
 
 def open_inside(path: Path) -> BinaryIO:

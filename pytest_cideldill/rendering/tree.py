@@ -6,6 +6,7 @@ not know where a description goes. `protocol.object_paths` says how parts are na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -24,6 +25,7 @@ from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import Layout
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import (
@@ -33,6 +35,7 @@ from pytest_cideldill.rendering.one_line import (
     name_of_key,
     name_of_pair,
     render,
+    type_name,
 )
 from pytest_cideldill.rendering.parts import (
     DICT,
@@ -52,6 +55,7 @@ __all__ = [
     "describe",
     "navigate",
     "navigate_description",
+    "opened",
     "parts_of",
 ]
 
@@ -71,6 +75,14 @@ _PART: Final = 200
 
 _LARGE: Final = 10**18
 """Integers below it are shown as they are."""
+
+MOST_OPENED: Final = 5
+"""How many values of one frame are opened."""
+
+_MOST_CHILDREN: Final = 12
+
+_CUT: Final = re.compile(r"…|[\[({]\d+ items?[\])}]")
+"""Matches the rendering of a value of which something was left out."""
 
 
 class Part(NamedTuple):
@@ -285,3 +297,42 @@ class _Describing:
         """The attributes that are data of the object."""
         for name, value in attributes_of(x, self._layouts):
             yield Part(layout.encodable(attribute_key(name)), name, value)
+
+
+# --- objects that are opened by one level -------------------------------------------------------
+
+
+def opened(value: object, shown: str, lens: Lens) -> dict[str, Any]:
+    """`{children, length, truncated}` of a value; empty when `shown` left nothing out.
+
+    `children`: `[{name, type, value}]`; a name is the step to the child: `.items`, `[2]`. `length`
+    of a collection. `truncated`: true when there are more children.
+
+    Args:
+        value: Anything.
+        shown: Its short rendering.
+        lens: Renders the children.
+    """
+    if not _CUT.search(shown):
+        return {}
+    limits = lens.limits
+    most = min(_MOST_CHILDREN, max(limits.max_items, limits.max_attributes))
+    parts = list(parts_of(value, most + 1, lens.redactor))
+    if not parts:
+        return {}
+    fields: dict[str, Any] = {"children": [_child(part, lens) for part in parts[:most]]}
+    if (kind := kind_of(value)) is not None and kind not in TEXTS:
+        fields["length"] = length_of(value, kind)
+    if len(parts) > most:
+        fields["truncated"] = True
+    return fields
+
+
+def _child(part: Part, lens: Lens) -> dict[str, str]:
+    name = part.name if type(part.name) is str else ""
+    child = {
+        "name": part.key if part.key.startswith("[") else f".{part.key}",
+        "type": type_name(part.value),
+        "value": lens.show(part.value, name),
+    }
+    return child if part.shown_key is None else child | {"key": part.shown_key}

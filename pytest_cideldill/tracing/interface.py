@@ -31,7 +31,6 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.tracing.frozen import Frozen
-from pytest_cideldill.tracing.trail import Trail
 
 
 class SourceUnavailable(Exception):
@@ -114,6 +113,54 @@ class Handlers:
     is_ours: Callable[[str], bool]
     quiet: Collection[int]
     takes: Takes = field(default_factory=dict)
+
+
+# --- trails: threads that are followed -----------------------------------------------------------
+
+
+class Left(Enum):
+    """A way to leave a frame."""
+
+    RETURN = "returns"
+    YIELD = "hands out an item"
+    AWAIT = "waits; something else runs until it goes on"
+    UNWIND = "an exception leaves it"
+
+
+def _ignore(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trail:
+    """The wanted events of one thread, until it is replaced; handlers may replace it.
+
+    Attributes:
+        frame: The frame whose lines and end are wanted.
+        lines: Whether its lines are wanted, once per pass over a statement.
+        only: If given, the only line that is wanted.
+        starts: Whether it is wanted that any frame starts or goes on.
+        anywhere: Whether lines of all frames are wanted, and some places between lines.
+        on_line: `(frame, line)`: a line is about to run. As `Handlers.on_line`.
+        on_start: `(frame)`: a frame starts or goes on.
+        on_leave: `(frame, left)`: the frame is left.
+    """
+
+    frame: FrameType | None = None
+    lines: bool = False
+    only: int | None = None
+    starts: bool = False
+    anywhere: bool = False
+    on_line: Callable[[FrameType, int], None] = _ignore
+    on_start: Callable[[FrameType], None] = _ignore
+    on_leave: Callable[[FrameType, Left], None] = _ignore
+
+
+REST = Trail()
+"""The trail of a thread that stands still: no event is wanted, but the thread stays armed."""
+
+
+# --- sources ------------------------------------------------------------------------------------
 
 
 class Source(Protocol):

@@ -27,10 +27,10 @@ from pytest_cideldill.tracing.interface import (
     Raises,
     Seen,
     SourceUnavailable,
+    Trail,
     Watch,
 )
 from pytest_cideldill.tracing.passes import repeats
-from pytest_cideldill.tracing.trail import Trail
 from pytest_cideldill.tracing.trails import Trails
 
 # Not the attributes: a class may define its own.

@@ -8,9 +8,9 @@ global only.
 from __future__ import annotations
 
 import sys
-from _thread import RLock
+from _thread import RLock, get_ident
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import chain, repeat
 from operator import or_
@@ -19,8 +19,14 @@ from typing import Any, Final
 
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.interface import Handlers, SourceUnavailable
-from pytest_cideldill.tracing.linecall import line_callback
+from pytest_cideldill.tracing.interface import (
+    Deliberate,
+    Handlers,
+    Left,
+    SourceUnavailable,
+    Takes,
+    Trail,
+)
 from pytest_cideldill.tracing.source import BaseSource
 from pytest_cideldill.tracing.tool_ids import (
     NONE,
@@ -33,7 +39,6 @@ from pytest_cideldill.tracing.tool_ids import (
     lend,
     owners,
 )
-from pytest_cideldill.tracing.trail import Left, Trail
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _monitoring: Final = sys.monitoring
@@ -503,3 +508,55 @@ class MonitoringSource(BaseSource):
         elif frame.f_lasti not in repeated:
             self._hit(frame, line)
         self._trails.line(trail, frame, line)
+
+
+# --- the callback of lines ----------------------------------------------------------------------
+
+LineCallback = Callable[[CodeType, int], Any]
+
+
+def line_callback(
+    takes: Takes,
+    quiet: Collection[int],
+    other_line: Callable[[CodeType, int, FrameType], Any],
+    is_theirs: Callable[[BaseException, FrameType, int], bool],
+) -> LineCallback:
+    """The callback for `LINE`: as short a path as there is, on the thread that passes the line.
+
+    It is a closure, as a method would look up each attribute of the source at every line.
+
+    Args:
+        takes: The functions that handle watched lines.
+        quiet: The threads that evaluate for us.
+        other_line: Called at a line for which `takes` has no function.
+        is_theirs: Whether an exception that `take` raised at a line belongs to the program.
+    """
+    getframe, ident, key = sys._getframe, get_ident, id
+
+    def on_line(code: CodeType, line: int) -> Any:
+        __tracebackhide__ = True
+        try:
+            watched = takes[key(code)][line]
+        except KeyError:
+            watched = None
+        frame = getframe(1)
+        if watched is None:  # not above: there the KeyError would be the context of exceptions
+            return other_line(code, line, frame)
+        repeated, take = watched
+        if repeated and frame.f_lasti in repeated:
+            return None
+        if quiet and ident() in quiet:
+            return None
+        try:
+            take(frame)
+        except Deliberate as wanted:
+            error = wanted.error
+        except BaseException as failure:
+            if is_theirs(failure, frame, line):
+                raise
+            return None
+        else:
+            return None
+        raise error
+
+    return on_line

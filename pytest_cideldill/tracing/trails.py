@@ -12,9 +12,8 @@ from typing import Any
 
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.tracing.border import Border, Verdict
-from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Deliberate, Left, Trail
 from pytest_cideldill.tracing.passes import continuations, repeats
-from pytest_cideldill.tracing.trail import Left, Trail
 
 _COROUTINES = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 _HANDED_OUT = "async_generator_wrapped_value"
