@@ -24,8 +24,8 @@ def thread_names() -> dict[int, str]:
 
     From its table: its functions may be patched, and `name` may be code of a subclass.
     """
-    known: dict[int, threading.Thread] = vars(threading)["_active"]
-    return {ident: str(vars(each).get("_name", ident)) for ident, each in list(known.items())}
+    threads: dict[int, threading.Thread] = vars(threading)["_active"]
+    return {ident: str(vars(thread).get("_name", ident)) for ident, thread in list(threads.items())}
 
 
 def main_ident() -> int | None:
@@ -36,11 +36,11 @@ def main_ident() -> int | None:
 
 def holds_threads() -> bool:
     """Whether the interpreter must wait for threads before it can end."""
-    known: dict[int, threading.Thread] = vars(threading)["_active"]
+    threads: dict[int, threading.Thread] = vars(threading)["_active"]
     main = main_ident()
     return any(
-        ident != main and vars(each).get("_daemonic") is False
-        for ident, each in list(known.items())
+        ident != main and vars(thread).get("_daemonic") is False
+        for ident, thread in list(threads.items())
     )
 
 

@@ -224,15 +224,15 @@ class _Room:
         names = vars(module)
         names["__builtins__"] = self.builtins
         original = self.module("posix" if "posix" in sys.builtin_module_names else "nt")
-        for name, held in vars(sys.modules["os"]).items():
+        for name, value in vars(sys.modules["os"]).items():
             if name in _OF_MODULES:
                 continue
-            names[name] = getattr(original, name) if hasattr(original, name) else held
-            if type(held) is FunctionType and held.__module__ == "os":
+            names[name] = getattr(original, name) if hasattr(original, name) else value
+            if type(value) is FunctionType and value.__module__ == "os":
                 made = FunctionType(
-                    held.__code__, names, held.__name__, held.__defaults__, held.__closure__
+                    value.__code__, names, value.__name__, value.__defaults__, value.__closure__
                 )
-                made.__kwdefaults__ = held.__kwdefaults__
+                made.__kwdefaults__ = value.__kwdefaults__
                 names[name] = made
         names["environ"] = sys.modules["os"].environ  # the C module has another one
         names["sys"] = self.modules["sys"]
@@ -422,10 +422,10 @@ def _folders_of_extensions() -> list[str]:
 
 def _patcher(module: ModuleType) -> str | None:
     """The library that has put its own functions or classes into a C module; None if none has."""
-    for held in list(vars(module).values()):
-        if isinstance(held, FunctionType | MethodType | type):
-            owner = str(getattr(held, "__module__", "")).partition(".")[0]
-            if isinstance(held, FunctionType) or owner not in sys.stdlib_module_names:
+    for value in list(vars(module).values()):
+        if isinstance(value, FunctionType | MethodType | type):
+            owner = str(getattr(value, "__module__", "")).partition(".")[0]
+            if isinstance(value, FunctionType) or owner not in sys.stdlib_module_names:
                 return owner
     return None
 

@@ -35,17 +35,17 @@ class _OfThread(_local):
     is_small: bool | None = None
 
 
-_known: Final = _OfThread()
+_of_thread: Final = _OfThread()
 
 
 def is_small() -> bool:
     """Whether the calling thread has little room on its stack."""
     if get_ident() == MAIN:
         return False
-    found = _known.is_small
-    if found is None:
-        found = _known.is_small = 0 < _size() < _LEAST
-    return found
+    is_small_here = _of_thread.is_small
+    if is_small_here is None:
+        is_small_here = _of_thread.is_small = 0 < _size() < _LEAST
+    return is_small_here
 
 
 def with_room(work: Callable[[], _T]) -> _T:

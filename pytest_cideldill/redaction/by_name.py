@@ -208,5 +208,5 @@ def _label_of_words(words: list[str]) -> str | None:
 
 
 def _label_by_ending(word: str) -> str | None:
-    found = _ENDINGS().search(word)
-    return found.lastgroup if found else None
+    match = _ENDINGS().search(word)
+    return match.lastgroup if match else None

@@ -206,9 +206,9 @@ def find_shapes(text: str) -> Iterator[Secret]:
     """The secrets in a text that are recognized by their shape."""
     behind = 0
     for hint in _HINT().finditer(text):
-        found = _SHAPE().match(text, hint.start()) if hint.start() >= behind else None
-        if found is not None and (secret := _within(found)) is not None:
-            behind = found.end()
+        match = _SHAPE().match(text, hint.start()) if hint.start() >= behind else None
+        if match is not None and (secret := _within(match)) is not None:
+            behind = match.end()
             yield secret
     for end, pattern in _ENDING.items():
         if end in text:
@@ -225,18 +225,18 @@ def _has_aws_secret(text: str) -> bool:
     )
 
 
-def _within(found: re.Match[str]) -> Secret | None:
+def _within(match: re.Match[str]) -> Secret | None:
     """The part of a shape that is the secret; None if there is none."""
-    start, end = found.span()
-    label = found.lastgroup or ""
+    start, end = match.span()
+    label = match.lastgroup or ""
     if label == "url":
-        user, colon, _ = found[0][3:-1].partition(":")
+        user, colon, _ = match[0][3:-1].partition(":")
         if not colon:  # a token in the place of the user
             return (start + 3, end - 1, label) if is_random(user) else None
         at = start + 4 + len(user)
-        return None if is_placeholder(found.string[at : end - 1]) else (at, end - 1, label)
+        return None if is_placeholder(match.string[at : end - 1]) else (at, end - 1, label)
     if label in ("auth", "basic"):
-        value = found[0].split(None, 1)[1]
+        value = match[0].split(None, 1)[1]
         if label == "basic" and not _is_basic(value):
             return None
         return end - len(value), end, "auth"

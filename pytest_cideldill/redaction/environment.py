@@ -17,21 +17,19 @@ _ERRORS = "surrogateescape"
 class Environment:
     """Finds the variables that changed since the last call. Any thread; takes no lock."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_seen",)
 
     def __init__(self) -> None:
-        self._known: dict[object, object] = {}
+        self._seen: dict[object, object] = {}
 
     def changed(self) -> dict[str, str]:
         """The variables that are new, or have another value than before; a quick test."""
         data = _variables()
-        known = self._known
-        fresh = [
-            (name, value) for name, value in list(data.items()) if known.get(name) is not value
-        ]
+        seen = self._seen
+        fresh = [(name, value) for name, value in list(data.items()) if seen.get(name) is not value]
         if not fresh:
             return {}
-        known.update(fresh)
+        seen.update(fresh)
         return {_text(name): _text(value) for name, value in fresh}
 
 

@@ -196,14 +196,14 @@ def _is_of_lexer(text: str) -> bool:
 
 def is_name(label: str, text: str) -> bool:
     """Whether a text only names a secret of this label: `Password`, `SHOP_API_KEY`, `:token`."""
-    found = _NAME.fullmatch(text)
-    if found is None or (known := label_of_name(found["name"])) is None:
+    match = _NAME.fullmatch(text)
+    if match is None or (label_of_text := label_of_name(match["name"])) is None:
         return False
-    if known.rstrip(MAYBE) != label.rstrip(MAYBE):
+    if label_of_text.rstrip(MAYBE) != label.rstrip(MAYBE):
         return False
     if text.isupper() and "_" in text:
         return True
-    return all(word in _IN_NAMES or is_word_of_name(word) for word in words_of(found["name"]))
+    return all(word in _IN_NAMES or is_word_of_name(word) for word in words_of(match["name"]))
 
 
 def is_random(text: str) -> bool:

@@ -376,15 +376,15 @@ class _Places:
 
 def _pieces(text: str, start: int, end: int, *, is_one: bool) -> Iterator[tuple[int, int]]:
     """The insides of the literals between two places; the whole of an f-string is one."""
-    while (found := _LITERAL.search(text, start, end)) is not None:
-        quote = found["quote"]
+    while (match := _LITERAL.search(text, start, end)) is not None:
+        quote = match["quote"]
         if quote is None:  # a comment between them
-            start = found.end()
+            start = match.end()
             continue
         if is_one:
-            yield found.end(), end - len(quote)
+            yield match.end(), end - len(quote)
             return
-        closing = _CLOSING[quote].match(text, found.end(), end)
+        closing = _CLOSING[quote].match(text, match.end(), end)
         if closing is None:
             return
         yield closing.span()

@@ -1,7 +1,7 @@
 """Finds the values of secrets' names in texts: `password=…`, `"token": "…"`, pairs.
 
 Texts may be messages, reports, output, logs, JSON, lines of code. The search is linear in their
-length: each name is looked at once, each value within a window, and a secret that was found is not
+length: each name is looked at once, each value within a window, and a secret that was match is not
 searched again. Pure patterns; runs on any thread.
 """
 
@@ -220,17 +220,17 @@ class NamedSecrets:
             if stem.start() < seen:
                 continue  # in the last name, or inside of the last secret
             start = _start_of_name(text, stem.end(), behind)
-            found = _NAMED().match(text, start)
+            match = _NAMED().match(text, start)
             # A name is looked at once, also if it has no value: it may be a megabyte long.
-            seen = found.end("name") if found else _end_of_name(text, start)
-            if found is None:
+            seen = match.end("name") if match else _end_of_name(text, start)
+            if match is None:
                 continue
-            if found["blank"] and not found["option"] and _PLAIN.match(text, found.end()):
+            if match["blank"] and not match["option"] and _PLAIN.match(text, match.end()):
                 continue  # prose: `token refreshed`
-            label = self._label(text, found)
-            if label is None or not _is_naming(text, found):
+            label = self._label(text, match)
+            if label is None or not _is_naming(text, match):
                 continue
-            for span in _values(text, found, label, is_source):
+            for span in _values(text, match, label, is_source):
                 seen = behind = max(behind, span[1])
                 yield *span, label
         if "where " in text:
@@ -244,20 +244,20 @@ class NamedSecrets:
                 if "curl" in before.rpartition("\n")[2] and is_random(curl["value"]):
                     yield *curl.span("value"), "password"
 
-    def _label(self, text: str, found: re.Match[str]) -> str | None:
-        name, start = found["name"], found.start()
-        if found["blank"] and "BY" in found["blank"]:
+    def _label(self, text: str, match: re.Match[str]) -> str | None:
+        name, start = match["name"], match.start()
+        if match["blank"] and "BY" in match["blank"]:
             return "password" if name.lower() == "identified" else None
         if _FILE.fullmatch(name):
             return None
         label = self._label_of(name)
-        if label is None and (shorter := _unescaped(text, found.start("name"), name)):
+        if label is None and (shorter := _unescaped(text, match.start("name"), name)):
             label = self._label_of(shorter)
         if label is None and text.endswith(" ", 0, start):
             # "API key: …": words before belong to the name.
             before = text[max(start - 60, 0) : start].rpartition("\n")[2]
             words = words_of(before + name)
-            label = self._label_of("_".join(words[-2:])) if found["sign"] else None
+            label = self._label_of("_".join(words[-2:])) if match["sign"] else None
             label = label or self._label_of("".join(words[-3:]))  # "mot de passe"
             if self._extra:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
@@ -265,16 +265,16 @@ class NamedSecrets:
         return label
 
 
-def _is_naming(text: str, found: re.Match[str]) -> bool:
+def _is_naming(text: str, match: re.Match[str]) -> bool:
     """Whether the text around a name allows that it has a value: not in `a:secret:b`."""
-    start = found.start()
-    if found["tag"]:
+    start = match.start()
+    if match["tag"]:
         return _BEFORE_TAG.search(text[max(start - 20, 0) : start]) is not None
-    if found["pair"]:
+    if match["pair"]:
         return _NAMING.search(text[max(start - 20, 0) : start]) is not None
-    if found["sign"] in ("==", "!=") and found["quote"] and "]" not in found[0]:
+    if match["sign"] in ("==", "!=") and match["quote"] and "]" not in match[0]:
         return False  # a literal is compared
-    if found["sign"] == ":" and found[0].endswith(":"):
+    if match["sign"] == ":" and match[0].endswith(":"):
         return not text.endswith((":", "/"), 0, start)
     return True
 
@@ -282,13 +282,13 @@ def _is_naming(text: str, found: re.Match[str]) -> bool:
 def _start_of_name(text: str, at: int, behind: int) -> int:
     """The start of the name in which a stem ends at `at`; not before `behind`."""
     before = text[max(at - MAX_NAME, behind) : at][::-1]
-    found = _NAME.match(before)
-    return at - (found.end() if found else 0)
+    match = _NAME.match(before)
+    return at - (match.end() if match else 0)
 
 
 def _end_of_name(text: str, start: int) -> int:
-    found = _NAME.match(text, start)
-    return found.end() if found else start
+    match = _NAME.match(text, start)
+    return match.end() if match else start
 
 
 def _unescaped(text: str, start: int, name: str) -> str:
@@ -300,29 +300,29 @@ def _unescaped(text: str, start: int, name: str) -> str:
     return ""
 
 
-def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Iterator[Span]:
+def _values(text: str, match: re.Match[str], label: str, is_source: bool) -> Iterator[Span]:
     """The places of a name's values that are secrets."""
-    at, name = found.end(), found["name"]
-    if found["tag"] or (found["pair"] or "").endswith(">"):
+    at, name = match.end(), match["name"]
+    if match["tag"] or (match["pair"] or "").endswith(">"):
         element = _ELEMENT().match(text, at)
         if element and not is_harmless(label, element["value"], name):
             yield element.span("value")
         return
-    if found["comma"]:
-        yield from _second(text, found, label)
+    if match["comma"]:
+        yield from _second(text, match, label)
         return
-    if found["blank"] and not found["option"]:
+    if match["blank"] and not match["option"]:
         if is_source:
             return
         label = maybe(label)  # `PASSWORD '…'`, but prose as well
-    if found["opened"]:
+    if match["opened"]:
         if not is_source:
             yield from _literals(text, at, maybe(label), name)
         return
-    if found["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
+    if match["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
         at = annotated.end()
         is_source = is_source or not _QUOTED().match(text, at)
-    if found["sign"] == ":" and (tag := _YAML_TAG().match(text, at)):
+    if match["sign"] == ":" and (tag := _YAML_TAG().match(text, at)):
         at = tag.end()
     call = _CALL().match(text, at, at + 600)
     at = call.end() if call else at
@@ -332,23 +332,23 @@ def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Ite
         yield from _literals(text, at, label, name)
     elif _OPENED().match(text, at):
         yield from _inside(text, at, label, name)
-    elif not is_source and not call and (span := _bare_value(text, found, label, at)):
+    elif not is_source and not call and (span := _bare_value(text, match, label, at)):
         yield span
 
 
-def _second(text: str, found: re.Match[str], label: str) -> Iterator[Span]:
+def _second(text: str, match: re.Match[str], label: str) -> Iterator[Span]:
     """The value after a quoted name and a comma: the second of a pair, or the next argument."""
-    opening, quote = found.start() - len(found["quote"]), found["quote"]
-    if text[max(opening, 0) : found.start()] != quote:
+    opening, quote = match.start() - len(match["quote"]), match["quote"]
+    if text[max(opening, 0) : match.start()] != quote:
         return  # the end of a longer text
-    value = _QUOTED().match(text, found.end())
+    value = _QUOTED().match(text, match.end())
     if value is None or value["value"].startswith("-"):
         return
     if _COLON().match(text, value.end()):
         return  # a key of what follows
     # A list of names has words in it.
-    if found["option"] or is_second(value["value"], 2):
-        yield from _literals(text, found.end(), label, found["name"])
+    if match["option"] or is_second(value["value"], 2):
+        yield from _literals(text, match.end(), label, match["name"])
 
 
 def _literals(text: str, at: int, label: str, name: str) -> Iterator[Span]:
@@ -417,19 +417,19 @@ def _is_code(text: str) -> bool:
     return bool(_CODE().match(text) or _ATTRIBUTE().fullmatch(text.rstrip(")]}:")))
 
 
-def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | None:
+def _bare_value(text: str, match: re.Match[str], label: str, at: int) -> Span | None:
     """The place of a value without quotes."""
-    name = found["name"]
+    name = match["name"]
     if keyed := _KEYED().match(text, at):
         at = keyed.end()
-    is_colon = found["sign"] == ":"
+    is_colon = match["sign"] == ":"
     if is_colon and (block := _BLOCK().match(text, at)):
         return block.span("value")
     if is_colon and _PROSE().match(text, at):
         return None
     scheme = _SCHEME().match(text, at)
     start = scheme.end() if scheme else at
-    is_header = is_colon and not found["quote"] and label in ("auth", "cookie")
+    is_header = is_colon and not match["quote"] and label in ("auth", "cookie")
     pattern = (_HEADER if is_header else _BARE)()
     value = pattern.match(text, start, start + _WINDOW)
     if value is None or value["value"].startswith("<"):
@@ -440,7 +440,7 @@ def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | 
         return None
     if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
         return None
-    if not scheme and (_is_code(value["value"]) or (found["option"] and plain.isupper())):
+    if not scheme and (_is_code(value["value"]) or (match["option"] and plain.isupper())):
         return None
     if is_harmless(label, plain, name):
         return None

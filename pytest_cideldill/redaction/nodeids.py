@@ -28,11 +28,11 @@ _SHORTEST: Final = 4
 class NodeIds:
     """Redacts the node ids of one process. Any thread."""
 
-    __slots__ = ("_known", "_learned", "_redactor", "_secrets")
+    __slots__ = ("_learned", "_redacted", "_redactor", "_secrets")
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._known: dict[str, str] = {}
+        self._redacted: dict[str, str] = {}
         self._learned = 0
         # Id of a test with secret parameters → value as in the id → its tag.
         self._secrets: dict[str, dict[str, str]] = {}
@@ -61,13 +61,13 @@ class NodeIds:
         if "[" not in nodeid or not self._redactor.enabled:
             return nodeid
         if self._learned != self._redactor.learned:
-            self._known, self._learned = {}, self._redactor.learned
-        known = self._known
-        if nodeid not in known:
-            if len(known) >= _MOST:
-                known.clear()
-            known[nodeid] = self._redactor.redact_text(self._tagged(nodeid))
-        return known[nodeid]
+            self._redacted, self._learned = {}, self._redactor.learned
+        redacted = self._redacted
+        if nodeid not in redacted:
+            if len(redacted) >= _MOST:
+                redacted.clear()
+            redacted[nodeid] = self._redactor.redact_text(self._tagged(nodeid))
+        return redacted[nodeid]
 
     def of_report(self, report: Any) -> str:
         """The redacted id of a report; a worker of xdist has noted it there, see `note_in`."""

@@ -212,8 +212,8 @@ class Redactor:
             named = self._named_in_source(text) if is_python else list(self._named.find(text))
             for start, end, label in named:
                 self._remember(label, text[start:end])
-            found = list(self._secrets(text, named))
-            return self._replaced(text, found, len(text), keeps_lines=True)
+            secrets = list(self._secrets(text, named))
+            return self._replaced(text, secrets, len(text), keeps_lines=True)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
@@ -222,8 +222,10 @@ class Redactor:
         try:
             if not self.enabled or not self._knows(text):
                 return text
-            found = list(self._known_in(text))
-            return self._without_pieces(self._replaced(text, found, len(text)) if found else text)
+            secrets = list(self._known_in(text))
+            return self._without_pieces(
+                self._replaced(text, secrets, len(text)) if secrets else text
+            )
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
@@ -240,8 +242,8 @@ class Redactor:
     def _part_of_report(self, text: str, part: ReportPart) -> str:
         if part.secrets is None:
             return self.redact_text(text)
-        found = list(self._secrets(text, part.secrets))
-        return self._without_pieces(self._replaced(text, found, len(text), keeps_lines=True))
+        secrets = list(self._secrets(text, part.secrets))
+        return self._without_pieces(self._replaced(text, secrets, len(text), keeps_lines=True))
 
     def redact_bytes(self, data: bytes, limit: int | None = None) -> bytes:
         """Some bytes without their secrets; the tags are ASCII."""
@@ -352,19 +354,19 @@ class Redactor:
     def _start(self, text: str, limit: int) -> str:
         size = limit + self._margin
         while self._may_hold_secrets(text[:size]):
-            found = list(self._secrets(text[:size]))
+            secrets = list(self._secrets(text[:size]))
             # A secret at the end of the searched part may go on: the tag is that of all of it.
-            is_open = any(start < limit and last == size for start, last, _ in found)
+            is_open = any(start < limit and last == size for start, last, _ in secrets)
             if not is_open or size >= min(len(text), limit + LONGEST):
-                return self._replaced(text[:size], found, limit)
+                return self._replaced(text[:size], secrets, limit)
             size *= 4
         return text[:limit]
 
     def _whole(self, text: str) -> str:
         for _ in range(_PASSES):
-            if not (found := list(self._secrets(text))):
+            if not (secrets := list(self._secrets(text))):
                 break
-            text = self._replaced(text, found, len(text))
+            text = self._replaced(text, secrets, len(text))
         return text
 
     def _secrets(self, text: str, named: Iterable[Secret] | None = None) -> Iterator[Secret]:
@@ -373,46 +375,48 @@ class Redactor:
         `named`: the secrets that have a name; None if they are to be searched.
         """
         lowered = text.lower()
-        found = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
+        secrets = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
         if named is not None:
-            found += named
+            secrets += named
         elif self._named.may_be_in(lowered):
-            found += self._named.find(text)
-        found += self._known_in(text)
-        tags = [each.span() for each in TAG.finditer(text)] if found else []
+            secrets += self._named.find(text)
+        secrets += self._known_in(text)
+        tags = [each.span() for each in TAG.finditer(text)] if secrets else []
         starts = [start for start, _ in tags]
-        for start, end, label in found:
+        for start, end, label in secrets:
             before = bisect_right(starts, start) - 1
             if before < 0 or end > tags[before][1]:
                 yield start, end, label
 
     def _known_in(self, text: str) -> Iterator[Secret]:
         """Known secrets in a text: values of the environment, values of names, matched patterns."""
-        found: list[Secret] = []
+        secrets: list[Secret] = []
         if self._of_environment is not None:
             matches = self._of_environment.finditer(text)
-            found += [(*each.span(), self._values[each[0]]) for each in matches]
+            secrets += [(*each.span(), self._values[each[0]]) for each in matches]
         for spelling in tuple(self._seen):
             if spelling in text:
-                found += [(*each.span(), "name") for each in re.finditer(re.escape(spelling), text)]
+                secrets += [
+                    (*each.span(), "name") for each in re.finditer(re.escape(spelling), text)
+                ]
         for pattern in self._patterns.values():
-            found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
-        yield from found
+            secrets += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
+        yield from secrets
 
     def _named_in_source(self, text: str) -> list[Secret]:
         find = self._named.find
-        found = find_in_source(text, self._label_of, find)
-        if found is None:
-            found = list(find(text, is_source=True))
-        return [*found, *find_in_comments(text, find)]
+        secrets = find_in_source(text, self._label_of, find)
+        if secrets is None:
+            secrets = list(find(text, is_source=True))
+        return [*secrets, *find_in_comments(text, find)]
 
     def _replaced(
-        self, text: str, found: list[Secret], limit: int, *, keeps_lines: bool = False
+        self, text: str, secrets: list[Secret], limit: int, *, keeps_lines: bool = False
     ) -> str:
         """The first `limit` characters, each run of overlapping secrets replaced by one tag."""
         parts = []
         behind = 0
-        for start, end, label in _merged(found):
+        for start, end, label in _merged(secrets):
             if start >= limit:
                 break
             secret = self._seen.get(text[start:end], text[start:end])
@@ -461,10 +465,10 @@ def _is_distinctive(label: str, value: str) -> bool:
     return has_digit or label in ("password", "secret", "key", "auth", "env")
 
 
-def _merged(found: list[Secret]) -> Iterator[Secret]:
+def _merged(secrets: list[Secret]) -> Iterator[Secret]:
     """The unions of overlapping secrets, each with the label of its first one."""
     start, end, label = 0, 0, ""
-    for first, last, name in sorted(found, key=lambda each: (each[0], -each[1])):
+    for first, last, name in sorted(secrets, key=lambda each: (each[0], -each[1])):
         if first < end:
             end = max(end, last)
             continue

@@ -75,12 +75,12 @@ class _ExceptionText:
     def text(self) -> str | None:
         """The text that `str` makes; None if only code of the program makes it."""
         cls = type(self.error)
-        owner, found = _owner_of(cls, "__str__")
-        if found is object.__str__:
-            owner, found = _owner_of(cls, "__repr__")
-            if found is BaseException.__repr__:
+        owner, method = _owner_of(cls, "__str__")
+        if method is object.__str__:
+            owner, method = _owner_of(cls, "__repr__")
+            if method is BaseException.__repr__:
                 return f"{short_name(cls)}({', '.join(map(self.quoted, self.args))})"
-        elif (by_c := _OF_C.get(id(found))) is not None:
+        elif (by_c := _OF_C.get(id(method))) is not None:
             return by_c(self)
         make = _OF_LIBRARIES.get(class_name(owner))
         if make is None or not is_genuine(owner, module_of(owner)):
@@ -93,11 +93,11 @@ class _ExceptionText:
     def fields(self) -> str:
         """The arguments and attributes."""
         shown = [self.plain(each) for each in self.args[: self.lens.limits.max_items]]
-        known = {id(each) for each in self.args}
+        shown_ids = {id(each) for each in self.args}
         named = [
             f"{name}={self.lens.show(value, name)}"
             for name, value in list(self.attributes().items())[:_MOST_FIELDS]
-            if id(value) not in known
+            if id(value) not in shown_ids
         ]
         return ", ".join(shown + named)
 
@@ -112,8 +112,8 @@ class _ExceptionText:
         attributes = self.attributes()
         if name in attributes:
             return attributes[name]
-        found = find_in_class(type(self.error), name)
-        return None if find_in_class(type(found), "__get__") is not None else found
+        value = find_in_class(type(self.error), name)
+        return None if find_in_class(type(value), "__get__") is not None else value
 
     def plain(self, value: object) -> str:
         """A value as `str` renders it."""
@@ -151,8 +151,8 @@ class _ExceptionText:
 def _owner_of(cls: type, name: str) -> tuple[type, Any]:
     """The class in the MRO of `cls` that defines a method, and the method."""
     for base in mro(cls):
-        if (found := find(class_dict(base), name)) is not None:
-            return base, found
+        if (method := find(class_dict(base), name)) is not None:
+            return base, method
     return object, None
 
 

@@ -97,9 +97,9 @@ def reduction(x: Any) -> Reduction:
         Unfit: The object can't be pickled without code of the user's or dill.
     """
     cls = type(x)
-    known = _EXACT.get(id(cls))
-    if known is not None:
-        return known(x)
+    reduce_exact = _EXACT.get(id(cls))
+    if reduce_exact is not None:
+        return reduce_exact(x)
     entry = _shapes.get(id(cls))
     shape = entry[1] if entry is not None and entry[0]() is cls else _learn(cls)
     if shape is None:
@@ -138,9 +138,9 @@ def _state(x: Any, cls: type, shape: _Shape) -> Any:
 
 def _in_class(cls: type, name: str) -> Any:
     for base in layout.mro(cls):
-        found = layout.class_dict(base).get(name)
-        if found is not None:
-            return found
+        value = layout.class_dict(base).get(name)
+        if value is not None:
+            return value
     return None
 
 
@@ -246,12 +246,12 @@ def _found(module: object, qualname: object) -> Any:
     if type(home) is not ModuleType or "__spec__" not in (names := _module_dict(home, ModuleType)):
         return None
     first, *others = qualname.split(".")
-    found = names.get(first)
+    value = names.get(first)
     for name in others:
-        if id(type(found)) not in _METAS:
+        if id(type(value)) not in _METAS:
             return None
-        found = layout.class_dict(found).get(name)
-    return found
+        value = layout.class_dict(value).get(name)
+    return value
 
 
 def _class(x: type) -> Reduction:

@@ -92,9 +92,9 @@ def find(mapping: Mapping[Any, Any], name: str) -> Any:
 def find_in_class(cls: type, name: str) -> Any:
     """The value of a class attribute, unbound; None if there is none."""
     for base in mro(cls):
-        found = find(class_dict(base), name)
-        if found is not None:
-            return found
+        value = find(class_dict(base), name)
+        if value is not None:
+            return value
     return None
 
 
@@ -159,11 +159,11 @@ def _is_test_case(cls: type) -> bool:
 
 def _dict_getter(cls: type) -> Callable[[object, type], Any] | None:
     for base in mro(cls):
-        found = find(class_dict(base), "__dict__")
+        descriptor = find(class_dict(base), "__dict__")
         # types.SimpleNamespace has a descriptor of the second kind.
-        if type(found) is GetSetDescriptorType or type(found) is MemberDescriptorType:
-            return found.__get__
-        if found is not None:
+        if type(descriptor) is GetSetDescriptorType or type(descriptor) is MemberDescriptorType:
+            return descriptor.__get__
+        if descriptor is not None:
             return None  # shadowed by an attribute of the user's
     return None
 

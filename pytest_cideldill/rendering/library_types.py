@@ -149,10 +149,10 @@ def _table(renderer: Renderer, x: Any, name: str, depth: int) -> str:
 
 def _categories(x: Any) -> list[Any] | None:
     codes = _items(_held(x, "_ndarray"))
-    known = _items(_held(_held(_held(x, "_dtype"), "_categories"), "_data"))
-    if codes is None or known is None:
+    categories = _items(_held(_held(_held(x, "_dtype"), "_categories"), "_data"))
+    if codes is None or categories is None:
         return None
-    return [known[code] if code >= 0 else None for code in codes]
+    return [categories[code] if code >= 0 else None for code in codes]
 
 
 def _listed(renderer: Renderer, values: list[Any] | None, depth: int) -> str:

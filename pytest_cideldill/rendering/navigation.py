@@ -60,18 +60,18 @@ def navigate(value: object, path: str, redactor: Redactor | None = None) -> Reac
         ValueError: The path is malformed; the message says what is wrong and where.
         Unreachable: There is no such part, or only code of the object's class could return it.
     """
-    found: Any = value
+    part: Any = value
     name = secret = ""
     before = 0
     for step in parse_path(path):
-        place = f"{path[:before] or 'the object'} ({layout.type_name(found)})"
+        place = f"{path[:before] or 'the object'} ({layout.type_name(part)})"
         take = _attribute if step.kind == "attribute" else _item
-        found, key = take(found, step, place)
+        part, key = take(part, step, place)
         name = key if type(key) is str else ""
         if redactor is not None and not secret and redactor.name_is_sensitive(name):
             secret = name
         before = step.end
-    return Reached(found, secret or name)
+    return Reached(part, secret or name)
 
 
 def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:

@@ -308,11 +308,11 @@ class _Rendering:
         return lambda pair: f"{layout.label(pair[0])}={self.named(pair[0], pair[1], depth - 1)}"
 
     def _layout(self, cls: type) -> Layout:
-        known = self._layouts.get(id(cls))
-        if known is None:
+        class_layout = self._layouts.get(id(cls))
+        if class_layout is None:
             # A layout refers to its class, so that no other class can get the same id meanwhile.
-            known = self._layouts[id(cls)] = Layout.of(cls)
-        return known
+            class_layout = self._layouts[id(cls)] = Layout.of(cls)
+        return class_layout
 
 
 def is_enum(cls: type) -> bool:
