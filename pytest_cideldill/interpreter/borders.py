@@ -153,7 +153,7 @@ def at_fork(report: Report | None = None, **hooks: Callable[[], object]) -> None
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             **{
-                when: partial(contained, f"a fork ({when})", hook, report or _to_nobody, None)
+                when: partial(contained, f"a fork ({when})", hook, report or _drop, None)
                 for when, hook in hooks.items()
             }
         )
@@ -166,10 +166,10 @@ def at_exit(what: str, end: Callable[[], object]) -> None:
         what: The name of the thing that ends.
         end: Ends it; must do nothing if it has ended already.
     """
-    atexit.register(contained, what, end, _to_nobody, None)
+    atexit.register(contained, what, end, _drop, None)
 
 
-def _to_nobody(_message: str) -> None:
+def _drop(_message: str) -> None:
     return
 
 

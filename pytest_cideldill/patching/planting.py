@@ -44,10 +44,10 @@ class Planting:
     Args:
         code: Their original code.
         on_call: See `code_swap.intercept`.
-        wants: See there.
+        wants: See `code_swap.intercept`.
 
     Raises:
-        CannotIntercept: See there.
+        CannotIntercept: The code is not that of a function, or of an unknown make.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ class _ExceptionText:
         return self._attributes
 
     def __getitem__(self, name: str) -> Any:
-        """An attribute of the exception or of its class; None if none of this name is data."""
+        """An attribute of the exception or of its class; None if there is none that is data."""
         attributes = self.attributes()
         if name in attributes:
             return attributes[name]

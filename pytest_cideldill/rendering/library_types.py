@@ -95,7 +95,7 @@ _TIMES: Final = frozenset("mM")
 
 
 def _has_c_repr(x: Any, name: str) -> bool:
-    """Whether the `repr` of a scalar of pandas runs none of the program's code."""
+    """Whether the `repr` of a scalar of pandas runs no code of the program."""
     if name == "Timestamp":
         zone = _zone_of(x)
         module = module_of(type(zone))

@@ -40,7 +40,7 @@ class CallEvents:
     def __init__(self, border: Border, quiet: Collection[int]) -> None:
         self._border = border
         self._quiet = quiet
-        # Single items are set and popped, by any thread: atomic, and nobody iterates.
+        # Any thread sets and pops single items, which is atomic; there is no iteration.
         self.recorders: dict[int, Recorder] = {}
         self._open: dict[int, tuple[Recorder, object]] = {}
 

@@ -168,7 +168,7 @@ class Installer:
         if tracer is None and self._shares_main and get_ident() == _MAIN:
             tracer, function = self._measure_again()
         if get_ident() == _MAIN:
-            if self._has_main:  # nobody but the program can have removed us
+            if self._has_main:  # only the program can have removed us
                 self._report(_REMOVED)
             self._has_main = True
         if tracer is None:

@@ -41,8 +41,8 @@ class TracingSource(BaseSource):
         self._followed = self._trails.threads
         # Thread → the place where an exception came up last in the frame that is followed.
         self._came_up: dict[int, int] = {}
-        # Held while installing and removing. Nobody waits for it: its holder may be a thread that
-        # a signal handler stopped.
+        # Held while installing and removing. No thread waits for it: its holder may be a thread
+        # that a signal handler stopped.
         self._lock = allocate_lock()
         # One object each: they are recognised by identity.
         self._trace_call = self._on_call
