@@ -1,6 +1,7 @@
-"""The console script `cideldill`: what recorded runs are for people. Needs no extra.
+"""The console script `cideldill`: shows recorded runs to people. Needs no extra.
 
-Exit codes: 0; 1: there is no such record, run or test, or a file can't be written; 2: usage.
+Exit codes: 0; 1 if there is no such record, run or test, or if a file can't be written; 2 for wrong
+usage.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ _DESCRIPTION = "Read runs that pytest --cideldill-record=DIR recorded."
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; see `--help`."""
     chosen = _parser().parse_args(argv)
-    gc.disable()  # what is read has no cycles, and to look for them takes a third of the time
+    gc.disable()  # records have no reference cycles, and the search takes a third of the time
     try:
         return int(chosen.run_it(chosen))
     except BrokenPipeError:  # the reader (`| head`) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except ValueError as error:
-        told = str(error)
-    except (AttributeError, KeyError, TypeError) as error:  # we have not written it so
-        told = f"{chosen.record} is damaged: {error!r}"
-    print(f"cideldill: {printable(told)}", file=sys.stderr)
+        message = str(error)
+    except (AttributeError, KeyError, TypeError) as error:  # no record of ours has such lines
+        message = f"{chosen.record} is damaged: {error!r}"
+    print(f"cideldill: {printable(message)}", file=sys.stderr)
     return 1
 
 
@@ -48,17 +49,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    tell = commands.add_parser("show", help="tell about the runs in the terminal")
-    tell.add_argument("--test", metavar="NODEID", help="all about one test")
-    tell.add_argument("--hits", action="store_true", help="each message of each tracepoint")
-    tell.set_defaults(run_it=_show)
+    show = commands.add_parser("show", help="show the runs in the terminal")
+    show.add_argument("--test", metavar="NODEID", help="show all about one test")
+    show.add_argument("--hits", action="store_true", help="show each message of each tracepoint")
+    show.set_defaults(run_it=_show)
 
     report = commands.add_parser("report", help="write a page for the browser")
     report.add_argument("-o", "--output", metavar="FILE", help="default: DIR/report.html")
-    report.add_argument("--summary", metavar="FILE", help="append Markdown for a CI page, instead")
+    report.add_argument("--summary", metavar="FILE", help="append Markdown for a CI page instead")
     report.set_defaults(run_it=_report)
 
-    for command in (tell, report):
+    for command in (show, report):
         command.add_argument("record", metavar="DIR", type=Path, help="a record, or a run in it")
         command.add_argument("--run", metavar="ID", default="", help="only this run")
     return parser
@@ -78,10 +79,10 @@ def _show(chosen: argparse.Namespace) -> int:
 
 
 def _readable(folders: list[Path]) -> Iterator[Story]:
-    """The runs that can be read; of the others one line on stderr.
+    """The runs that can be read; for each of the others a line goes to stderr.
 
     Raises:
-        OSError, ValueError: None can be read.
+        OSError, ValueError: No run can be read.
     """
     is_any = False
     for folder in folders:
@@ -97,9 +98,9 @@ def _readable(folders: list[Path]) -> Iterator[Story]:
 
 
 def _newest_with(nodeid: str, stories: list[Story]) -> Story:
-    """The newest run in which a test ran; if it never did, the newest."""
-    found = (each for each in reversed(stories) if each.has(nodeid))
-    return next(found, stories[-1])
+    """The newest run in which a test ran; if it ran in none, the newest run."""
+    with_test = (story for story in reversed(stories) if story.has(nodeid))
+    return next(with_test, stories[-1])
 
 
 def _report(chosen: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The closed set of error codes that a client can see, and the exception that carries one.
+"""The closed set of error codes that a client can get, and the exception that carries one.
 
 Both processes share this table. Clients rely on the codes (docs/tools.md): they are never renamed.
 """
@@ -12,7 +12,7 @@ from pytest_cideldill.interpreter.borders import text_of
 
 
 class ErrorCode(StrEnum):
-    """What went wrong, as the `error` key of a reply."""
+    """The kind of an error: the value of the `error` key in a reply."""
 
     MISSING_PARAMETER = "missing_parameter"
     INVALID_PARAMETER = "invalid_parameter"
@@ -54,11 +54,11 @@ class ErrorCode(StrEnum):
 
 MAX_MESSAGE = 2_000
 MAX_EXTRA = 500
-"""Characters of a text in an error object; what a client sent stands in it."""
+"""Characters of a text in an error object, which may hold a long text of the client's."""
 
 
 def _cut(value: Any, most: int) -> Any:
-    """A text without its middle, if it is long: what is wrong with a name stands behind it."""
+    """A long text without its middle: after a long name comes what is wrong with it."""
     half = most // 2
     is_long = isinstance(value, str) and len(value) > most
     return f"{value[:half]}…{value[-half:]}" if is_long else value
@@ -80,7 +80,7 @@ class Refusal(Exception):
         self.extra = {name: _cut(value, MAX_EXTRA) for name, value in extra.items()}
 
     def to_plain(self) -> dict[str, Any]:
-        """The error object in replies: `{"error": CODE, "message": SENTENCE, ...}`."""
+        """The error object of a reply: `{"error": CODE, "message": SENTENCE, ...}`."""
         return {"error": str(self.code), "message": self.message, **self.extra}
 
     @classmethod

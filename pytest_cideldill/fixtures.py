@@ -1,4 +1,4 @@
-"""The fixture `cideldill`: every run has it, and one that is debugged or recorded keeps more."""
+"""The fixture `cideldill`: logs to the timeline if the run is debugged or recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 class Log(Protocol):
-    """What the fixture gives."""
+    """The value of the fixture."""
 
     def log(self, message: str, /, **values: Any) -> None:
         """Add a message with values to the timeline of the run."""
@@ -16,7 +16,7 @@ class Log(Protocol):
 
 class _Nowhere:
     def log(self, message: str, /, **values: Any) -> None:
-        """Nobody keeps it."""
+        """Drop the message, as this run has no timeline."""
 
 
 @pytest.fixture(scope="session")

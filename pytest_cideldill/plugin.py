@@ -1,9 +1,9 @@
-"""The pytest plugin `cideldill`: its options and hooks, and the ways to be switched on.
+"""The pytest plugin `cideldill`: registers options and hooks, and switches the engine on.
 
-`--cideldill-mcp` or `--cideldill-http` hands the process over to the front end; an invitation in
-the environment connects a process that a front end started, or one of a run that is recorded;
-`--cideldill-record` begins such a run. Otherwise only `settings`, what it
-needs, and `hookspecs` are imported.
+`--cideldill-mcp` or `--cideldill-http` hands the process over to the front end. An invitation in
+the environment connects a process that a front end started, or one of a recorded run.
+`--cideldill-record` begins a recorded run. Otherwise only `settings`, its imports and `hookspecs`
+are loaded.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["cideldill"]
 VARIABLE = "CIDELDILL_CHILD"
 
 _invitations: list[str] = []
-"""Emptied by the first configuration, for in-process nested runs."""
+"""The first configuration empties it, so that nested runs in this process get none."""
 
 
 def _take_invitation() -> None:
-    """Out of the environment: subprocesses of the tests and nested runs must not connect."""
+    """Take it out of the environment: subprocesses of tests and nested runs must not connect."""
     if text := os.environ.pop(VARIABLE, None):
         _invitations[:] = [text]
 
@@ -41,15 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Make our hooks known, so that a conftest may have them in every run."""
+    """Register our hooks, so that a conftest may implement them in every run."""
     pluginmanager.add_hookspecs(hookspecs)
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
-    """The earliest hook of an installed plugin: before output capture and every conftest.
+    """Switch on in the earliest hook of an installed plugin, before capture and every conftest.
 
-    A wrapper, since capture starts in one too: ours is the first.
+    It is a wrapper because capture starts in a wrapper too; ours is the first.
     """
     _take_invitation()  # a server of execnet is one process for worker after worker
     if _invitations:
@@ -57,7 +57,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         invitation = _invitations.pop()
         try:
             settings.read(early_config)
-        except ValueError as error:  # before anybody is told of this process: it ends at its start
+        except ValueError as error:  # before the handshake: this process ends at its start
             raise pytest.UsageError(str(error)) from error
         child.activate(early_config, invitation, VARIABLE)
     elif options.switches(early_config.known_args_namespace):
@@ -70,10 +70,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _sealed(name: str) -> Any:
-    """A module of ours that runs beside the tests.
+    """A module of ours that runs beside the tests, from the sealed room.
 
     Raises:
-        pytest.UsageError: A library has replaced what it needs of the interpreter.
+        pytest.UsageError: A library has replaced parts of the interpreter that the module needs.
     """
     from pytest_cideldill.interpreter.sealed import PatchedEarlier, load
 
@@ -84,10 +84,10 @@ def _sealed(name: str) -> Any:
 
 
 def _record(config: pytest.Config) -> str:
-    """The folder that this run is to be recorded in; empty: it is not.
+    """The folder in which to record this run; empty if it is not recorded.
 
     Raises:
-        pytest.UsageError: The table of options is malformed; or it is missing for what needs it.
+        pytest.UsageError: The table of options is malformed, or another option needs a record.
     """
     known = config.known_args_namespace
     if known.help or known.version or options.conflict(known, options.NO_TESTS) is not None:
@@ -99,5 +99,5 @@ def _record(config: pytest.Config) -> str:
     if not directory and known.cideldill_trace:
         raise pytest.UsageError("--cideldill-trace needs --cideldill-record=DIR: it writes there")
     if not directory and known.cideldill_summary is not None:
-        raise pytest.UsageError("--cideldill-summary needs --cideldill-record=DIR: it tells that")
+        raise pytest.UsageError("--cideldill-summary needs --cideldill-record=DIR: it reads that")
     return directory

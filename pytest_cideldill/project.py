@@ -1,6 +1,6 @@
-"""What counts as the user's own code, and how its paths are shown.
+"""Decides which code is the user's own, and gives the paths under which its files are shown.
 
-Pure string work with a cache per file name; runs in the process under test, on any thread.
+Works on path strings, with a cache per file name; runs in the process under test, on any thread.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.interpreter.installed import is_installed
+from pytest_cideldill.interpreter.code_files import frame_file, is_installed
 
 
 class Project:
-    """The tree under the rootdir, and further ones; without environments inside them.
+    """The user's code: the tree under the rootdir and further trees, without environments in them.
 
-    A file has the name that it has below the rootdir: where a link leads out of that, by way of the
-    link. Names that are relative begin at the folder in which the process was started.
+    The name of a file is its path below the rootdir, through a link if a link leads out of it.
+    Relative names begin at the folder in which the process was started.
 
     Args:
-        rootdir: As pytest found it.
+        rootdir: The rootdir of pytest.
         user_paths: Files and folders whose code is the user's too, relative to the rootdir.
-        elsewhere: The rootdir on the machine that commands come from; None: the same.
-        foreign: Folders inside whose code is not the user's.
+        elsewhere: The rootdir on the machine that commands come from; None if it is the same.
+        foreign: Folders inside the rootdir whose code is not the user's.
 
     Attributes:
-        rootdir: Its real path.
+        rootdir: The real path of the rootdir.
         roots: The real paths of all trees, the rootdir first.
     """
 
@@ -61,17 +60,17 @@ class Project:
         return path
 
     def named(self, filename: str) -> str:
-        """The absolute path of a `co_filename`, below the rootdir if it is there by a link."""
+        """The absolute path of a `co_filename`, below the rootdir if a link there leads to it."""
         path = self._named.get(filename)
         if path is None:
             path = self._named[filename] = self._name(filename)
         return path
 
     def found(self, file: str) -> str | None:
-        """The file that somebody names from the rootdir, or from where the process was started.
+        """The file of a name that is relative to the rootdir or to the start folder.
 
         Returns:
-            As `named`; None: there is none.
+            Its path as from `named`; None if there is no such file.
         """
         for folder in (self.rootdir, self._start):
             path = os.path.join(folder, file)
@@ -80,9 +79,10 @@ class Project:
         return None
 
     def here(self, path: str) -> str:
-        """A path of the machine that commands come from, inside its rootdir: that of this one.
+        """The path on this machine for one of the machine that commands come from.
 
-        A real path; what is there by a link is told by the name of the link from now on.
+        Paths inside that machine's rootdir are moved to ours. The result is a real path; a file
+        that a link leads to is shown under the link's name from now on.
         """
         end = len(self._elsewhere)
         if not path.startswith(self._elsewhere) or path[end : end + 1] not in ("/", "\\"):
@@ -93,7 +93,7 @@ class Project:
         return real
 
     def relative(self, filename: str) -> str:
-        """Relative to the rootdir with forward slashes when inside it, else absolute."""
+        """The path relative to the rootdir with forward slashes if it is inside, else absolute."""
         if filename.startswith("<"):
             return filename
         path = self.named(filename)
@@ -134,19 +134,19 @@ class Project:
         return _is_in(os.path.realpath(folder), self.rootdir)
 
     def beside(self, filename: str) -> str | None:
-        """How to make code the user's that is beside the rootdir.
+        """The value of `user_paths` that makes the code of a file beside the rootdir the user's.
 
-        None: it is not below the folder in which the process was started, or is the user's.
+        None if the file is not below the start folder of the process, or is the user's already.
         """
         path = self._path_beside(filename)
         return path and f"beside the rootdir: cideldill_user_paths = {path} makes it user code"
 
     def source_of(self, module: str, filename: str) -> str | None:
-        """The file of the project that an installed module was made of, as far as names tell.
+        """The file of the project from which a module was installed, judged by names.
 
         Args:
-            module: Its dotted name.
-            filename: Its own file.
+            module: The dotted name of the module.
+            filename: The installed file.
         """
         if filename.startswith("<") or not is_installed(self.real(filename)):
             return None
@@ -177,7 +177,7 @@ class Project:
         return path if below is None else os.path.join(below, name)
 
     def _below(self, folder: str) -> str | None:
-        """A folder as it is called below the rootdir; None: it is not there, by no link."""
+        """The path of a folder below the rootdir, through links; None if no link leads there."""
         if folder in self._folders:
             return self._folders[folder]
         path = os.path.realpath(folder)
@@ -204,20 +204,20 @@ def _is_in(folder: str, path: str) -> bool:
 
 
 class _Tree:
-    """A folder or a file of the user's."""
+    """A folder or a file whose code is the user's."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._prefix = root.rstrip(os.sep) + os.sep
-        # An interpreter inside the tree is no part of it; one around it (/usr and /usr/src/app,
-        # a checkout inside a virtual environment) says nothing.
+        # An interpreter inside the tree is no part of it. One around the tree (/usr and
+        # /usr/src/app, a checkout inside a virtual environment) does not matter.
         prefixes = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.exec_prefix)}
         self._foreign = tuple(
             each for each in prefixes if each.startswith(self._prefix) and each != self._prefix
         )
 
     def holds(self, path: str) -> bool:
-        """Whether a file, by its real path, is code of the user."""
+        """Whether the file of a real path is code of the user's."""
         if path == self._root:
             return True
         if not path.startswith(self._prefix) or path.startswith(self._foreign):

@@ -37,7 +37,7 @@ class CallTelling:
         A call that was told as running is told again, under its id, when it ended.
         """
         _, begun, status, ended, result, exception, frozen = row
-        start, show = start_of(begun), self._lens.told
+        start, show = start_of(begun), self._lens.render_kept
         began_at = wall_at(start.began)
         values: dict[str, Any] = {
             "type": "call",

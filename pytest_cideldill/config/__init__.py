@@ -1,1 +1,1 @@
-"""What users choose: options, settings, limits; and the start of a server in the place of a run."""
+"""Reads what users configure: options, settings, limits; starts the server instead of a run."""

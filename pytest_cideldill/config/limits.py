@@ -1,4 +1,4 @@
-"""How much is captured and kept: plain numbers with bounds, each an ini option.
+"""The limits of what is captured and kept: numbers with bounds, each an ini option.
 
 Both processes read them; values are cut to them where they are captured (docs/limits.md).
 """
@@ -13,7 +13,7 @@ from pytest_cideldill.interpreter.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user chose, or the defaults.
+    """The limits that the user set, or the defaults.
 
     Attributes:
         max_depth: Levels of containers and objects that are opened.
@@ -53,4 +53,4 @@ BOUNDS: Final = MappingProxyType(
         "max_log_bytes": (65_536, 1_099_511_627_776, "bytes that a run's events may take"),
     }
 )
-"""Field → smallest and largest value, and what it counts."""
+"""Field → smallest value, largest value, what the number counts."""

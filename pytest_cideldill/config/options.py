@@ -1,6 +1,6 @@
-"""The options: one table of what may be given, and where; which of them can't stand together.
+"""The table of options: their values, where they may be set, which of them exclude each other.
 
-Imported while the plugin is not switched on, so it imports next to nothing.
+This module is imported while the plugin is not switched on, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ NOT_IN_RUNS = {
     "trace": ("--trace", "it reads the terminal"),
     "looponfail": ("-f (--looponfail)", "it never ends"),
 }
-"""Attributes of pytest's options that no run of a front end can have: as written, and why.
+"""Options of pytest that no run of a front end can have: attribute → flag, reason.
 
-Refused on the command line; from `addopts` and `PYTEST_ADDOPTS` they are taken out of each run."""
+They are errors on the command line; from `addopts` and `PYTEST_ADDOPTS` each run leaves them
+out."""
 
 NO_TESTS = {
     "collectonly": ("--collect-only", "the tool test_list collects"),
@@ -35,7 +36,7 @@ NO_TESTS = {
     "show_fixtures_per_test": ("--fixtures-per-test", "it runs no tests"),
     "cacheshow": ("--cache-show", "it runs no tests"),
 }
-"""The same: beside these there is nothing to debug, or to record."""
+"""Options of pytest with which there is nothing to debug or to record, as in `NOT_IN_RUNS`."""
 
 PROFILES = ("full", "plan", "triage")
 STARTS = ("manual", "run")
@@ -47,16 +48,16 @@ MAX_GRACE_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting: `--cideldill-NAME=VALUE` on the command line, `cideldill_NAME` in an ini file.
+    """One option: `--cideldill-NAME=VALUE` on the command line, `cideldill_NAME` in an ini file.
 
-    Those that turn pytest into a server count on the command line only.
+    Options that turn pytest into a server count on the command line only.
 
     Attributes:
-        field: Of `Settings`, or of `Limits`.
-        parse: Text to value; raises ValueError with what is wrong.
-        metavar: Of the value; empty for a flag without one.
+        field: The field of `Settings` or of `Limits`.
+        parse: Converts the text to a value; its ValueError says what is wrong.
+        metavar: The placeholder of the value; empty for a flag without a value.
         type: pytest's type of the ini option: `args` and `linelist` are repeatable.
-        place: Where it may be given.
+        place: Where the option may be set.
     """
 
     name: str
@@ -69,17 +70,17 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """As written on the command line."""
+        """The name on the command line."""
         return f"--cideldill-{self.name}"
 
     @property
     def ini(self) -> str:
-        """As written in an ini file."""
+        """The name in an ini file."""
         return f"cideldill_{self.key}"
 
     @property
     def key(self) -> str:
-        """As written in the table `[tool.cideldill]`."""
+        """The name in the table `[tool.cideldill]`."""
         return self.name.replace("-", "_")
 
     @property
@@ -104,8 +105,8 @@ OPTIONS = (
         "http",
         parsers.truth,
         "",
-        "Serve it over HTTP, beside --cideldill-mcp or instead of it: Streamable HTTP at /mcp, SSE "
-        "at /mcp/sse. stderr tells the address and the token that clients need.",
+        "Serve the debugger over HTTP, together with --cideldill-mcp or instead of it: Streamable "
+        "HTTP at /mcp, SSE at /mcp/sse. Prints the address and the token for clients to stderr.",
         "bool",
         place="command line",
     ),
@@ -114,7 +115,7 @@ OPTIONS = (
         "http_address",
         parsers.loopback,
         "HOST:PORT",
-        "Serve it over HTTP at this address of this machine (default: 127.0.0.1:0, any free port)",
+        "Serve the debugger over HTTP at this local address (default: 127.0.0.1:0, any free port)",
         place="command line",
     ),
     Option(
@@ -122,7 +123,7 @@ OPTIONS = (
         "open",
         parsers.path,
         "DIR",
-        "With --cideldill-mcp: serve the runs that were recorded in this folder; no tests are run "
+        "With --cideldill-mcp: serve the runs recorded in this folder, without running tests "
         "(repeatable)",
         "args",
         place="command line",
@@ -132,8 +133,8 @@ OPTIONS = (
         "allow_unpickle",
         parsers.truth,
         "",
-        "With --cideldill-open: looking deeper into an object may unpickle it, in a process of its "
-        "own. Only for records that you trust",
+        "With --cideldill-open: allow unpickling of recorded objects, in a separate process, to "
+        "inspect them further. Only for records that you trust",
         "bool",
         place="command line",
     ),
@@ -142,21 +143,22 @@ OPTIONS = (
         "start",
         parsers.choice(*STARTS),
         "{" + ",".join(STARTS) + "}",
-        "With --cideldill-mcp: start a test run when asked (manual, default) or at once (run)",
+        "With --cideldill-mcp: start a test run when a client asks for it (manual, default) or at "
+        "once (run)",
     ),
     Option(
         "tools",
         "tools",
         parsers.choice(*PROFILES),
         "{" + ",".join(PROFILES) + "}",
-        "With --cideldill-mcp: which set of tools to offer (default: full)",
+        "With --cideldill-mcp: the set of tools to offer (default: full)",
     ),
     Option(
         "lease",
         "lease_s",
         parsers.seconds(MAX_LEASE_S),
         "SECONDS",
-        "With --cideldill-mcp: how long an untouched pause lasts (default: 1800)",
+        "With --cideldill-mcp: end a pause that no client has used for so long (default: 1800)",
         "float",
     ),
     Option(
@@ -164,8 +166,8 @@ OPTIONS = (
         "grace_s",
         parsers.seconds(MAX_GRACE_S, or_none=True),
         "SECONDS",
-        "With --cideldill-mcp: how long fixtures may take to be torn down when a run is ended, or "
-        "the client goes (default: 30; at least a second, also with 0)",
+        "With --cideldill-mcp: time for the teardown of fixtures when a run is stopped or the "
+        "client disconnects (default: 30; at least one second, also with 0)",
         "float",
     ),
     Option(
@@ -173,15 +175,15 @@ OPTIONS = (
         "bind",
         parsers.address,
         "HOST[:PORT]",
-        "With --cideldill-mcp: the address of this machine where xdist workers of other machines "
-        "connect (default: they run undebugged)",
+        "With --cideldill-mcp: the address of this machine to which xdist workers of other "
+        "machines connect (default: they run without the debugger)",
     ),
     Option(
         "record",
         "record",
         parsers.path,
         "DIR",
-        "Record the run in this folder: outcomes, failures and what tracepoints tell, for "
+        "Record the run in this folder: outcomes, failures and messages of tracepoints, for "
         "cideldill show, cideldill report and cideldill-mcp --open",
     ),
     Option(
@@ -196,7 +198,7 @@ OPTIONS = (
         "trace",
         parsers.text,
         "SPEC",
-        "Tell a message at each pass of a line or, in runs without a client, at each call: "
+        "Log a message each time a line runs or, in runs without a client, at each call: "
         "'shop/cart.py:12=total={total}', 'shop/cart.py:12 if total < 0 => {items}' or "
         "'shop.cart:add@call => {item!r}' (repeatable)",
         "linelist",
@@ -206,7 +208,7 @@ OPTIONS = (
         "record_calls",
         parsers.glob,
         "GLOB",
-        "Record the calls of these functions, as shop.cart.* (repeatable)",
+        "Record calls of these functions, e.g. shop.cart.* (repeatable)",
         "args",
     ),
     Option(
@@ -214,7 +216,7 @@ OPTIONS = (
         "no_redact",
         parsers.truth,
         "",
-        "Show secrets as they are",
+        "Don't hide secrets",
         "bool",
     ),
     Option(
@@ -222,7 +224,7 @@ OPTIONS = (
         "redact_names",
         parsers.name,
         "NAMES",
-        "Further names whose values are secrets",
+        "Additional names whose values are secrets",
         "args",
         place="ini file",
     ),
@@ -231,7 +233,7 @@ OPTIONS = (
         "redact_patterns",
         parsers.pattern,
         "PATTERNS",
-        "Regular expressions, one a line; what they match is a secret",
+        "Regular expressions, one per line; whatever they match is a secret",
         "linelist",
         place="ini file",
     ),
@@ -240,7 +242,7 @@ OPTIONS = (
         "show_names",
         parsers.name,
         "NAMES",
-        "Names whose values are no secrets, though others of their kind are",
+        "Names whose values are not secrets, although they look like names of secrets",
         "args",
         place="ini file",
     ),
@@ -249,7 +251,7 @@ OPTIONS = (
         "user_paths",
         parsers.path,
         "PATHS",
-        "Files and folders outside of the rootdir whose code is yours too",
+        "Files and folders outside of the rootdir that are your code too",
         "args",
         place="ini file",
     ),
@@ -269,18 +271,18 @@ OPTIONS = (
 
 
 def switches(known: Any) -> list[str]:
-    """The flags among pytest's parsed options that turn it into a server, wherever they stand."""
+    """The flags among pytest's parsed options that turn it into a server, wherever they are set."""
     table = (option for option in OPTIONS if option.name in _SWITCHES)
     return [option.flag for option in table if getattr(known, option.ini, None) is not None]
 
 
 def conflict(known: Any, table: dict[str, tuple[str, str]], switch: str = SWITCH) -> str | None:
-    """A sentence about the first option that can't stand beside the switch; None when all can.
+    """A sentence about the first option that the switch excludes; None if there is none.
 
     Args:
-        known: pytest's parsed options, those of addopts and PYTEST_ADDOPTS included.
+        known: pytest's parsed options, with those of addopts and PYTEST_ADDOPTS.
         table: Like `NOT_IN_RUNS`.
-        switch: As it was given.
+        switch: The switch that the user set.
     """
     for name, (option, why) in table.items():
         if getattr(known, name, False):
@@ -289,7 +291,7 @@ def conflict(known: Any, table: dict[str, tuple[str, str]], switch: str = SWITCH
 
 
 def given(table: dict[str, tuple[str, str]], flags: Container[str]) -> dict[str, tuple[str, str]]:
-    """The part of a table like `NOT_IN_RUNS` that is among some flags of a command line."""
+    """The part of a table like `NOT_IN_RUNS` whose flags are on a command line."""
     return {
         name: (option, why)
         for name, (option, why) in table.items()

@@ -1,7 +1,7 @@
-"""Texts that users gave as options to values; each refusal says what is wrong, and what is right.
+"""Parses the texts of options; each error says what is wrong, and what is allowed.
 
-Imported while the plugin is not switched on: what only some options need is imported when they are
-given.
+This module is imported while the plugin is not switched on, so it imports modules that only some
+options need when these options are set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRUTHS = {
 
 
 def choice(*allowed: str) -> Callable[[str], str]:
-    """One of these words."""
+    """Parse one of these words."""
 
     def parse(text: str) -> str:
         if text not in allowed:
@@ -29,21 +29,21 @@ def choice(*allowed: str) -> Callable[[str], str]:
 
 
 def glob(text: str) -> str:
-    """A glob over dotted paths."""
+    """Parse a glob over dotted paths."""
     if not text.strip() or any(character.isspace() for character in text.strip()):
         raise ValueError(f"{text!r} is not a glob over dotted paths, as shop.cart.*")
     return text.strip()
 
 
 def text(text: str) -> str:
-    """Any text; whoever uses it says what is wrong with it."""
+    """Parse any text; the code that uses it checks it."""
     if not text.strip():
         raise ValueError(f"{text!r} is empty")
     return text
 
 
 def seconds(largest: float, *, or_none: bool = False) -> Callable[[str], float]:
-    """A positive number of seconds; `or_none`: 0 as well."""
+    """Parse a positive number of seconds; with `or_none` also 0."""
 
     def parse(text: str) -> float:
         try:
@@ -58,7 +58,7 @@ def seconds(largest: float, *, or_none: bool = False) -> Callable[[str], float]:
 
 
 def whole(smallest: int, largest: int) -> Callable[[str], int]:
-    """A whole number within these bounds."""
+    """Parse a whole number within these bounds."""
 
     def parse(text: str) -> int:
         if text.isdecimal() and smallest <= int(text[:20]) <= largest:
@@ -69,24 +69,24 @@ def whole(smallest: int, largest: int) -> Callable[[str], int]:
 
 
 def truth(text: str) -> bool:
-    """A truth value, as pytest spells them."""
+    """Parse a truth value in pytest's spelling."""
     if text.lower() not in _TRUTHS:
         raise ValueError(f"{text!r} is neither true nor false")
     return _TRUTHS[text.lower()]
 
 
 def path(text: str) -> str:
-    """A path of a file or folder, there or not."""
+    """Parse the path of a file or folder, which need not exist."""
     if not text.strip() or "\0" in text:
         raise ValueError(f"{text!r} is not a path")
     return text
 
 
 def name(text: str) -> str:
-    """A name of one or several words: of a variable, an attribute, a key."""
+    """Parse a name of one or several words: of a variable, an attribute, a key."""
     from pytest_cideldill.redaction.by_name import spelled
 
-    # A comma would be taken for a part of it, and two names would be found nowhere.
+    # A comma would count as a part of one name, and neither of two names would be found anywhere.
     if not all(character.isalnum() or character in "_-. " for character in text):
         raise ValueError(f"{text!r} is no name as customer_id; blanks or lines separate names")
     spelled(text)
@@ -94,14 +94,14 @@ def name(text: str) -> str:
 
 
 def pattern(text: str) -> str:
-    """A regular expression."""
+    """Parse a regular expression."""
     from pytest_cideldill.redaction.redactor import compiled
 
     return compiled(text).pattern
 
 
 def loopback(text: str) -> str:
-    """An address of this machine that no other one reaches: `127.0.0.1:PORT`, `[::1]:PORT`."""
+    """Parse an address that only this machine reaches: `127.0.0.1:PORT`, `[::1]:PORT`."""
     import ipaddress
 
     host, colon, port = text.rpartition(":")
@@ -121,7 +121,7 @@ def loopback(text: str) -> str:
 
 
 def address(text: str) -> str:
-    """An address of this machine, with a port or without: as `HOST:PORT`, where 0 means any."""
+    """Parse an address of this machine with or without a port, to `HOST:PORT`; port 0 means any."""
     import ipaddress
     import re
 
@@ -136,7 +136,7 @@ def address(text: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", host):
             raise ValueError(f"{text!r} is not HOST or HOST:PORT, as 192.0.2.7:7007") from None
     else:
-        if number.is_unspecified:  # nobody could be told where to dial in
+        if number.is_unspecified:  # processes of other machines need an address to connect to
             raise ValueError(f"{text!r} is no address that other machines know this one by")
         host = f"[{number}]" if number.version == 6 else str(number)
     return f"{host}:{int(port)}"

@@ -1,8 +1,8 @@
-"""Command line, ini file, TOML table → one frozen `Settings`, by the table of options.
+"""Reads the command line, the ini file and a TOML table into one frozen `Settings`.
 
-Imported while the plugin is not switched on, so it imports next to nothing. pytest's configuration
-is read at the take-over for the front end, and by each process under test: what is captured and
-hidden there follows the ini file, whoever started the run.
+This module is imported while the plugin is not switched on, so it imports next to nothing. pytest's
+configuration is read at the take-over for the front end, and by each process under test, so that
+the ini file decides what is captured and hidden, however the run was started.
 """
 
 from __future__ import annotations
@@ -24,36 +24,35 @@ DEFAULT_GRACE_S = 30.0
 
 
 HANDOVER: Final = "CIDELDILL_HANDOVER"
-"""The environment variable by which `pytest --cideldill-mcp` tells the front end that it becomes
-what that needs to know."""
+"""The environment variable in which `pytest --cideldill-mcp` passes settings to the front end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user chose.
+    """The values of all options.
 
     Attributes:
         start: `manual` (a run starts when asked) or `run` (one starts at once).
         tools: The tool profile, one of `PROFILES`.
         lease_s: Seconds that an untouched pause lasts.
-        record: Folder that the run is recorded in; empty: it is not.
-        summary: File that a summary in Markdown is appended to; empty: none is.
+        record: Folder in which the run is recorded; empty if it is not.
+        summary: File to which a summary in Markdown is appended; empty if there is none.
         trace: Tracepoints that are declared up front, as `sourcecode.tracespec` reads them.
         record_calls: Globs over dotted paths of functions whose calls are recorded.
         redact_names: Further names whose values are secrets.
-        redact_patterns: Regular expressions; what they match is a secret.
+        redact_patterns: Regular expressions; whatever they match is a secret.
         show_names: Names whose values are no secrets.
         no_redact: Nothing is hidden.
         user_paths: Files and folders beside the rootdir whose code is the user's too.
         limits: How much is captured and kept.
         open: Folders with recorded runs, which are served instead of tests.
-        allow_unpickle: Looking into objects of these may unpickle them.
+        allow_unpickle: Whether recorded objects may be unpickled to inspect them.
         stdio: A client is served on stdin and stdout.
         http: Clients are served over HTTP.
-        http_address: Where, as `parsers.loopback` gives it.
-        grace_s: Seconds that a run which is ended has to tear its fixtures down.
-        bind: Where processes of other machines dial in, as `parsers.address` gives it; None: they
-            can't.
+        http_address: The address for that, from `parsers.loopback`.
+        grace_s: Seconds that a run has for the teardown of its fixtures when it is ended.
+        bind: The address to which processes of other machines connect, from `parsers.address`; None
+            if they can't.
     """
 
     start: str = "manual"
@@ -85,17 +84,17 @@ class Settings:
     def from_plain(cls, data: dict[str, Any]) -> Settings:
         """The inverse of `to_plain`."""
         lists = {option.field for option in OPTIONS if option.is_repeatable}
-        held: dict[str, Any] = {
+        values: dict[str, Any] = {
             name: tuple(value) if name in lists else value for name, value in data.items()
         }
-        return cls(**held | {"limits": Limits(**data["limits"])})
+        return cls(**values | {"limits": Limits(**data["limits"])})
 
     @classmethod
     def of(cls, chosen: dict[str, Any]) -> Settings:
-        """From values by the `field` of their option; what is absent has its default."""
+        """Make settings from values by the `field` of their option; others get their default."""
         limits = {name: chosen[name] for name in BOUNDS if name in chosen}
         others = {name: value for name, value in chosen.items() if name not in BOUNDS}
-        if "http_address" in others:  # who says where wants it
+        if "http_address" in others:  # an address implies that HTTP is wanted
             others["http"] = True
         return cls(**others, limits=Limits(**limits))
 
@@ -119,8 +118,8 @@ def add_options(parser: pytest.Parser) -> None:
 def _ini_type(option: Option) -> tuple[Any, Any]:
     """The type of an ini option for pytest, and its default.
 
-    `pytest.toml` may hold numbers and booleans as they are; older versions of pytest can't tell us
-    of a malformed one by name.
+    `pytest.toml` may hold numbers and booleans. The errors of older versions of pytest don't name a
+    malformed option, so all its values are read as texts there.
     """
     import pytest
 
@@ -155,7 +154,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def recorded_in(config: pytest.Config) -> str:
-    """The folder that a run without a client is to be recorded in; empty: it is not."""
+    """The folder in which to record a run without a client; empty if it is not recorded."""
     given = getattr(config.known_args_namespace, "cideldill_record", None)
     if given is None:
         given = config.getini("cideldill_record") or read_table(config.rootpath)[1].get("record")
@@ -163,13 +162,13 @@ def recorded_in(config: pytest.Config) -> str:
 
 
 def read_table(root: Path) -> tuple[str, dict[str, Any]]:
-    """What `cideldill.toml`, or `[tool.cideldill]` in `pyproject.toml`, says, and where that is.
+    """Read the options in `cideldill.toml`, or in `[tool.cideldill]` of `pyproject.toml`.
 
     Returns:
-        The place, and values by the `key` of their option: texts, or lists of texts.
+        The name of the table, and values by the `key` of their option: texts, or lists of texts.
 
     Raises:
-        ValueError: It is no TOML, or a key or value is none of ours; the message names it.
+        ValueError: It is no TOML, or it has an unknown key; the message names it.
     """
     for name, words in (("cideldill.toml", ()), ("pyproject.toml", ("tool", "cideldill"))):
         try:
@@ -218,7 +217,8 @@ def _from_ini(config: pytest.Config, option: Option) -> Any:
 def split(arguments: list[str]) -> tuple[Settings, list[str]]:
     """Take our options out of pytest arguments, where no pytest has parsed them.
 
-    What `-o` says of our ini options counts as well, and stays: the processes of the tests read it.
+    Our ini options in `-o` count as well. They stay in the arguments, as the processes of the tests
+    read them.
 
     Returns:
         The settings and the other arguments.

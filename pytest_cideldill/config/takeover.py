@@ -1,7 +1,7 @@
-"""From `pytest --cideldill-mcp ARGS` to the front end: the same process, another program.
+"""Turns `pytest --cideldill-mcp ARGS` into the front end: the same process, another program.
 
-On POSIX by exec, elsewhere by a child with the same standard streams. Everything that speaks
-against it is a usage error here, before the client waits for an answer.
+It does so by exec on POSIX, elsewhere by a child with the same standard streams. Whatever prevents
+it is a usage error here, before the client waits for an answer.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ _MCP_NEXT_MAJOR = 3
 """The range of the extra `mcp` in pyproject.toml."""
 
 # -P keeps the working directory off the path, where a `mcp` package of the user's may be; `serve`
-# demotes what PYTHONPATH names. The front end inherits no warning filters.
+# puts the entries of PYTHONPATH last. The front end inherits no warning filters.
 _BOOT = "import sys; from cideldill_mcp.cli import serve; sys.exit(serve())"
 _BOOT_FLAGS = ("-P", "-W", "ignore")
 
 _OF_A_WORKER = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID")
-"""Inherited when a test of an xdist run started this pytest: it is no worker."""
+"""Inherited if a test of an xdist run started this pytest, which is no worker itself."""
 
 _TERMINAL_HELP = """\
 pytest --cideldill-mcp is a server: an MCP client starts it and talks to it over stdin and stdout.
 
-Tell your client how, for instance in .mcp.json:
+Add it to the configuration of your client, for example to .mcp.json:
 
   {{"mcpServers": {{"pytest": {{"command": {command}, "args": {args}}}}}}}
 
-or, for Claude Code, once:
+or, for Claude Code, run once:
 
   claude mcp add pytest -- {line}
 
-To see it work:  cideldill-mcp demo
+For a demonstration:  cideldill-mcp demo
 """
 
 
 def take_over(config: pytest.Config) -> None:
-    """Become the front end. Returns only when pytest is asked for its help or version.
+    """Become the front end. Returns only if pytest is to print its help or version.
 
     Raises:
-        pytest.UsageError: A switch is not on the command line, something stands beside it that
-            can't, an option of ours is malformed, or the extra `mcp` is missing.
+        pytest.UsageError: A switch is not on the command line, another option excludes it, an
+            option of ours is malformed, or the extra `mcp` is missing.
     """
     known = config.known_args_namespace
     if known.help or known.version:
@@ -86,7 +86,10 @@ def _flags(arguments: list[str]) -> set[str]:
 
 
 def _check_beside(config: pytest.Config, switch: str) -> None:
-    """What addopts or the environment have of `NOT_IN_RUNS`, each run leaves out and says so."""
+    """Refuse options that the switch excludes.
+
+    Those of `NOT_IN_RUNS` in addopts or the environment pass: each run leaves them out and says so.
+    """
     explicit = options.given(options.NOT_IN_RUNS, _flags(list(config.invocation_params.args)))
     table = explicit | options.NO_TESTS
     reason = options.conflict(config.known_args_namespace, table, switch)
@@ -95,7 +98,7 @@ def _check_beside(config: pytest.Config, switch: str) -> None:
 
 
 def _handover(config: pytest.Config) -> dict[str, Any]:
-    """What the front end needs to know; plain data."""
+    """The data that the front end needs; plain data."""
     given = list(config.invocation_params.args)
     own = sys.orig_argv[1 : len(sys.orig_argv) - len(given)]
     try:
@@ -113,7 +116,7 @@ def _handover(config: pytest.Config) -> dict[str, Any]:
 
 
 def _check_extra(switch: str) -> None:
-    # Not find_spec: it would find a `mcp` folder of the user's project.
+    # Not by find_spec, which would find a `mcp` folder of the user's project.
     try:
         version = importlib.metadata.version("mcp")
     except importlib.metadata.PackageNotFoundError:
@@ -126,7 +129,7 @@ def _check_extra(switch: str) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor; what follows them does not matter here."""
+    """The major and the minor number of a version; the rest does not matter here."""
     return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
@@ -145,12 +148,12 @@ def _become_front_end(handover: dict[str, Any]) -> NoReturn:
     os.environ.pop("PYTEST_VERSION", None)  # set by pytest for its own lifetime only
     for name in _OF_A_WORKER:
         os.environ.pop(name, None)
-    # Who has this interpreter ignore PYTHONHOME or the user's site-packages has a reason.
-    asked = [("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)]
-    flags = [*_BOOT_FLAGS, *(flag for flag, is_set in asked if is_set)]
+    # If this interpreter ignores PYTHONHOME or the user's site-packages, that has a reason.
+    own_flags = [("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)]
+    flags = [*_BOOT_FLAGS, *(flag for flag, is_set in own_flags if is_set)]
     command = [sys.executable, *flags, "-c", _BOOT]
-    # Not as an argument: every user of the machine can read those, and settings tell how secrets
-    # look.
+    # Not as an argument: every user of the machine can read those, and settings say what secrets
+    # look like.
     os.environ[settings.HANDOVER] = json.dumps(handover)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -16,9 +16,9 @@ from pytest_cideldill.frames.operands import names_in, statement_at
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.children import MOST_OPENED, opened
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.one_line import class_name
+from pytest_cideldill.rendering.tree import MOST_OPENED, opened
 
 MAX_MESSAGE: Final = 2_000
 MAX_OUTPUT: Final = 1_000

@@ -55,5 +55,5 @@ class Timeline:
             "nodeid": nodeid,
             "thread": thread,
             "message": self._lens.text(text, MAX_TEXT),
-            "values": {name: self._lens.told(each) for name, each in kept.items()},
+            "values": {name: self._lens.render_kept(each) for name, each in kept.items()},
         }

@@ -1,1 +1,1 @@
-"""What we need of the interpreter, past what tests patch: clocks, files, descriptors, borders."""
+"""Gives access to the interpreter past patches of tests: clocks, files, descriptors, borders."""

@@ -1,7 +1,7 @@
-"""Borders: where a failure of our own ends, so that neither pytest nor the program meets it.
+"""Borders: end failures of our own, so that they reach neither pytest nor the program.
 
-Whatever calls us – hooks of pytest, its cleanups, forks, hooks of the interpreter, events – calls a
-border, which reports the failure once. What belongs to the program or to pytest passes it.
+Hooks of pytest, its cleanups, forks, hooks of the interpreter and events call our code through a
+border, which reports a failure once. Exceptions of the program and of pytest pass it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Report = Callable[[str], object]
 """Takes one sentence about a failure."""
 
 INCOMPLETE: Final = "incomplete"
-"""Key of a report whose sentence says what is missing, and why."""
+"""Key of a report; its sentence says which part is missing, and why."""
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
@@ -39,12 +39,12 @@ def is_ours(file: str) -> bool:
 def passes(error: BaseException, is_ours: Callable[[str], bool] = is_ours) -> bool:
     """Whether an exception that arrives at a border belongs to the program or to pytest.
 
-    Ctrl-C, exits and outcomes are no `Exception`. `pytest.exit` is one, and so is what the handler
-    of a signal raises, which runs inside of whatever it interrupts.
+    Ctrl-C, exits and outcomes are no `Exception`. `pytest.exit` raises one, and so may a signal
+    handler of the program, which runs inside the function that it interrupts.
 
     Args:
         error: With its traceback from the border inwards.
-        is_ours: Tells files whose functions are no handlers of the program.
+        is_ours: Whether the functions of a file are ours, and so no handlers of the program.
     """
     if not issubclass(type(error), Exception):
         return True
@@ -55,7 +55,7 @@ def passes(error: BaseException, is_ours: Callable[[str], bool] = is_ours) -> bo
 
 
 def began_here(error: BaseException) -> bool:
-    """Whether a failure started in our code, or in that of the standard library which we called."""
+    """Whether a failure started in our code, or in the standard library called by our code."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -65,7 +65,7 @@ def began_here(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Class, message and place of a failure, without running code of what it holds."""
+    """The class, message and place of a failure; no code of its arguments runs."""
     said = error.args[0] if error.args and type(error.args[0]) is str else ""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
@@ -77,13 +77,13 @@ def text_of(error: BaseException) -> str:
 
 
 def contained(what: str, work: Callable[[], _T], report: Report, instead: _T) -> _T:
-    """The result of our own work, or `instead` when it fails, which is reported.
+    """The result of a function of ours; if it fails, report that and return `instead`.
 
     Args:
-        what: Names the work in the report.
-        work: Ours.
-        report: Takes the sentence.
-        instead: What the caller goes on with.
+        what: The name of the work in the report.
+        work: The function.
+        report: Called with the sentence.
+        instead: The result after a failure.
     """
     try:
         return work()
@@ -95,7 +95,7 @@ def contained(what: str, work: Callable[[], _T], report: Report, instead: _T) ->
 
 
 def report_failure(what: str, error: BaseException, report: Report) -> None:
-    """Report a failure; what fails in that is not reported again."""
+    """Report a failure; if the report fails, that is not reported again."""
     try:
         report(f"pytest-cideldill: {what} failed: {text_of(error)}")
     except Exception as further:
@@ -104,12 +104,12 @@ def report_failure(what: str, error: BaseException, report: Report) -> None:
 
 
 def every(what: str, steps: Iterable[Callable[[], object]], report: Report) -> None:
-    """Take all steps, whichever of them fail, or raise what belongs to the program.
+    """Take all steps, even if some fail; exceptions of the program are raised afterwards.
 
     Args:
-        what: Names them in the report.
-        steps: In this order.
-        report: Takes a sentence about each that fails.
+        what: The name of the steps in the report.
+        steps: The steps in their order.
+        report: Called with a sentence about each step that fails.
     """
     with ExitStack() as stack:
         for step in reversed(list(steps)):
@@ -117,9 +117,10 @@ def every(what: str, steps: Iterable[Callable[[], object]], report: Report) -> N
 
 
 def add_to(report: dict[str, Any], *parts: Callable[[], Mapping[str, Any]]) -> None:
-    """Add what parts make; one that fails is left out, which the report says.
+    """Add the results of parts to a report; a part that fails is left out, and the report says so.
 
-    What is not told counts as passed, or is waited for: a report must leave, whatever it lacks.
+    A test without a report would count as passed, or be waited for. So a report must be sent, even
+    if parts are missing.
     """
     for make in parts:
         try:
@@ -136,7 +137,7 @@ def because(error: BaseException) -> str:
 
 
 def note(report: dict[str, Any], sentence: str) -> None:
-    """Have a report say that something is missing."""
+    """Add a sentence about a missing part to a report."""
     before = report.get(INCOMPLETE)
     report[INCOMPLETE] = f"{before}; {sentence}" if type(before) is str else sentence
 
@@ -145,37 +146,37 @@ def at_fork(report: Report | None = None, **hooks: Callable[[], object]) -> None
     """`os.register_at_fork` with borders; does nothing where processes can't fork.
 
     Args:
-        report: Takes sentences about failures. Those in a child are for nobody: its link is gone,
-            and its output is the program's.
+        report: Called with sentences about failures. Failures in a child are not reported: its link
+            is gone, and its output is the program's.
         hooks: `before`, `after_in_parent`, `after_in_child`.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             **{
-                when: partial(contained, f"a fork ({when})", hook, report or _to_nobody, None)
+                when: partial(contained, f"a fork ({when})", hook, report or _drop, None)
                 for when, hook in hooks.items()
             }
         )
 
 
 def at_exit(what: str, end: Callable[[], object]) -> None:
-    """`atexit.register` with a border; by then nobody takes a report.
+    """`atexit.register` with a border; at that time there is no way to report failures.
 
     Args:
-        what: Names what ends.
-        end: Must do nothing where that has ended already.
+        what: The name of the thing that ends.
+        end: Ends it; must do nothing if it has ended already.
     """
-    atexit.register(contained, what, end, _to_nobody, None)
+    atexit.register(contained, what, end, _drop, None)
 
 
-def _to_nobody(_message: str) -> None:
+def _drop(_message: str) -> None:
     return
 
 
 def _came_by_a_signal(place: TracebackType | None, is_ours: Callable[[str], bool]) -> bool:
     """Whether a frame of a traceback is that of a signal handler of the program.
 
-    Python gives a handler the frame that it interrupts, which is the one before it.
+    Python passes to a handler the frame that it interrupts, which is the one before its own.
     """
     while place is not None and place.tb_next is not None:
         interrupted, place = place.tb_frame, place.tb_next
@@ -189,11 +190,11 @@ def _was_given(frame: FrameType, other: FrameType) -> bool:
     """Whether `other` is among the arguments of a function."""
     code = frame.f_code
     if code.co_flags & _IS_FUNCTION != _IS_FUNCTION:
-        return False  # the names of a class or a module may be any object
+        return False  # the namespace of a class or a module may have any object as key
     count = code.co_argcount + bool(code.co_flags & _HAS_ARGS) + code.co_kwonlyargcount
-    held = read_locals(frame)
+    values = read_locals(frame)
     for name in code.co_varnames[:count]:
-        value = held.get(name)
+        value = values.get(name)
         if value is other or (type(value) is tuple and any(each is other for each in value)):
             return True
     return False

@@ -1,7 +1,8 @@
-"""Time that users can't freeze: our leases and stamps must not follow theirs.
+"""A clock that tests can't freeze, for our leases and stamps.
 
-Beside tests the sealed room keeps patches of `time` away. Some libraries change `time.monotonic`
-in C, for all who have it; they leave the same clock alone where it is called a counter.
+In processes under test the sealed room keeps patches of `time` away. Some libraries change
+`time.monotonic` in C, for all modules; they leave `time.perf_counter` alone, which is the same
+clock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def monotonic() -> float:
 
 
 def ticking() -> Callable[[], float]:
-    """What `monotonic` calls, for hot paths; to be kept in no global, where fakers find it."""
+    """The function behind `monotonic`, for hot paths. Not to be kept in a global, where libraries
+    that fake time find it.
+    """
     return time.perf_counter
 
 
@@ -28,10 +31,10 @@ def wall_at(moment: float) -> float:
 
 
 def wall() -> float:
-    """Epoch seconds, from the start of this process on immune to patches and clock changes."""
+    """Epoch seconds that ignore patches and changes of the clock since the start of the process."""
     return _EPOCH + time.perf_counter()
 
 
 def sleep(seconds: float) -> None:
-    """Let other threads run for so long; 0: for a moment."""
+    """Let other threads run for so long; with 0 for a moment."""
     time.sleep(seconds)

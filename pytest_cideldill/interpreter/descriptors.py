@@ -1,10 +1,10 @@
-"""Owns the descriptors that stay open while tests run: at high numbers, and used only while ours.
+"""Owns the descriptors that stay open while tests run: moves them up, checks that they are ours.
 
-Programs count descriptors, close all above 2, and put files of theirs at numbers of their choice.
-So each of ours is opened before the first test and moved to a number that programs seldom touch,
+Programs count descriptors, close all above 2, and put their files at numbers of their choice. So
+each of ours is opened before the first test and moved to a number that programs seldom touch,
 beyond the limit of the process if the system allows that. Its device and inode are remembered: a
 number that the program closed, or gave to a file of its own, is neither written nor closed. Where
-there is no `fcntl` (Windows) descriptors stay as they are opened.
+there is no `fcntl` (Windows), descriptors keep their numbers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ except ImportError:  # Windows
     fcntl = resource = None  # type: ignore[assignment]
 
 _HIGH: Final = 512
-"""The lowest number that is asked for. Much higher ones make forks slow, which copy the table."""
+"""The lowest number of ours. Much higher ones make forks slow, as these copy the table."""
 
 _MOST: Final = 4096
-"""Up to such a limit of the process our descriptors lie beyond it."""
+"""If the limit of the process is at most this, our descriptors lie beyond it."""
 
 _ROOM: Final = 64
-"""How many of ours there may be."""
+"""Most descriptors of ours."""
 
 _LOOK_S: Final = 0.05
-"""How often it is looked whether a file can be opened again."""
+"""Seconds between attempts to open a file again."""
 
 MOST_WAITING: Final = 4 * 1024 * 1024
-"""Bytes that wait for a file which the program has closed, while it can't be opened again."""
+"""Most bytes that wait for a file that the program has closed and that can't be opened again."""
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -52,12 +52,12 @@ class TakenAway(OSError):
 
 
 def moved(descriptor: int, *, beyond: bool = False) -> int:
-    """A duplicate at a high number, if there is one to be had; then the descriptor is closed.
+    """Move a descriptor to a high number, if one is free; returns its number.
 
     Args:
-        descriptor: Ours.
-        beyond: It may lie beyond the limit of the process, which is raised for a moment: only where
-            no thread of the program runs, which could set another limit meanwhile.
+        descriptor: Ours; it is closed if it was moved.
+        beyond: Whether it may lie beyond the limit of the process. The limit is raised for a
+            moment, so no thread of the program may run, which could set another limit meanwhile.
     """
     if fcntl is None:
         return descriptor
@@ -73,7 +73,7 @@ def moved(descriptor: int, *, beyond: bool = False) -> int:
 
 
 def _places(limit: int | None) -> Iterator[int]:
-    """Numbers to begin at, the best one first; `limit`: of the process, if it has been raised."""
+    """Numbers to try, the best one first; `limit` is that of the process, if it was raised."""
     if limit is not None:
         yield limit
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -85,7 +85,7 @@ def _places(limit: int | None) -> Iterator[int]:
 
 @contextmanager
 def more_room() -> Iterator[int | None]:
-    """Raise the limit of the process, as `moved`; gives what it was, or None: it stays."""
+    """Raise the limit of the process for a moment; gives the old one, or None if it stays."""
     if resource is None:
         yield None
         return
@@ -108,7 +108,7 @@ def more_room() -> Iterator[int | None]:
 
 
 def wait_for_room(seconds: float) -> None:
-    """Wait until a file can be opened, at most so long; programs may have used up all numbers."""
+    """Wait until a file can be opened, for at most so long: programs may use up all numbers."""
     until = monotonic() + seconds
     while monotonic() < until:
         try:
@@ -122,7 +122,7 @@ def wait_for_room(seconds: float) -> None:
 
 
 def _identity(descriptor: int) -> Identity | None:
-    """Of an open file or socket."""
+    """The identity of an open file or socket; None if there is none."""
     try:
         found = os.fstat(descriptor)
     except OSError:
@@ -134,8 +134,8 @@ class HeldFile:
     """A file that stays open; one thread at a time.
 
     Args:
-        path: Where it is, also when it must be opened again.
-        flags: Of `os.open`; it is made for its owner alone.
+        path: Its path, also when it must be opened again.
+        flags: Flags for `os.open`; a new file is made for its owner alone.
 
     Raises:
         OSError: It can't be opened.
@@ -150,12 +150,12 @@ class HeldFile:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the number still is that of the file."""
+        """Whether the number still belongs to the file."""
         return not self.is_closed and _identity(self._number) == self._identity
 
     @property
     def number(self) -> int:
-        """Its descriptor, a new one if the program has taken the old one away.
+        """The descriptor, a new one if the program has closed the old one.
 
         Raises:
             OSError: It can't be opened again.
@@ -200,12 +200,12 @@ class HeldSocket:
             self._socket.setblocking(False)
 
     def fileno(self) -> int:
-        """Its number, -1 once it is closed or taken away."""
+        """The descriptor; -1 once it is closed or taken away."""
         return self._socket.fileno()
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is open and the number still is that of the socket; if not, it is let go."""
+        """Whether the number still belongs to the open socket; if not, the socket is dropped."""
         number = self._socket.fileno()
         if number < 0:
             return False
@@ -215,16 +215,16 @@ class HeldSocket:
         return True
 
     def send(self, data: bytes | bytearray) -> int:
-        """How many bytes were taken.
+        """Send bytes; returns how many were taken.
 
         Raises:
-            OSError: As for any socket that does not block; `TakenAway`.
+            OSError: As for any non-blocking socket; `TakenAway`.
         """
         self._check()
         return self._socket.send(data)
 
     def receive(self, count: int) -> bytes:
-        """What has come; empty: the peer hung up.
+        """Receive bytes; empty if the peer hung up.
 
         Raises:
             OSError: As for `send`.
@@ -243,17 +243,17 @@ class HeldSocket:
 
 
 Ready = tuple[set[HeldSocket], set[HeldSocket]]
-"""Those that can be read from, and those that can be written to."""
+"""The sockets that can be read from, and those that can be written to."""
 
 
 def wait_for(
     readers: Iterable[HeldSocket], writers: Iterable[HeldSocket], seconds: float | None
 ) -> Ready:
-    """Wait until something can be done, at most so long. What is taken away meanwhile is ready."""
+    """Wait until a socket is ready, for at most so long; one that was taken away is ready too."""
     reading, writing = set(readers), set(writers)
     if not hasattr(select, "poll"):
-        found = select.select([*reading], [*writing], (), seconds)
-        return set(found[0]), set(found[1])
+        selected = select.select([*reading], [*writing], (), seconds)
+        return set(selected[0]), set(selected[1])
     numbers = {each: each.fileno() for each in reading | writing}
     poll: Any = select.poll()  # numbers may be too high for `select`
     for each, number in numbers.items():
@@ -261,8 +261,8 @@ def wait_for(
             wanted = select.POLLIN * (each in reading) | select.POLLOUT * (each in writing)
             poll.register(number, wanted)
     ready = dict(poll.poll(None if seconds is None else seconds * 1000))
-    # What else is told (hung up, closed) is learned by whoever reads or writes.
-    told = {each: ready.get(number, 0) for each, number in numbers.items()}
-    readable = {each for each in reading if told[each] & ~select.POLLOUT}
-    writable = {each for each in writing if told[each] & ~select.POLLIN}
+    # Other events (hung up, closed) count as ready: reading or writing then raises the error.
+    events = {socket: ready.get(number, 0) for socket, number in numbers.items()}
+    readable = {socket for socket in reading if events[socket] & ~select.POLLOUT}
+    writable = {socket for socket in writing if events[socket] & ~select.POLLIN}
     return readable, writable

@@ -1,9 +1,10 @@
-"""The locals of a frame, read and written so that the program sees nothing of it.
+"""Reads and writes the locals of a frame without effects that the program sees.
 
 From 3.13 on `frame.f_locals` is a view. Before, it is a snapshot, one for each call of a function,
-which a program gets from `locals()` too: whoever reads it renews what the program kept, and keeps
-all values alive until the call is over. In a class body it deletes and adds names. So the snapshot
-is exchanged for a dict of our own while we read: by its address, in the memory of the frame.
+which a program gets from `locals()` too: to read it changes the snapshot that the program may have
+kept, and keeps all values alive until the call is over. In a class body it deletes and adds names.
+So the snapshot is exchanged for a dict of our own while we read: by its address, in the memory of
+the frame.
 
 Runs on the thread of the frame, or while that thread is parked. Where the address is unknown, the
 frame's own snapshot is read.
@@ -20,32 +21,32 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 _OPTIMIZED: Final = inspect.CO_OPTIMIZED
-"""Functions; the `f_locals` of other code is its namespace."""
+"""Flag of functions; the `f_locals` of other code is its namespace."""
 
 _LATE: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-"""What a program can look at before it starts."""
+"""Flags of code whose frame a program can look at before it starts."""
 
 _CELLS: Final = ("__class__", "__classdict__")
-"""What the body of a class has besides its namespace, for the functions in it."""
+"""Variables of a class body that are not in its namespace, for the functions in it."""
 
 _IS_SNAPSHOT: Final = sys.version_info < (3, 13)
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _WORDS: Final = 8
-"""Of the memory of a frame: the address of the snapshot is among the first."""
+"""Words of a frame's memory that are searched for the address of the snapshot."""
 
 _MEMORY: Final = ctypes.c_byte * (sys.maxsize // 16 * 8)
 _Object: Any = ctypes.py_object
-# A function of our own: argument types set on those of `ctypes.pythonapi` would be everybody's.
+# A function of our own: argument types set on those of `ctypes.pythonapi` would affect other code.
 _Writing: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_int)
 _write_back: Final = _Writing(("PyFrame_LocalsToFast", ctypes.pythonapi)) if _IS_SNAPSHOT else None
-"""Assigns what the snapshot holds, if the frame object's flag says that it was read."""
+"""Assigns the values of the snapshot, if the frame object's flag says that it was read."""
 
 _inner: Final = memoryview(_MEMORY.from_address(object.__basicsize__ + _WORD)).cast("B").cast("q")
 """The address of the frame behind a frame object, by the address of that; both in words."""
 
 
 def _find_snapshot() -> int:
-    """At which byte of a frame the address of its snapshot is; 0: there is none, or not there."""
+    """The byte of a frame at which the address of its snapshot is; 0 if it was not found."""
     if not _IS_SNAPSHOT or sys.implementation.name != "cpython" or _WORD != 8:
         return 0
     frame = sys._getframe()
@@ -57,7 +58,7 @@ def _find_snapshot() -> int:
 
 
 def _find_flag() -> int:
-    """At which byte of a frame object it says whether to write the snapshot back; 0 as above."""
+    """The byte of a frame object that says whether to write the snapshot back; 0 if not found."""
     if _write_back is None:
         return 0
     frame = sys._getframe()
@@ -73,10 +74,10 @@ def _find_flag() -> int:
 _SNAPSHOT: Final = _find_snapshot()
 _FLAG: Final = _find_flag()
 _snapshots: Final = memoryview(_MEMORY.from_address(_SNAPSHOT or _WORD)).cast("B").cast("q")
-"""By the address of a frame, in words. No reference is counted for what is set here."""
+"""Snapshots by the address of a frame, in words. Setting one here counts no reference."""
 
 _flags: Final = memoryview(_MEMORY.from_address(_FLAG or _WORD)).cast("B")
-"""By the address of a frame object."""
+"""Flags by the address of a frame object."""
 
 
 def _read_beside(frame: FrameType) -> Mapping[str, Any]:
@@ -95,7 +96,7 @@ def _read_beside(frame: FrameType) -> Mapping[str, Any]:
 def read_locals(frame: FrameType) -> Mapping[str, Any]:
     """The locals of a frame, by name.
 
-    Of a function they are a copy, on Python 3.13 a view; of a class or module its namespace, or a
+    For a function it is a copy, on Python 3.13 a view; for a class or module the namespace, or a
     copy while a comprehension runs in it.
     """
     if not _SNAPSHOT:
@@ -111,7 +112,7 @@ def read_locals(frame: FrameType) -> Mapping[str, Any]:
     return {**namespace, **inlined} if inlined else namespace
 
 
-# Before 3.12 our events come from a trace function: the interpreter has just renewed the snapshot.
+# Before 3.12 a trace function gives our events: the interpreter has just renewed the snapshot.
 _IS_BESIDE: Final = bool(_SNAPSHOT) and sys.version_info >= (3, 12)
 
 READING: Final = (
@@ -134,12 +135,12 @@ held = frame.f_locals
 names = values
 """
 )
-"""`read_locals` for generated code of the hot path: of the frame of a function, `values` of `held`
-are given to `names`. All other names are those of `reading`."""
+"""`read_locals` as source for generated code of the hot path: in the frame of a function it assigns
+`values` of `held` to `names`. All other names are those of `reading`."""
 
 
 def reading() -> dict[str, object]:
-    """What `READING` uses, for one piece of generated code; any threads may run it."""
+    """The names that `READING` uses, for one piece of generated code; any thread may run it."""
     held: dict[str, object] = {}
     names = {"inner": _inner, "snapshots": _snapshots, "id": id, "forget": dict.clear}
     return {**names, "held": held, "address": id(held)} if _IS_BESIDE else {}
@@ -150,7 +151,7 @@ _UNSHARED: Final = 4
 
 
 def has_no_snapshot_yet(code: CodeType) -> bool:
-    """Whether its calls have none when they start, or one that was renewed anyway."""
+    """Whether calls of code have no snapshot when they start, or one that was just renewed."""
     is_late = bool(code.co_flags & _LATE) and _IS_BESIDE
     return bool(_FLAG and code.co_flags & _OPTIMIZED) and not is_late
 
@@ -160,10 +161,10 @@ def forget(frame: FrameType, snapshot: Mapping[str, Any]) -> None:
 
     Args:
         frame: Of code that `has_no_snapshot_yet`.
-        snapshot: Its `f_locals`, as they were read; not to be used any more.
+        snapshot: The `f_locals` that were read; not to be used any more.
     """
     assert type(snapshot) is dict
-    # First of all: an empty snapshot that was written back would be the end of all variables.
+    # This comes first: an empty snapshot that is written back would unset all variables.
     _flags[id(frame)] = 0
     if _IS_BESIDE or getrefcount(snapshot) == _UNSHARED:
         snapshot.clear()
@@ -183,7 +184,7 @@ def write_local(frame: FrameType, name: str, value: Any) -> None:
 
 
 def _write_beside(frame: FrameType, values: dict[str, Any]) -> None:
-    """Assign these, and leave all others."""
+    """Assign some locals, and leave all others."""
     assert _write_back is not None
     _read_beside(frame)  # sets the flag, and has the variables of enclosing functions there
     address = id(values)
@@ -197,10 +198,10 @@ def _write_beside(frame: FrameType, values: dict[str, Any]) -> None:
 
 
 def keep_as_they_are(frame: FrameType) -> None:
-    """The last act of a trace function that let others see the locals, and change them.
+    """Keep changes of locals; the last step of a trace function that let other code change them.
 
-    The interpreter writes the snapshot back when a trace function written in Python returns: what
-    another thread or a closure assigned meanwhile would be lost.
+    When a trace function in Python returns, the interpreter writes the snapshot back, and values
+    that another thread or a closure assigned meanwhile would be lost.
     """
     if _FLAG:
         _flags[id(frame)] = 0

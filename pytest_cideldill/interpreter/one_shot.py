@@ -1,7 +1,7 @@
-"""Helper processes of the front end: JSON on stdin, replies on stdout, as a rule a single one.
+"""The protocol of helper processes: a JSON request on stdin, mostly a single reply on stdout.
 
-What else there is on stdout is somebody else's: a `sitecustomize` or a `.pth` file that prints, or
-code of a record. So each reply is a line of its own behind a mark.
+Other code may print to stdout too: a `sitecustomize` or a `.pth` file, or code of a record. So each
+reply is a line of its own after a mark.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MARK: Final = "\ncideldill-reply:"
 
 
 def reply_once(answer: Callable[[], dict[str, Any]]) -> None:
-    """Write the one reply of this process; what is printed meanwhile and after goes to stderr."""
+    """Write the one reply of this process; other code's output goes to stderr from now on."""
     reply_each(each() for each in (answer,))
 
 
 def reply_each(answers: Iterable[dict[str, Any]]) -> None:
-    """The same for several; each is on its way before the next one is asked for."""
+    """Write several replies, as `reply_once`; each is sent before the next one is made."""
     out = os.fdopen(os.dup(1), "w", encoding="ascii", newline="\n")
     os.dup2(2, 1)
     for answer in answers:
@@ -32,7 +32,7 @@ def reply_each(answers: Iterable[dict[str, Any]]) -> None:
 
 
 def request() -> Any:
-    """The request.
+    """Read the request.
 
     Raises:
         ValueError: It is no JSON.
@@ -42,7 +42,7 @@ def request() -> Any:
 
 
 def reply_in(output: bytes) -> dict[str, Any]:
-    """The reply in all that a process wrote to stdout.
+    """The reply in the whole output of a process.
 
     Raises:
         ValueError: There is none.
@@ -55,7 +55,7 @@ def reply_in(output: bytes) -> dict[str, Any]:
 
 
 def reply_on(line: bytes) -> dict[str, Any] | None:
-    """The reply that a line of stdout is; None: it is somebody else's.
+    """The reply in a line of stdout; None if other code printed the line.
 
     Raises:
         ValueError: It was cut off.

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used, since most runs never do."""
+"""Compiles regular expressions when they are first used, as most runs never use most of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from re import Pattern
 
 
 def by_first_letter(patterns: Iterable[str]) -> str:
-    """One expression of several, each of which begins with a letter, grouped by these.
+    """Join expressions that begin with a letter into one, grouped by that letter.
 
-    `re` looks for the first letters of alternatives only where each begins with a letter itself; so
-    it skips most places of a text, and has few alternatives to try at the others.
+    If all alternatives begin with a letter, `re` searches for these letters first. So it skips most
+    places of a text, and has few alternatives to try at the others.
     """
     groups = groupby(sorted(patterns), key=itemgetter(0))
     return "|".join(
@@ -23,7 +23,7 @@ def by_first_letter(patterns: Iterable[str]) -> str:
 
 
 def later(text: str, flags: int = 0) -> Callable[[], Pattern[str]]:
-    """What gives the compiled expression; on any thread."""
+    """A function that returns the compiled expression; for any thread."""
 
     @cache
     def pattern() -> Pattern[str]:

@@ -1,6 +1,6 @@
-"""What runs at this moment, in all threads: the interpreter's own view of the process under test.
+"""Reads which threads and frames run at this moment, by the interpreter's own tables.
 
-Looking must leave no trace: a frame that is kept keeps what the program let go.
+It must not keep frames: a frame that is kept keeps objects alive that the program has released.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def thread_names() -> dict[int, str]:
 
     From its table: its functions may be patched, and `name` may be code of a subclass.
     """
-    known: dict[int, threading.Thread] = vars(threading)["_active"]
-    return {ident: str(vars(each).get("_name", ident)) for ident, each in list(known.items())}
+    threads: dict[int, threading.Thread] = vars(threading)["_active"]
+    return {ident: str(vars(thread).get("_name", ident)) for ident, thread in list(threads.items())}
 
 
 def main_ident() -> int | None:
@@ -35,18 +35,18 @@ def main_ident() -> int | None:
 
 
 def holds_threads() -> bool:
-    """Whether the interpreter has to wait for threads before it can end."""
-    known: dict[int, threading.Thread] = vars(threading)["_active"]
+    """Whether the interpreter must wait for threads before it can end."""
+    threads: dict[int, threading.Thread] = vars(threading)["_active"]
     main = main_ident()
     return any(
-        ident != main and vars(each).get("_daemonic") is False
-        for ident, each in list(known.items())
+        ident != main and vars(thread).get("_daemonic") is False
+        for ident, thread in list(threads.items())
     )
 
 
 def is_interrupted() -> bool:
-    """Whether the main thread handles Ctrl-C: it is in a `finally`, or leaves a `with`."""
-    # A triple on Python 3.11.
+    """Whether the main thread is handling Ctrl-C, in a `finally` or at the end of a `with`."""
+    # `_current_exceptions` gives triples on Python 3.11.
     handled: Any = sys._current_exceptions().get(main_ident() or 0)
     error = handled[1] if type(handled) is tuple else handled
     context: Any = vars(BaseException)["__context__"]
@@ -69,5 +69,5 @@ def running_frames() -> Iterator[FrameType]:
                 yield frame
                 frame = frame.f_back
     finally:
-        # They may be the frame of this call: a cycle, which keeps all that called it.
+        # They may hold the frame of this call: a cycle, which would keep all its callers alive.
         innermost = frame = None

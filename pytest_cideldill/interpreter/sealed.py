@@ -1,15 +1,16 @@
-"""The sealed room: our modules with builtins and a standard library of their own.
+"""The sealed room: runs our modules with builtins and a standard library of their own.
 
 Tests patch `os.stat`, fake the file system, replace builtins and name their files like modules of
-Python. None of that may reach what runs beside them. So each module of ours that does is executed
+Python. None of that may reach our modules that run beside the tests. So each of these is executed
 here, once, before the first conftest, with
 
-* `__builtins__`, a copy that nobody else has;
-* an `__import__` that gives private copies of the standard library: the names of a C module as they
-  were, a Python module executed anew in this room. They are found in the interpreter's own folders,
-  never in the project's, and are not in `sys.modules`, where fakers look for what to replace.
+* `__builtins__`, a private copy;
+* an `__import__` that gives private copies of the standard library: of a C module its names as they
+  were, of a Python module a new execution in this room. They are found in the interpreter's own
+  folders, never in the project's, and are not in `sys.modules`, where libraries look for functions
+  to fake.
 
-Modules write ordinary imports. What they share with the program is listed in `SHARED`.
+Modules write ordinary imports. `SHARED` lists the modules that they share with the program.
 """
 
 from __future__ import annotations
@@ -33,43 +34,43 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 globals()["__builtins__"] = dict(vars(builtins))
-"""Those of all modules in the room. Of this one's functions, too: they take what stands here when
-they are made."""
+"""The builtins of all modules in the room. Also of the functions in this module, which take the
+builtins that are set when they are made."""
 
 PACKAGE: Final = "pytest_cideldill"
 
 SHARED: Final = frozenset(
     {
-        # Values are recognized by their classes.
+        # Values of the program are recognized by their classes.
         *("abc", "collections", "datetime", "decimal", "enum", "functools", "pathlib", "uuid"),
         *("types", "typing", "weakref"),
-        # Their state is the program's, and read or patched on purpose.
+        # Their state is the program's, and we read or patch it on purpose.
         *("copyreg", "importlib", "inspect", "logging", "pdb", "threading", "warnings"),
         # Used before the first conftest and after the last test only.
         *("argparse", "platform", "shutil", "subprocess", "tempfile"),
     }
 )
-"""Modules of Python that are the program's own here. pytest needs them itself, so no project can
-have files of their names; of them only classes are used, and what is looked at or replaced."""
+"""Modules of Python that are shared with the program. pytest needs them itself, so no project can
+have files of their names; we use only their classes, and attributes that we read or replace."""
 
 GUESTS: Final = frozenset({"dill"})
-"""Libraries that come late, when a client asks for what needs them, and are the program's as well.
+"""Libraries that are imported late, when a request needs them, and are shared with the program.
 
-They are executed under their own names, but find their own way to other modules: tests may have
-patched `__import__`, `os` or `tempfile` by then. What the program has not imported yet is left so.
+They are executed under their own names, but with an `__import__` of ours: tests may have patched
+`__import__`, `os` or `tempfile` by then. Modules that the program has not imported stay so.
 """
 
 _GUESTS_OWN: Final = frozenset({"builtins", "os", "os.path", "tempfile"})
-"""What guests call when they are imported; the program's may be patched."""
+"""Modules that guests call when they are imported; those of the program may be patched."""
 
 _SHARED_IF_LOADED: Final = frozenset({"ctypes"})
-"""A second one forgets which types the first one made, but not the other way round."""
+"""A second copy resets the types that the first one made, but not the other way round."""
 
 COPIED: Final = frozenset({"_pytest._io.terminalwriter", "_pytest.assertion.rewrite"})
-"""Modules of others that are executed anew as well: tests patch what these call."""
+"""Modules of pytest that are executed anew as well, as tests patch functions that these call."""
 
 _FRESH: Final = frozenset({"_queue", "_socket", "_thread", "posix", "select", "time"})
-"""C modules that libraries patch before us, and that the interpreter makes anew for asking."""
+"""C modules that libraries patch before us, and that the interpreter can make anew."""
 
 _LIVE: Final = frozenset(
     {
@@ -79,7 +80,7 @@ _LIVE: Final = frozenset(
         *("unraisablehook", "warnoptions"),
     }
 )
-"""Attributes of `sys` that the program sets, and means."""
+"""Attributes of `sys` that the program sets, and that are to have effect here too."""
 
 _OF_MODULES: Final = frozenset({"__builtins__", "__loader__", "__name__", "__spec__"})
 
@@ -89,13 +90,13 @@ _FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
 class PatchedEarlier(Exception):
-    """What we need of the interpreter can't be had: a library has replaced it."""
+    """A library has replaced a part of the interpreter that we need."""
 
 
 def load(name: str) -> Any:
-    """A module of ours, and all that it imports, in the room; the same at each call.
+    """Load a module of ours and all its imports into the room; later calls return the same one.
 
-    No garbage is looked for meanwhile: what is imported stays.
+    The garbage collector is off meanwhile, as imported modules stay.
 
     Raises:
         PatchedEarlier: See the class; the message names the library.
@@ -110,11 +111,11 @@ def load(name: str) -> Any:
 
 
 class _Room:
-    """See the module.
+    """The sealed room.
 
     Attributes:
-        modules: What was imported in here, by the name that it is imported under.
-        builtins: Those of all modules in here.
+        modules: The modules that were imported in the room, by the name of the import.
+        builtins: The builtins of all modules in the room.
     """
 
     def __init__(self) -> None:
@@ -140,7 +141,7 @@ class _Room:
         fromlist: tuple[str, ...] | None = (),
         level: int = 0,
     ) -> Any:
-        """`__import__` of the modules in here."""
+        """The `__import__` of the modules in the room."""
         name = _absolute(name, globals, level)
         module = self.module(name)
         if name == "sys" and (globals or {}).get("__name__") in self._copies:
@@ -156,7 +157,7 @@ class _Room:
         return module
 
     def module(self, name: str) -> Any:
-        """The module of a name, made if need be.
+        """The module of a name; it is made if necessary.
 
         Raises:
             ImportError: There is none.
@@ -182,7 +183,7 @@ class _Room:
         return module
 
     def _made(self, name: str, above: Any) -> Any:
-        if name == PACKAGE:  # it holds nothing that runs
+        if name == PACKAGE:  # it has no code
             return self.modules.setdefault(name, sys.modules[name])
         spec = self._spec(name, above)
         if spec is None or isinstance(spec.loader, ExtensionFileLoader):
@@ -192,18 +193,18 @@ class _Room:
         return self._executed(name, spec)
 
     def _spec(self, name: str, above: Any) -> ModuleSpec | None:
-        """Where a module is; None: in the interpreter itself."""
+        """The spec of a module; None for modules that are built into the interpreter."""
         if name in sys.builtin_module_names:
             return None
         path = self._path if above is None else list(above.__path__)
-        # pytest's finder, which rewrites assertions, is not asked: it takes as long as all else.
+        # pytest's finder, which rewrites assertions, is left out: it takes as long as all the rest.
         spec = FrozenImporter.find_spec(name) or PathFinder.find_spec(name, path)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return spec
 
     def _of_c(self, name: str, spec: ModuleSpec | None) -> ModuleType:
-        """A module of C: its names as they are, or as the interpreter makes them."""
+        """A copy of a C module, with its names as they are or as the interpreter makes them."""
         was_loaded = name in sys.modules
         if not was_loaded and spec is not None:
             found = _dynamic(spec)
@@ -218,22 +219,22 @@ class _Room:
         return module
 
     def _os(self) -> ModuleType:
-        """`os`, which holds the environment: not executed anew, but its functions made anew."""
+        """A copy of `os` with new functions; not executed anew, as it holds the environment."""
         module = self.modules["os"] = ModuleType(_inside("os"))
         names = vars(module)
         names["__builtins__"] = self.builtins
         original = self.module("posix" if "posix" in sys.builtin_module_names else "nt")
-        for name, held in vars(sys.modules["os"]).items():
+        for name, value in vars(sys.modules["os"]).items():
             if name in _OF_MODULES:
                 continue
-            names[name] = getattr(original, name) if hasattr(original, name) else held
-            if type(held) is FunctionType and held.__module__ == "os":
+            names[name] = getattr(original, name) if hasattr(original, name) else value
+            if type(value) is FunctionType and value.__module__ == "os":
                 made = FunctionType(
-                    held.__code__, names, held.__name__, held.__defaults__, held.__closure__
+                    value.__code__, names, value.__name__, value.__defaults__, value.__closure__
                 )
-                made.__kwdefaults__ = held.__kwdefaults__
+                made.__kwdefaults__ = value.__kwdefaults__
                 names[name] = made
-        names["environ"] = sys.modules["os"].environ  # that of C is another one
+        names["environ"] = sys.modules["os"].environ  # the C module has another one
         names["sys"] = self.modules["sys"]
         names["path"] = self.modules["os.path"] = self.module(
             "posixpath" if names["name"] == "posix" else "ntpath"
@@ -266,7 +267,7 @@ class _Room:
         return module
 
     def _admitted(self, name: str) -> Any:
-        """A module of a guest; None: it lies where only the program's finders look."""
+        """A module of a guest; None if only the program's finders can find it."""
         parent, _, own_name = name.rpartition(".")
         above: Any = self._admitted(parent) if parent else None
         if name in sys.modules:
@@ -299,7 +300,7 @@ class _Room:
         fromlist: tuple[str, ...] | None = (),
         level: int = 0,
     ) -> Any:
-        """`__import__` of guests: their own modules, the program's, or copies of Python's."""
+        """The `__import__` of guests: gives their own modules, the program's, or our copies."""
         name = _absolute(name, globals, level)
         top = name.partition(".")[0]
         if top in GUESTS:
@@ -321,7 +322,7 @@ class _Room:
         return found if fromlist or level else find(top)
 
     def _own(self, name: str) -> Any:
-        """A module of Python's that calls nothing of the program's, also where others share it."""
+        """A copy of a module of Python, also of one in `SHARED`, that runs no program code."""
         if name == "builtins":
             module = ModuleType(name)
             vars(module).update((n, x) for n, x in self.builtins.items() if n != "__import__")
@@ -338,7 +339,7 @@ class _Room:
 
     @contextmanager
     def _visible(self) -> Iterator[None]:
-        """What makes classes (enumerations, dataclasses) looks for its own module in `sys`."""
+        """Put our copies into `sys.modules`, where enumerations and dataclasses look for them."""
         is_outermost = not self._is_visible
         self._is_visible = True
         sys.modules.update(self._copies)
@@ -352,10 +353,10 @@ class _Room:
 
 
 class _Loader(SourceFileLoader):
-    """Reads files by system calls: `io` imports a module for that, by what is patched by then."""
+    """Reads files by system calls: `io` would import a module for that, perhaps a patched one."""
 
     def get_data(self, path: str) -> bytes:
-        """All of a file; raises OSError."""
+        """The content of a file; raises OSError."""
         number = _open(path, _FLAGS)
         try:
             return b"".join(iter(lambda: _read(number, 1 << 20), b""))
@@ -373,14 +374,14 @@ _rooms: list[_Room] = []
 
 
 def _room() -> _Room:
-    """One for the process: pytest may run in it again and again."""
+    """The one room of the process, in which pytest may run several times."""
     if not _rooms:
         _rooms.append(_Room())
     return _rooms[0]
 
 
 def _absolute(name: str, globals: Mapping[str, Any] | None, level: int) -> str:
-    """The name of a module that `__import__` is asked for, seen from the module that asks."""
+    """The absolute name of a module for an import, perhaps a relative one."""
     if not level:
         return name
     package = (globals or {})["__package__"].split(".")
@@ -388,7 +389,7 @@ def _absolute(name: str, globals: Mapping[str, Any] | None, level: int) -> str:
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether a module is neither ours nor Python's, nor copied: pytest, pluggy, dill, xdist."""
+    """Whether a module is neither ours, nor Python's, nor copied: pytest, pluggy, dill, xdist."""
     top = name.partition(".")[0]
     return top != PACKAGE and top not in sys.stdlib_module_names and name not in COPIED
 
@@ -399,7 +400,7 @@ def _is_shared(name: str) -> bool:
 
 
 def _view_of_sys() -> ModuleType:
-    """Functions and constants as they are; what the program sets as it is when it is looked at."""
+    """A copy of `sys`; attributes that the program sets are read when they are used."""
     view = ModuleType(_inside("sys"))
     original = sys
     vars(view).update((n, x) for n, x in vars(sys).items() if n not in _LIVE | _OF_MODULES)
@@ -408,29 +409,29 @@ def _view_of_sys() -> ModuleType:
 
 
 def _inside(name: str) -> str:
-    """What a copy is called: not as what libraries look for by name."""
+    """The name of a copy, which differs from the names that libraries look for."""
     return f"{PACKAGE}.sealed:{name}"
 
 
 def _folders_of_extensions() -> list[str]:
-    """Where C modules are that lie elsewhere (Windows, builds of distributions)."""
+    """The folders of C modules, where they are not beside the others (Windows, distributions)."""
     marks = ("lib-dynload", "DLLs")
     inside = [each for each in sys.path if each.startswith(sys.base_exec_prefix)]
     return [each for each in inside if each.rstrip("/\\").endswith(marks)]
 
 
 def _patcher(module: ModuleType) -> str | None:
-    """The library that has put functions or classes of its own into a C module, if one has."""
-    for held in list(vars(module).values()):
-        if isinstance(held, FunctionType | MethodType | type):
-            owner = str(getattr(held, "__module__", "")).partition(".")[0]
-            if isinstance(held, FunctionType) or owner not in sys.stdlib_module_names:
+    """The library that has put its own functions or classes into a C module; None if none has."""
+    for value in list(vars(module).values()):
+        if isinstance(value, FunctionType | MethodType | type):
+            owner = str(getattr(value, "__module__", "")).partition(".")[0]
+            if isinstance(value, FunctionType) or owner not in sys.stdlib_module_names:
                 return owner
     return None
 
 
 def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
-    """Another module of the interpreter's, as if nobody had imported it before.
+    """A new copy of a module of the interpreter, as if it had not been imported before.
 
     Raises:
         PatchedEarlier: It can be made only once.
@@ -455,7 +456,7 @@ def _dynamic(spec: ModuleSpec) -> ModuleType:
 
 
 def _made_of_c(spec: ModuleSpec) -> ModuleType:
-    """By its loader: what the module imports itself comes by the program's `__import__`."""
+    """Make a module by its loader; its own imports go through the program's `__import__`."""
     loader: Any = spec.loader
     found: ModuleType = loader.create_module(spec)
     loader.exec_module(found)

@@ -1,8 +1,8 @@
-"""Owns room on the stack: what recurses in C runs on a thread with enough of it.
+"""Runs work that recurses in C on a thread with enough room on its stack.
 
 Programs start threads with stacks of 32 KiB. The pickler, the parser and the compiler take some
-hundred bytes for each level of what they are given, and a thread at the end of its stack ends the
-process. Runs on any thread of the process under test.
+hundred bytes for each level of their input, and a thread that overruns its stack ends the process.
+Runs on any thread of the process under test.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from typing import Final, TypeVar
 _T = TypeVar("_T")
 
 STACK: Final = 8 * 1024 * 1024
-"""Bytes that a thread of ours has."""
+"""Bytes of the stack of a thread of ours."""
 
 _LEAST: Final = 256 * 1024
-"""A thread with fewer has no room."""
+"""A thread with fewer bytes has too little room."""
 
 MAIN: Final = get_ident()
-"""The thread that has loaded this: that of pytest, which has room."""
+"""The thread that loaded this module: pytest's main thread, which has room."""
 
 _ATTRIBUTES: Final = 256
 """Bytes that hold a `pthread_attr_t` everywhere."""
 
 
 class _OfThread(_local):
-    """What is known of a thread, once that was asked for."""
+    """Whether the calling thread has a small stack; None until it was looked at."""
 
     is_small: bool | None = None
 
 
-_known: Final = _OfThread()
+_of_thread: Final = _OfThread()
 
 
 def is_small() -> bool:
     """Whether the calling thread has little room on its stack."""
     if get_ident() == MAIN:
         return False
-    found = _known.is_small
-    if found is None:
-        found = _known.is_small = 0 < _size() < _LEAST
-    return found
+    is_small_here = _of_thread.is_small
+    if is_small_here is None:
+        is_small_here = _of_thread.is_small = 0 < _size() < _LEAST
+    return is_small_here
 
 
 def with_room(work: Callable[[], _T]) -> _T:
-    """The result of work that runs no code of the program, or what it raises.
+    """The result of work that runs no code of the program, or its exception.
 
-    On another thread, which is waited for, where this one has no room.
+    If this thread has no room, the work runs on another one, and this one waits.
 
     Raises:
-        RecursionError: There is none to be had.
+        RecursionError: No thread with room can be started.
     """
     if not is_small():
         return work()
@@ -89,7 +89,7 @@ def start(run: Callable[[], object]) -> None:
         RuntimeError: There can be no more threads, or the interpreter is ending.
     """
     # The size is one for the process, and can't be read without setting it. All of this is one call
-    # of C: no other thread meets ours, nor a signal.
+    # of C, so that neither another thread nor a signal handler sees our size.
     before: list[int] = []
     steps = chain(
         map(before.append, map(stack_size, (STACK,))),

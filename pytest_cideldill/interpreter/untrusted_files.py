@@ -1,19 +1,25 @@
-"""Files of a record: read as what strangers may have made, written under names that are fresh.
+"""Opens sources and files of a record with care, as strangers may have made them.
 
-A record is a folder that somebody sends. What is no regular file of it, as a link that leads out,
-a pipe or a device, is refused before anything is read, and a line or a manifest has a bound.
+Users get records from others. A file that is no regular file, like a pipe or a device, or a link
+that leads out of the record, is refused before anything is read, and without waiting. Lines and
+manifests have a bound. Used in both processes.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from pytest_cideldill.interpreter.regular_files import NO_LINK, open_regular
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+"""Refuse a link. For real paths, where there is a link only if it was made just now."""
+
+_NEVER_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
+"""Don't wait for the writer of a pipe."""
 
 MAX_LINE: Final = 8 << 20
 """Bytes of a line; ours are 2 MB at most."""
@@ -24,11 +30,32 @@ MAX_MANIFEST: Final = 1 << 20
 _TOO_LONG: Final = b"too long\n"
 
 
+def open_regular(path: str, flags: int = 0) -> BinaryIO:
+    """A regular file, opened to read its bytes.
+
+    Args:
+        path: Of the file.
+        flags: Further ones for `os.open`.
+
+    Raises:
+        OSError: It can't be opened, or is no regular file: a pipe, a device.
+    """
+
+    def opener(path: str, own: int) -> int:
+        return os.open(path, own | flags | _NEVER_WAIT)
+
+    file = open(path, "rb", opener=opener)  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(0, "it is no regular file", path)
+    return file
+
+
 def open_inside(path: Path) -> BinaryIO:
     """A regular file of a run or a record for reading; links are followed inside its folder.
 
     Raises:
-        OSError: It is none, leads out, or can't be read.
+        OSError: It is no regular file, leads out of the folder, or can't be read.
     """
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if os.path.dirname(real) != folder:
@@ -46,10 +73,10 @@ def is_regular(path: Path) -> bool:
 
 
 def read_bounded(path: Path) -> bytes:
-    """All of a manifest.
+    """The content of a manifest.
 
     Raises:
-        OSError: As `open_inside`; or it is too large.
+        OSError: As `open_inside`, or the file is too large.
     """
     with open_inside(path) as file:
         found = file.read(MAX_MANIFEST + 1)
@@ -59,13 +86,13 @@ def read_bounded(path: Path) -> bytes:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines; in the place of one that is too long something that is no line of events."""
+    """The lines of a file; a line that is too long is replaced by one that is no event."""
     while line := file.readline(MAX_LINE):
         yield line if _is_whole(line) else _skipped(file)
 
 
 def rest_of_line(file: BinaryIO) -> bytes:
-    """What follows up to the end of a line, in which something was read; as `lines_of`."""
+    """The rest of a line of which a part was read; as `lines_of`."""
     rest = file.readline(MAX_LINE)
     return rest if _is_whole(rest) else _skipped(file)
 
@@ -82,11 +109,11 @@ def _skipped(file: BinaryIO) -> bytes:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file that takes the place of another at once when it is written; it follows no link.
+    """Open a new file, which atomically replaces another one once it is written.
 
     Args:
-        path: Of the file; a link there is replaced itself.
-        mode: For whose eyes it is, before the umask.
+        path: The path of the other file; a link there is not followed but replaced.
+        mode: The permissions, before the umask.
 
     Raises:
         OSError: It can't be written; then nothing has changed.
@@ -99,5 +126,5 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             yield file
         unfinished.replace(path)
     except BaseException:
-        unfinished.unlink(missing_ok=True)  # others need the room
+        unfinished.unlink(missing_ok=True)  # frees the space on the disk
         raise

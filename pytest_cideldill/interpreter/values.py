@@ -1,9 +1,10 @@
-"""Dataclasses that are made quickly.
+"""A decorator that makes dataclasses quickly.
 
-A process under test makes a hundred of them before its first test. The original writes and compiles
-six methods for each frozen one, which takes as long as to import all else of ours; here they are
-shared, but for the `__init__` of those that change, of which there may be very many. They do what
-the original's do, for which type checkers take this one.
+A process under test makes a hundred dataclasses before its first test. The original decorator
+writes and compiles six methods for each frozen one, which takes as long as all other imports of
+ours. Here the methods are shared, except the `__init__` of classes that are not frozen, of which
+there may be very many instances. The methods do the same as the original's, and type checkers take
+this decorator for the original.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ else:
         """See `dataclasses.dataclass`.
 
         Args:
-            frozen: Whether values can be set by `__init__` only; only with `slots`.
-            slots: Whether it has slots, and no `__dict__`.
-            eq: Whether it is compared by its values; else it is equal to itself only.
+            frozen: Whether only `__init__` can set values; needs `slots`.
+            slots: Whether instances have slots, and no `__dict__`.
+            eq: Whether instances are compared by their values; else each equals only itself.
         """
 
         def made(cls: type[Any]) -> type[Any]:

@@ -1,1 +1,1 @@
-"""Interception of calls: swapped code, trampolines, wrapped callables of C."""
+"""Intercepts calls: swapped code, trampolines, wrapped callables of C."""

@@ -1,6 +1,6 @@
-"""What stands in the place of a callable without Python code, and looks like it.
+"""The `Disguise`: replaces a callable without Python code, and looks like it.
 
-Knows nothing of breakpoints: what it calls is given. Runs on the threads of the program.
+It knows nothing of breakpoints and calls a given function. Runs on the threads of the program.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _DESCRIBED: Final = ("__name__", "__qualname__", "__module__", "__doc__", "__tex
 
 
 class Disguise:
-    """See the module.
+    """Looks like a callable, and calls a function.
 
     Args:
-        original: What it looks like.
-        function: What calls of it run; to end in a call of the original.
-        fits: Whether arguments can be given to the function.
+        original: The callable that it looks like.
+        function: The function that it calls, which in the end calls the original.
+        fits: Whether arguments can be passed to the function.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_fits", "_function", "_original")
 
-    # What it is told as, wherever that is seen.
+    # The name of the class, where the program can see it.
     __module__ = "builtins"
     __qualname__ = "builtin_function_or_method"
 
@@ -52,8 +52,8 @@ class Disguise:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        # Who is it for comes first: what is asked then may call what is replaced itself. Wrong
-        # arguments get the original's own words.
+        # First find out whether the call is ours: the next check may call the replaced callable
+        # itself. Wrong arguments go to the original, which raises its own error.
         if _is_for_us(_getframe(1)) or not self._fits(args, kwargs):
             return self._original(*args, **kwargs)
         return self._function(*args, **kwargs)
@@ -86,7 +86,7 @@ class Disguise:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """By name where that name leads here; elsewhere as the original, which `copy` returns."""
+        """Pickle by name if the name leads here, else as the original, which `copy` returns."""
         original = self._original
         is_class = isinstance(original, type)
         named = original.__qualname__ if is_class else original.__reduce_ex__(protocol)
@@ -96,7 +96,7 @@ class Disguise:
                 return named
         return copy.copy, (self._original,)
 
-    # A class of C's that has another name here is asked for its instances, and for subclasses.
+    # If the original is a class of C, instance and subclass checks go to it.
 
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, self._original)
@@ -109,7 +109,7 @@ class Disguise:
 
 
 class BindableDisguise(Disguise):
-    """Of an original that is bound to an instance when it is an attribute of its class."""
+    """The disguise of a callable that, as an attribute of a class, is bound to instances."""
 
     __slots__ = ()
     __module__ = "builtins"
@@ -120,7 +120,7 @@ class BindableDisguise(Disguise):
 
 
 def _is_for_us(frame: FrameType | None) -> bool:
-    """Whether a call is made for the debugger itself: below it, its own code comes first.
+    """Whether the debugger itself makes a call: its code comes before code of the program.
 
     Frames of ours that call the program's code are those that hide themselves from its tracebacks.
     """

@@ -1,8 +1,9 @@
-"""Interception of callables that have no Python code: an attribute is replaced by a wrapper.
+"""Intercepts callables that have no Python code: replaces an attribute by a wrapper.
 
 Owns the wrapper, which looks like the original, and its undo. The wrapper calls a Python function
-that stands for the original and is intercepted as any other (`interpose`); must not know by whom.
-Runs in the process under test: installed on the thread that commands, called on those that call.
+that stands for the original and is intercepted like any other (`code_swap`); it must not know what
+the interception is for. Runs in the process under test: installed on the thread that binds
+breakpoints, called on the threads of the program.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pytest_cideldill.patching.substitute import Original, fitting, substitute
 
 
 class Wrapping:
-    """An attribute that holds a wrapper from now on, until `undo`.
+    """An attribute that holds a wrapper until `undo`.
 
     Args:
         owner: A module or a class that can be changed.
-        name: The attribute.
-        value: What it holds: a callable, in a class perhaps a staticmethod of it.
+        name: The name of the attribute.
+        value: Its value: a callable, in a class perhaps as a staticmethod.
         path: Its dotted path.
-        is_shared: Whether a module's names are to be rebound too when they hold the same callable.
+        is_shared: Whether names in other modules that hold the same callable are rebound too.
 
     Attributes:
         function: The Python function that stands for the callable.
@@ -57,7 +58,7 @@ class Wrapping:
         self._rebind(value, self._held, lambda each: each is owner or is_shared(each))
 
     def undo(self) -> None:
-        """Put the original back wherever the wrapper still is; idempotent."""
+        """Put the original back wherever the wrapper still is. Idempotent."""
         owner, name = self._owner, self._name
         if is_kind(owner, type):
             if class_dict_of(owner).get(name) is not self._held:
@@ -81,7 +82,7 @@ class Wrapping:
 
 
 def wrapping_function(value: object) -> FunctionType | None:
-    """The Python function behind a wrapper; None: `value` is none."""
+    """The Python function behind a wrapper; None if `value` is no wrapper."""
     if type(value) is staticmethod:
         value = value.__func__
     return value._function if is_kind(value, Disguise) else None  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""What CPython offers no function for: exchanging a constant of code, the function of a frame.
+"""Exchanges constants of code, and finds the function of a frame, by their layout in memory.
 
-Both touch memory; `IS_KNOWN` tells whether it was tried out that this interpreter keeps things
-where they are expected, and nothing here may be used when not. Runs on any thread, with the GIL.
+CPython offers no functions for that. `IS_KNOWN` says whether a trial found everything where it is
+expected in this interpreter; if not, nothing here may be used. Runs on any thread, with the GIL.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _FIRST_ITEM: Final = tuple.__basicsize__
 _INNER: Final = object.__basicsize__ + _WORD
-"""Where a frame object keeps the address of the frame: behind `f_back`."""
+"""Offset in a frame object of the address of the frame: after `f_back`."""
 
 _WORDS: Final = {(3, 11): (0, 1, 4, 5), (3, 12): (2, 3, 0, 6), (3, 13): (2, 3, 0, 6)}
-"""Where in that frame are the function, the globals, the code and the frame object."""
+"""Offsets in that frame of the function, the globals, the code and the frame object."""
 
 _FUNCTION, _GLOBALS, _CODE, _OBJECT = _WORDS.get(sys.version_info[:2], (0, 0, 0, 0))
 
@@ -25,17 +25,17 @@ _Address: Any = ctypes.c_void_p
 _Object: Any = ctypes.py_object
 _getframe: Final = sys._getframe
 
-# Functions of our own: argument types set on those of `ctypes.pythonapi` would be everybody's.
+# Functions of our own: argument types set on those of `ctypes.pythonapi` would affect other code.
 _Counting: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)
 _keep: Final = _Counting(("Py_IncRef", ctypes.pythonapi))
 _let_go: Final = _Counting(("Py_DecRef", ctypes.pythonapi))
 
 
 def exchange(consts: tuple[object, ...], index: int, new: object) -> None:
-    """Put another object into a tuple of constants: code that runs takes it from now on.
+    """Put another object into a tuple of constants, for running code too.
 
     Raises:
-        SystemError: A tuple is not laid out as known.
+        SystemError: The tuple has an unknown layout.
     """
     old = consts[index]
     slot = _Address.from_address(id(consts) + _FIRST_ITEM + index * _WORD)
@@ -54,7 +54,7 @@ def function_of(frame: FrameType) -> FunctionType | None:
 
 
 def _is_known() -> bool:
-    """Tried out on code of our own, if it is a version that this was written for."""
+    """Whether a trial on code of our own succeeds; False for unknown versions of Python."""
     is_free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
     if sys.version_info[:2] not in _WORDS or is_free_threaded:
         return False

@@ -1,8 +1,8 @@
-"""Interception of calls by swapping a function's `__code__` for a trampoline.
+"""Intercepts calls by swapping a function's `__code__` for a trampoline.
 
-Owns what receives the calls of trampolines, and how they are recognised and undone; must not know
-what is done with a call. Runs in the process under test: swaps on the thread that commands, calls
-on the thread that calls.
+Owns the receivers of trampolines' calls, and recognizes and undoes trampolines; must not know what
+is done with a call. Runs in the process under test: swaps on the thread that binds breakpoints,
+receives calls on the threads of the program.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from pytest_cideldill.patching.trampolines import (
 OnCall = Callable[[FrameType, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 PASS: Final = object()
-"""What `on_call` returns for a call that goes on as if it were not intercepted."""
+"""`on_call` returns it for a call that goes on as if it were not intercepted."""
 
 FRAMES: Final = 3
-"""Python frames of such a call; it would be one without us."""
+"""Python frames of such a call; without us it is one."""
 
 _KINDS: Final = {
     inspect.CO_GENERATOR: GeneratorType,
@@ -61,15 +61,15 @@ def intercept(
 
     `on_call(frame, original, args, kwargs)` runs on the calling thread after the arguments were
     bound. `frame` is the trampoline's frame: its locals are the parameters. `original` runs the
-    original code object and takes the arguments complete, as no defaults apply to it any more. What
-    `on_call` returns or raises is the outcome of the call, unless it returns `PASS`. It is not
-    asked as long as `wants()` gives None, which is cheaper.
+    original code object and needs all arguments, as no defaults apply to it any more. The result or
+    exception of `on_call` is the outcome of the call, unless it is `PASS`. As long as `wants()`
+    returns None, `on_call` is not called, which is cheaper.
 
     A generator function is intercepted when it is called, before the generator is made; the same
-    goes for coroutine functions. The outcome must be what `makes` says then.
+    goes for coroutine functions. The outcome must then be of the type that `makes` returns.
 
     Returns:
-        The undo: idempotent, and without effect if someone swapped the code again meanwhile.
+        The undo: idempotent, and without effect if other code has swapped the code again.
 
     Raises:
         CannotIntercept: Not a Python function, intercepted already, or of an unknown make.
@@ -93,10 +93,10 @@ def intercept(
 
 
 def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments as the locals of a trampoline's frame hold them now.
+    """Positional and keyword arguments, from the present locals of a trampoline's frame.
 
     Raises:
-        TypeError: `*args` or `**kwargs` was assigned something that can't be unpacked.
+        TypeError: `*args` or `**kwargs` was assigned a value that can't be unpacked.
     """
     parameters = TrampolineParameters.of(frame.f_code)
     values = read_locals(frame)
@@ -111,33 +111,33 @@ def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def is_trampoline(code: CodeType) -> bool:
     """Whether `code` is one of our trampolines, which carry the user's file name and line."""
-    consts = code.co_consts  # not `_receiver_of`: asked for each recorded call
+    consts = code.co_consts  # without a call of `_receiver_of`, as this runs at each recorded call
     return bool(consts) and type(consts[-1]) in _RECEIVERS
 
 
 def original_code(code: CodeType) -> CodeType:
-    """The code object that a trampoline stands for; any other code object is returned as it is."""
+    """The code object that a trampoline replaces; any other code object itself."""
     receiver = _receiver_of(code)
     return code if receiver is None else receiver.original
 
 
 def is_stand_in(function: FunctionType) -> bool:
-    """Whether `function` is one that `on_call` gets as `original`; no function of the user's."""
+    """Whether `function` is one that `on_call` gets as `original`, and not one of the user's."""
     return function.__name__ == SENTINEL
 
 
 def makes(code: CodeType) -> type | None:
-    """What calls of a function with this code make before it runs: a generator, a coroutine."""
+    """The type that calls of a function with this code make first: a generator, a coroutine."""
     return _KINDS.get(code.co_flags & _ANY_KIND)
 
 
 def stand_in(code: CodeType, globals_: dict[str, Any], cells: tuple[CellType, ...]) -> FunctionType:
-    """Runs original code. Only its own name tells it apart; tracebacks show the code's."""
+    """A function that runs original code. It has a name of its own; tracebacks show the code's."""
     return FunctionType(code, globals_, SENTINEL, None, cells)
 
 
 class _Receiver:
-    """The constant inside a trampoline's code that receives its calls, and its recognition mark."""
+    """The constant in a trampoline's code that receives its calls, and marks it as a trampoline."""
 
     __slots__ = ("_makes", "_on_call", "_plain", "_wants", "original")
 
@@ -150,7 +150,7 @@ class _Receiver:
         self._plain: FunctionType | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A function that is pickled by value calls its original wherever it is unpickled."""
+        """Let a function that is pickled by value call its original wherever it is unpickled."""
         return _passing, (self.original,)
 
 
@@ -164,7 +164,7 @@ class _Swapped(_Receiver):
     ) -> None:
         super().__init__(code_of(function), on_call, wants)
         self._globals = function.__globals__
-        self._function = ref(function)  # it holds us, in a cycle that is never collected
+        self._function = ref(function)  # weak: it refers to us, and the cycle would stay
         if not self.original.co_freevars:
             self._plain = stand_in(self.original, self._globals, ())
 
@@ -188,7 +188,7 @@ class _Swapped(_Receiver):
 
 
 class Planted(_Receiver):
-    """Receives the calls of all functions that are made of its trampoline."""
+    """Receives the calls of all functions that are made from its trampoline."""
 
     __slots__ = ()
 
@@ -218,7 +218,7 @@ _RECEIVERS: Final = (_Swapped, Planted)
 
 
 def _rename(made: Any, function: FunctionType | None, code: CodeType) -> None:
-    """A generator has the name of its function, not that of the stand-in."""
+    """Give a generator the name of its function instead of the stand-in's."""
     made.__name__ = code.co_name if function is None else function.__name__
     made.__qualname__ = code.co_qualname if function is None else function.__qualname__
 

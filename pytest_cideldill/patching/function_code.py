@@ -1,8 +1,8 @@
-"""The attribute `__code__` of functions: what a function runs, and what the program is shown of it.
+"""Replaces the getter of functions' `__code__`, so that the program never sees a trampoline.
 
-Compilers, `marshal`, comparisons and pickles by value read it, and are to find what they find
-without us. The descriptor stays the same object; its C getter is exchanged for one that asks us.
-Runs on whatever thread reads the attribute.
+Compilers, `marshal`, comparisons and pickles by value read `__code__`, and must get the same as
+without us. The descriptor stays the same object; its C getter is exchanged for one that calls us.
+Runs on each thread that reads the attribute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 _DEFINITION: Final = object.__basicsize__ + 3 * ctypes.sizeof(ctypes.c_void_p)
-"""Where a descriptor has the address of its definition: behind its type and its names."""
+"""Offset in a descriptor of the address of its definition: after its type and its names."""
 
 
 class _Definition(ctypes.Structure):
@@ -32,7 +32,7 @@ class _Definition(ctypes.Structure):
 _DESCRIPTOR: Final[Any] = FunctionType.__dict__["__code__"]
 _Address: Any = ctypes.c_void_p
 
-# Functions of our own: argument types set on those of `ctypes.pythonapi` would be everybody's.
+# Functions of our own: argument types set on those of `ctypes.pythonapi` would affect other code.
 _Making: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
 _Counting: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)
 
@@ -41,7 +41,7 @@ _CALCULATE: Final = ctypes.cast(ctypes.pythonapi.PyNumber_MatrixMultiply, ctypes
 
 
 def _slot() -> Any:
-    """Where the descriptor has the address of its definition; None: it is not where expected."""
+    """The place of the address of the descriptor's definition; None if it is not where expected."""
     is_free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
     if sys.implementation.name != "cpython" or is_free_threaded:
         return None
@@ -51,7 +51,7 @@ def _slot() -> Any:
 
 
 def _getter() -> Callable[[Callable[..., Any]], CodeType]:
-    """The getter as it was before any copy of this module exchanged it: a descriptor of its own."""
+    """The original getter, from before copies of this module exchanged it; a new descriptor."""
     if _SLOT is None:
         return _DESCRIPTOR.__get__  # type: ignore[no-any-return]
     known = _Definition.from_address(_SLOT.value)
@@ -63,20 +63,20 @@ def _getter() -> Callable[[Callable[..., Any]], CodeType]:
 
 _SLOT: Final = _slot()
 code_of: Final = _getter()
-"""The code that a function runs, which may be a trampoline."""
+"""Returns the code that a function runs, which may be a trampoline."""
 
 
 class _Shown:
-    """What the getter is given to calculate with: C code that passes on what is raised here.
+    """The operand of the getter, which is C code for a binary operation and passes exceptions on.
 
     Args:
-        shown: What the program sees of the code that a function runs.
+        shown: Returns the code that the program sees, for the code that a function runs.
     """
 
     __slots__ = ("_code_of", "_shown")
 
     def __init__(self, shown: Callable[[CodeType], CodeType]) -> None:
-        self._code_of = code_of  # modules are emptied before the last functions are looked at
+        self._code_of = code_of  # kept here: modules are emptied before the last functions are read
         self._shown = shown
 
     def __rmatmul__(self, function: FunctionType) -> CodeType:
@@ -84,9 +84,9 @@ class _Shown:
 
 
 def show(shown: Callable[[CodeType], CodeType]) -> None:
-    """Have `__code__` of all functions read through a function from now on, for good.
+    """From now on, read `__code__` of all functions through a function, for good.
 
-    Does nothing where the descriptor is not laid out as known.
+    Does nothing if the descriptor has an unknown layout.
     """
     if _SLOT is None:
         return

@@ -1,8 +1,8 @@
-"""Interception of functions before they are made: the code that makes them is given a trampoline.
+"""Intercepts functions before they are made, by a trampoline in the code that makes them.
 
-A function is made of a code object that is among the constants of the code around it. A trampoline
-in its place makes every function that comes intercepted, from its first call on, whoever runs the
-code around at that moment. That code stays the same object, so whatever watches it still does.
+A function is made from a code object among the constants of the code around it. If a trampoline is
+there instead, every new function is intercepted from its first call on, also if the code around is
+running already. That code stays the same object, so it is still watched.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import make
 
 Place = tuple[tuple[object, ...], int]
-"""Constants of a code object, and which of them."""
+"""The constants of a code object, and the index of one."""
 
 
 def places_in(root: CodeType, seen: set[int]) -> Iterator[tuple[CodeType, Place]]:
-    """All code inside of a code object, at any depth: the original, and where it is taken from.
+    """All code inside a code object, at any depth: the original code and its place.
 
     Args:
-        root: No trampoline.
-        seen: Ids of code that was looked through; added to.
+        root: The code object; no trampoline.
+        seen: Ids of code that was searched; added to.
     """
     if id(root) in seen:
         return
@@ -44,10 +44,10 @@ class Planting:
     Args:
         code: Their original code.
         on_call: See `code_swap.intercept`.
-        wants: See there.
+        wants: See `code_swap.intercept`.
 
     Raises:
-        CannotIntercept: See there.
+        CannotIntercept: The code is not that of a function, or of an unknown make.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Planting:
         self._places: list[Place] = []
 
     def put(self, place: Place) -> bool:
-        """Let functions be made of the trampoline here; whether they were not before."""
+        """Put the trampoline into a place; True if it was not there before."""
         consts, index = place
         if consts[index] is self.trampoline:
             return False
@@ -67,11 +67,11 @@ class Planting:
         return True
 
     def take(self, function: FunctionType) -> None:
-        """Intercept a function that was made of the original."""
+        """Intercept a function that was made from the original code."""
         function.__code__ = self.trampoline
 
     def undo(self) -> None:
-        """Let functions be made of the original again; see `restore` for those that were made."""
+        """Put the original back into all places; `restore` is for functions that exist already."""
         for consts, index in self._places:
             if consts[index] is self.trampoline:
                 exchange(consts, index, self.code)
@@ -79,9 +79,9 @@ class Planting:
 
 
 class ShownCode:
-    """Code as the program is to see it: without trampolines, in it and among its constants.
+    """The code that the program sees: without trampolines, also among its constants.
 
-    Code that makes intercepted functions has a twin without them, which is equal to what it was.
+    Code that makes intercepted functions has a twin without trampolines, which equals the original.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class ShownCode:
         self._twins: dict[int, tuple[CodeType, CodeType]] = {}
 
     def of(self, code: CodeType) -> CodeType:
-        """What stands for the code that a function runs."""
+        """The code to show for the code that a function runs."""
         code = original_code(code)
         return self._clean(code) if self.is_planted else code
 

@@ -1,6 +1,6 @@
-"""The Python function that stands for a callable without Python code, and calls it.
+"""Makes the Python function that stands for a callable without Python code, and calls it.
 
-It is intercepted as any other function (`interpose`). Runs in the process under test.
+It is intercepted like any other function (`code_swap`). Runs in the process under test.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _LOOKS_AROUND: Final = {
 
 
 class Original:
-    """What a wrapper stands for; the last constant of the code of its Python function.
+    """The callable behind a wrapper; the last constant in the code of the wrapper's function.
 
     Attributes:
         call: The callable.
-        signature: None: it has none.
+        signature: Its signature; None if it has none.
     """
 
     __slots__ = ("call", "signature")
@@ -48,7 +48,7 @@ class Original:
 
     @property
     def signature_text(self) -> str | None:
-        """Parameters and defaults; no code of the program runs for it."""
+        """Parameters and defaults as text; no code of the program runs."""
         if self.signature is None:
             return None
         shown = [_plain(each) for each in self.signature.parameters.values()]
@@ -56,14 +56,14 @@ class Original:
 
 
 def original_of(code: CodeType) -> Original | None:
-    """What the Python function of a wrapper calls; None for all other code."""
+    """The callable that the Python function of a wrapper calls; None for all other code."""
     consts = code.co_consts
     last = consts[-1] if consts else None
     return last if type(last) is Original else None
 
 
 def why_not(value: object) -> str | None:
-    """Why a callable may not be wrapped; None: it may."""
+    """The reason why a callable may not be wrapped; None if it may."""
     name = getattr(value, "__name__", "") if type(value) is BuiltinFunctionType else ""
     module = getattr(value, "__module__", "") if name else ""
     if name in _LOOKS_AROUND.get(module or "", ()):
@@ -72,9 +72,9 @@ def why_not(value: object) -> str | None:
 
 
 def substitute(original: Original, path: str, names: dict[str, Any]) -> FunctionType:
-    """A Python function that calls the original with exactly the arguments that it gets.
+    """Make a Python function that calls the original with exactly its own arguments.
 
-    Parameters that every call must give have their names; the rest are `*args` and `**kwargs`.
+    Parameters that every call must pass have their names; the others are `*args` and `**kwargs`.
     """
     parameters = list(original.signature.parameters.values()) if original.signature else None
     named = _required(parameters or [])
@@ -102,7 +102,7 @@ def substitute(original: Original, path: str, names: dict[str, Any]) -> Function
 
 
 def _required(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The first parameters, as far as they have no default and can be given by position."""
+    """The first parameters, up to one that has a default or can't be passed by position."""
     found: list[inspect.Parameter] = []
     names = {each.name for each in parameters}
     if names & {"args", "kwargs", "__tracebackhide__"}:
@@ -132,7 +132,7 @@ def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 class _Shown:
-    """Stands for a default that is no literal."""
+    """Replaces a default that is no literal."""
 
     def __repr__(self) -> str:
         return "…"

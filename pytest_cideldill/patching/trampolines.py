@@ -1,6 +1,6 @@
-"""Trampolines: code objects that stand for others and hand their calls to a receiver.
+"""Makes trampolines: code objects that replace others and pass their calls to a receiver.
 
-Pure: makes code from code. Where it is put, and what a receiver does, is not known here.
+Pure: makes code from code. Must not know where the code is put and what a receiver does.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
 
-# Stands in the template for the receiver; a method is called on it because calling a string literal
-# itself would make the compiler warn.
+# Replaced in the template by the receiver; a method is called on it because calling a string
+# literal itself would make the compiler warn.
 SENTINEL: Final = "\0cideldill"
 
 _FUNCTION: Final = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
-"""Flags of the code of a function; that of a class body or a module has them not."""
+"""Flags of the code of functions, but not of class bodies and modules."""
 
-# A generator is made by an instruction of its code; the flag of its kind only tells others what to
-# expect. So the trampolines of all kinds are plain code that returns what the original gives: the
-# generator itself, with its own frame, and nothing of ours runs when it goes on.
+# A generator is made by an instruction of its code; the flag of its kind only says what to expect.
+# So the trampolines of all kinds are plain code that returns the result of the original: the
+# generator itself, with its own frame, and no code of ours runs when it goes on.
 _TEMPLATE: Final = """\
 def _outer_({cells}):
     def _trampoline_({params}):
@@ -40,9 +40,9 @@ class CannotIntercept(Exception):
 
 
 def is_function(code: CodeType) -> bool:
-    """Whether functions of this code object are what programs call functions.
+    """Whether a code object is that of a function in the source.
 
-    Not so for class bodies, which are functions until they have run, and for comprehensions.
+    Class bodies, which are functions until they have run, and comprehensions are not.
     """
     is_named = code.co_name == "<lambda>" or not code.co_name.startswith("<")
     return is_named and code.co_flags & _FUNCTION == _FUNCTION
@@ -86,7 +86,7 @@ class TrampolineParameters:
         return ", ".join(parts)
 
     def passed(self) -> str:
-        """The text of a tuple and a dict display that hold all arguments."""
+        """The text of a tuple and of a dict with all arguments."""
         args = [*self.positional]
         if self.var_positional is not None:
             args.append(f"*{self.var_positional}")
@@ -133,8 +133,8 @@ def make(code: CodeType, receiver: object) -> CodeType:
 def _source(code: CodeType) -> str:
     parameters = TrampolineParameters.of(code)
     free = "".join(f"{name}, " for name in code.co_freevars)
-    # A lambda over the same names is the one expression that yields the running cells; it works
-    # for whatever function object the code ends up in.
+    # Only a lambda over the same names gives the running cells; it works in any function object
+    # that has this code.
     cells = f"(lambda: ({free})).__closure__" if free else "None"
     return _TEMPLATE.format(
         cells=free,
@@ -156,7 +156,7 @@ def _inner(code: CodeType) -> CodeType:
 
 
 def _shape(code: CodeType) -> tuple[object, ...]:
-    """What must be equal for the function object to go on with another code object.
+    """The properties that another code object must share to replace this one in a function.
 
     Cells are positional, so the order of the free variables counts.
     """

@@ -161,7 +161,7 @@ class Calls:
         """A call that has just ended as it began: what the record of it holds."""
         data = self._described(call)
         begun = self._recording.watched(call.path) or self._begin(call, data)
-        start, told = begun.start, self._lens.told
+        start, told = begun.start, self._lens.render_kept
         data["pretty_args"] = list(map(told, start.args))
         data["pretty_kwargs"] = {name: told(value) for name, value in start.kwargs.items()}
         data["call_id"] = self._recording.id_of(begun)

@@ -13,8 +13,7 @@ from types import FrameType
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.project import Project
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.trail import REST, Left, Trail
+from pytest_cideldill.tracing.interface import REST, Left, Source, Trail
 
 MODES = ("in", "over", "out")
 

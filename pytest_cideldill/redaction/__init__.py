@@ -1,5 +1,5 @@
-"""Secrets out of all that leaves the process under test: recognized by name, by shape, by value.
+"""Removes secrets from all that leaves the process under test, by name, by shape and by value.
 
-Used by the process under test, and by the front end for what it reads itself. Standard library
-only; runs on any thread, takes no lock, runs no code of the program.
+The process under test uses it, and the front end for texts that it reads itself. Needs the standard
+library only; runs on any thread, takes no lock, runs no code of the program.
 """

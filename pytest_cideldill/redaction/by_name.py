@@ -1,7 +1,7 @@
-"""What is a secret by its name: of variables, attributes, keys, headers, environment variables.
+"""Recognizes names of secrets: of variables, attributes, keys, headers, environment variables.
 
-Pure tables; runs on any thread. What a value under such a name must look like to be one is
-`harmless.py`'s business, where texts give values to names `in_text.py`'s.
+Pure tables; runs on any thread. `harmless.py` decides whether a value under such a name is a
+secret; `in_text.py` finds names and their values in texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from pytest_cideldill.interpreter.patterns import later
 
 MAYBE: Final = "?"
-"""Behind a label: only what looks random is a secret under such a name."""
+"""Suffix of a label: under such a name only values that look random are secrets."""
 
 _KEYS: Final = "api aes auth decryption enc encryption fernet hmac private priv secret signing ssh"
 _MAYBE_KEYS: Final = (
@@ -55,7 +55,7 @@ _NAMES: Final = MappingProxyType(
         )
     }
 )
-"""Words, and pairs of words written as one, to labels."""
+"""Words, and pairs of words written as one word, with their labels."""
 
 _PARTS: Final = frozenset(f"key keys {_KEYS} {_MAYBE_KEYS} {_TOKENS}".split())
 
@@ -63,7 +63,7 @@ _ENDINGS: Final = later(
     r"(?:(?P<password>password|passwd|pwd|passphrase)s?|(?P<secret>secret)s?|(?P<token>token)"
     r"|(?P<key>apikey|privkey|privatekey|secretkey)s?)\Z"
 )
-"""Of words that were joined: `dbpassword`, `clientsecret`, `authtoken`."""
+"""Last parts of words that were joined: `dbpassword`, `clientsecret`, `authtoken`."""
 
 _ABOUT_WORDS: Final = (
     "age alg algorithm algorithms alphabet arn at attempts backend banner bucket budget callback "
@@ -79,7 +79,7 @@ _ABOUT_WORDS: Final = (
     "uri uris url urls usage valid validation validator validators version view widget"
 )
 _ABOUT: Final = frozenset(_ABOUT_WORDS.split())
-"""Last words of names that tell something about a secret: `token_count`, `password_field`."""
+"""Last words of names that are about a secret: `token_count`, `password_field`."""
 
 _COUNTING_WORDS: Final = (
     "allow allows can has is max min n need needs num number require required requires should "
@@ -94,7 +94,7 @@ _NO_TOKEN_WORDS: Final = (
     "prev previous resume sep special start stop string sync unk"
 )
 _NO_TOKENS: Final = frozenset(_NO_TOKEN_WORDS.split())
-"""What stands before `token` in lexers, language models, pages of lists."""
+"""Words before `token` in the names of lexers, language models, pages of lists."""
 
 _NO_KEY_WORDS: Final = (
     "arrow bucket cache candidate column composite config data dedup dict event feature field file "
@@ -103,8 +103,7 @@ _NO_KEY_WORDS: Final = (
     "settings shard sort sql table translation unique yaml"
 )
 _NO_KEYS: Final = frozenset(_NO_KEY_WORDS.split())
-"""What stands before `key` where it names something; other names of keys may be those of secrets
-(`STRIPE_KEY`)."""
+"""Words before `key` in names of keys that are no secrets; other keys may be (`STRIPE_KEY`)."""
 
 _OWNER_WORDS: Final = (
     "account admin app auth become bind db default email ftp http key keystore ldap login mail "
@@ -112,13 +111,13 @@ _OWNER_WORDS: Final = (
     "vault wifi"
 )
 _OWNERS: Final = frozenset(_OWNER_WORDS.split())
-"""What stands before `pass` where it is short for a password."""
+"""Words before `pass` where it is short for `password`."""
 
 _ASKING_WORDS: Final = (
     "check compare compares matches on parse print reset set test update validate verify"
 )
 _ASKING: Final = frozenset(_ASKING_WORDS.split())
-"""First words of functions that give back no secret: `check_password`."""
+"""First words of functions that return no secret: `check_password`."""
 
 _NO_SECRETS: Final = frozenset({"jwtheader"})
 
@@ -126,7 +125,7 @@ _WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|[0-9]+")
 """Letters beyond ASCII count as lower-case ones."""
 
 MAX_NAME: Final = 200
-"""Characters of a name that are looked at."""
+"""Longer names are not looked at."""
 
 
 def words_of(name: str) -> list[str]:
@@ -135,10 +134,10 @@ def words_of(name: str) -> list[str]:
 
 
 def spelled(name: str) -> str:
-    """What all spellings of a name share: `taxnumber` for `tax_number`, `TaxNumber`, `TAX-NUMBER`.
+    """A name in the form of all its spellings: `taxnumber` for `tax_number`, `TAX-NUMBER`.
 
     Raises:
-        ValueError: There is no letter or digit in it.
+        ValueError: There is no letter or digit in the name.
     """
     if not (words := words_of(name)):
         raise ValueError(f"{name!r} is no name: it has no letter and no digit")
@@ -148,15 +147,15 @@ def spelled(name: str) -> str:
 def label_of_name(
     name: str, extra: Collection[str] = (), shown: Collection[str] = ()
 ) -> str | None:
-    """What kind of secret a thing of this name is; None if it is none.
+    """The kind of secret that a name stands for; None if it stands for none.
 
     Args:
-        name: Of a variable, an attribute, a key, a header, an environment variable.
-        extra: Further names, `spelled`; also parts of longer names.
-        shown: Names that are none, `spelled`; as a whole, or behind the last dot.
+        name: The name of a variable, an attribute, a key, a header, an environment variable.
+        extra: Further names of secrets, `spelled`; they count in longer names too.
+        shown: Names of no secrets, `spelled`; they count as a whole, or behind the last dot.
 
     Returns:
-        A word for tags; with `MAYBE` behind it, where only random values are secrets.
+        A word for tags, followed by `MAYBE` if only random values are secrets.
     """
     words = words_of(name)
     if not words:
@@ -169,13 +168,13 @@ def label_of_name(
 
 
 def gives_secret(function: str) -> bool:
-    """Whether the name of a function that is one of a secret may say what it gives back."""
+    """Whether a function whose name is that of a secret may return the secret."""
     words = words_of(function)
     return bool(words) and words[0] not in _ASKING
 
 
 def is_word_of_name(word: str) -> bool:
-    """Whether a word, in lower case, is one of those that name secrets, or a part of a pair."""
+    """Whether a word in lower case names secrets, alone or in a pair."""
     return word in _NAMES or word in _PARTS
 
 
@@ -209,5 +208,5 @@ def _label_of_words(words: list[str]) -> str | None:
 
 
 def _label_by_ending(word: str) -> str | None:
-    found = _ENDINGS().search(word)
-    return found.lastgroup if found else None
+    match = _ENDINGS().search(word)
+    return match.lastgroup if match else None

@@ -1,11 +1,11 @@
-"""What is a secret by its shape, wherever it appears: keys, tokens, passwords in addresses.
+"""Recognizes secrets by their shape, wherever they appear: keys, tokens, passwords in addresses.
 
-The formats are facts that scanners of repositories know as well (gitleaks, detect-secrets) and
-their issuers publish. Those look at files, with an entropy for whatever has no prefix: too many
-false alarms for the values of a program, and too slow beside its tests. So only formats that can't
-be anything else are here.
+Their issuers publish these formats, and scanners of repositories (gitleaks, detect-secrets) look
+for them too. Scanners also measure the entropy of texts without a prefix; for the values of a
+program that gives too many false alarms, and it is too slow beside tests. So only formats that
+can't be anything else are here.
 
-Pure patterns; runs on any thread. What becomes of a secret is `redactor.py`'s business.
+Pure patterns; runs on any thread. `redactor.py` decides what becomes of a secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Secret = tuple[int, int, str]
 """Where a secret begins and ends in a text, and its label."""
 
 LONG: Final = 20
-"""Characters that a word has at least which is a secret by its shape alone."""
+"""Least length of a word that is a secret by its shape alone."""
 
 _PLAIN: Final = "[A-Za-z0-9]"
 _HEX: Final = "[a-f0-9]"
@@ -94,13 +94,13 @@ _TOKENS: Final = (
     (r"tskey-", r"[\w-]{16,}"),
     (r"pul-", rf"{_HEX}{{40}}"),
     (r"sha256~", r"[\w-]{43}"),
-    # Keeping of secrets.
+    # Stores of secrets.
     (r"hv[sbr]\.", r"[\w-]{20,}"),
     (r"ops_eyJ", r"[\w+/-]{60,}=*"),
     (r"A3-", r"[A-Z0-9]{6}-[A-Z0-9-]{11,}"),
     (r"dp\.(?:pt|st|ct|sa|scim|audit)\.", r"[\w-]{20,}[\w.-]*"),
     (r"atlasv1\.", r"[\w-]{30,}=*"),
-    # Watching, planning, designing.
+    # Monitoring, planning, design.
     (r"glsa_", r"\w{20,}"),
     (r"glc_", r"[\w+/]{32,}=*"),
     (r"NR(?:AK|II|JS|AA)-", r"[A-Z0-9a-f]{20,}"),
@@ -117,7 +117,7 @@ _TOKENS: Final = (
     (r"rdme_", r"[a-z0-9]{60,}"),
     (r"tfp_", r"[\w-]{30,}[\w.=-]*"),
 )
-"""Prefixes and what follows them."""
+"""Labels, prefixes and the patterns of what follows the prefix."""
 
 _PEM: Final = (
     r"[A-Z0-9 ]++-----(?:[A-Za-z0-9+/=,:\s\"'\\.()]|-(?!----))*+(?:-----END [A-Z0-9 ]{1,60}-----)?"
@@ -150,19 +150,19 @@ _SHAPE: Final = later(
     "|".join(f"(?P<{label}>{'|'.join(shapes)})" for label, shapes in SHAPES.items()), re.ASCII
 )
 _HINT: Final = later(by_first_letter(prefix for _, prefix, _ in _LABELED), re.ASCII)
-"""How the shapes begin."""
+"""Matches the beginnings of the shapes."""
 
 _ENDING: Final = {
     "-us": later(rf"(?<![\w-]){_HEX}{{32}}-us\d{{1,2}}(?![\w-])"),
     "_mmk": later(rf"(?<![\w-]){_PLAIN}{{6}}_{_PLAIN}{{29}}_mmk(?![\w-])"),
 }
-"""Formats that are known by their ends; by a part of these."""
+"""Formats that are recognized by their ends, keyed by a part of the end."""
 
 _MARKS: Final = ("-----begin ", "private-lines: ", "bearer", "basic", "q~")
-"""In lower case, of shapes that have blanks, or no long run."""
+"""Words in lower case, of shapes that have blanks, or no long run."""
 
 _RUN: Final = b"a" * 16
-"""In all others is a run of so many letters, digits, `_`, `-`, `+` and `/`."""
+"""All other shapes have a run of at least as many letters, digits, `_`, `-`, `+` and `/`."""
 
 _IN_RUNS: Final = bytes(
     ord("a") if chr(code).isalnum() or chr(code) in "_-+/" else ord(" ") for code in range(128)
@@ -181,7 +181,7 @@ _LONG_WORD: Final = later(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}")
 
 
 def may_be_shapes(text: str, lowered: str) -> bool:
-    """Whether there may be values that are secrets wherever they appear; quick.
+    """Whether a text may hold secrets by their shape; a quick test.
 
     Args:
         text: Any text.
@@ -203,12 +203,12 @@ def may_be_shapes(text: str, lowered: str) -> bool:
 
 
 def find_shapes(text: str) -> Iterator[Secret]:
-    """Values that are secrets wherever they appear."""
+    """The secrets in a text that are recognized by their shape."""
     behind = 0
     for hint in _HINT().finditer(text):
-        found = _SHAPE().match(text, hint.start()) if hint.start() >= behind else None
-        if found is not None and (secret := _within(found)) is not None:
-            behind = found.end()
+        match = _SHAPE().match(text, hint.start()) if hint.start() >= behind else None
+        if match is not None and (secret := _within(match)) is not None:
+            behind = match.end()
             yield secret
     for end, pattern in _ENDING.items():
         if end in text:
@@ -218,25 +218,25 @@ def find_shapes(text: str) -> Iterator[Secret]:
 
 
 def _has_aws_secret(text: str) -> bool:
-    """Whether one may be there: 40 characters of base64 without a prefix; quick."""
-    # The pattern has to try every position; node ids and paths are long, but have dots.
+    """Whether a text may hold a key of AWS: 40 characters of base64, no prefix; a quick test."""
+    # The pattern has to try every position. Node ids and paths are long too, but have dots.
     return any(
         _LONG_WORD().search(word) for word in text.split() if len(word) >= _AWS_SECRET_LENGTH
     )
 
 
-def _within(found: re.Match[str]) -> Secret | None:
-    """What of a shape is the secret."""
-    start, end = found.span()
-    label = found.lastgroup or ""
+def _within(match: re.Match[str]) -> Secret | None:
+    """The part of a shape that is the secret; None if there is none."""
+    start, end = match.span()
+    label = match.lastgroup or ""
     if label == "url":
-        user, colon, _ = found[0][3:-1].partition(":")
-        if not colon:  # the name of the user is a token
+        user, colon, _ = match[0][3:-1].partition(":")
+        if not colon:  # a token in the place of the user
             return (start + 3, end - 1, label) if is_random(user) else None
         at = start + 4 + len(user)
-        return None if is_placeholder(found.string[at : end - 1]) else (at, end - 1, label)
+        return None if is_placeholder(match.string[at : end - 1]) else (at, end - 1, label)
     if label in ("auth", "basic"):
-        value = found[0].split(None, 1)[1]
+        value = match[0].split(None, 1)[1]
         if label == "basic" and not _is_basic(value):
             return None
         return end - len(value), end, "auth"

@@ -1,8 +1,8 @@
-"""The environment variables that the program has now, which may have come after the start.
+"""Finds environment variables that the program has set since the start.
 
-Settings are loaded by conftests (`load_dotenv`), plugins, fixtures (`monkeypatch.setenv`). This
-process has a view of its own of `os` (see `sealed.py`); here the program's is looked at, without
-running code of its: at the end of each phase, at stops, evaluations, messages.
+Conftests (`load_dotenv`), plugins and fixtures (`monkeypatch.setenv`) load settings. Our modules
+have a private copy of `os` (see `sealed.py`); here the program's own `os.environ` is read, without
+running code of the program: at the end of each phase, at stops, evaluations, messages.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ _ERRORS = "surrogateescape"
 
 
 class Environment:
-    """Finds what has changed since it was looked at last. Any thread; takes no lock."""
+    """Finds the variables that changed since the last call. Any thread; takes no lock."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_seen",)
 
     def __init__(self) -> None:
-        self._known: dict[object, object] = {}
+        self._seen: dict[object, object] = {}
 
     def changed(self) -> dict[str, str]:
-        """The variables that are new, or have another value than before; quick."""
+        """The variables that are new, or have another value than before; a quick test."""
         data = _variables()
-        known = self._known
-        fresh = [
-            (name, value) for name, value in list(data.items()) if known.get(name) is not value
-        ]
+        seen = self._seen
+        fresh = [(name, value) for name, value in list(data.items()) if seen.get(name) is not value]
         if not fresh:
             return {}
-        known.update(fresh)
+        seen.update(fresh)
         return {_text(name): _text(value) for name, value in fresh}
 
 
 def _variables() -> Mapping[object, object]:
-    """Names and values, as the program's `os.environ` holds them; none of any other kind of one."""
+    """Names and values in the program's `os.environ`; empty if it is of an unknown type."""
     module = sys.modules.get("os")
     names = module.__dict__ if type(module) is ModuleType else {}
     environ = names.get("environ")

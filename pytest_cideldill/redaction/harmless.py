@@ -1,7 +1,7 @@
-"""What is no secret though a name says so: numbers, words of parsers, sentences, placeholders.
+"""Recognizes values that are no secrets under a secret's name: numbers, sentences, placeholders.
 
-`token = "+"`, `token='NAME'`, `{"password": "too short"}`, `api_key: required`, `session_key = 3`.
-Pure functions over texts; run on any thread.
+Like `token = "+"`, `token='NAME'`, `{"password": "too short"}`, `api_key: required`,
+`session_key = 3`. Pure functions over texts; run on any thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLACEHOLDER: Final = later(
     | %[sdr] | %\(\w+\)s | \{[\w.!:\[\]]*\} | \$\{?\w+\}? | \{\{[^{}]{0,60}\}\}
     | <redacted:[^<>#]*\#[0-9a-f]+> )"""
 )
-"""Values that are nothing, types, what something else is put into."""
+"""Empty values, types, placeholders."""
 
 _STATE_WORDS: Final = (
     "absent accepted blank changed created deleted denied disabled empty enabled expired failed "
@@ -33,7 +33,7 @@ _STATE_WORDS: Final = (
     "revoked set unauthorized unknown unset unsupported updated valid verified wrong"
 )
 _STATES: Final = frozenset(_STATE_WORDS.split())
-"""What is said of a secret in one word."""
+"""Words that describe a secret."""
 
 _SENTENCE_WORDS: Final = (
     "a an and are at by can cannot contain could do does during expected for found from given has "
@@ -41,7 +41,7 @@ _SENTENCE_WORDS: Final = (
     "this to too was were when will with without"
 )
 _IN_SENTENCES: Final = frozenset(_SENTENCE_WORDS.split())
-"""Words of sentences; a passphrase has other ones."""
+"""Words of sentences; a passphrase has other words."""
 
 _IN_SENTENCE: Final = r"(?:[(\"'`]?[A-Za-z][A-Za-z'’/-]*+[)\"'`]?[.,;:!?]{0,3}|\d{1,3}|[-–—])"
 _SENTENCE: Final = later(rf"\s*{_IN_SENTENCE}(?:\s+{_IN_SENTENCE})*+\s*")
@@ -66,24 +66,24 @@ _OTHER_WORDS: Final = (
     "for hashed here invalid login missing my new old our prod some test the user wrong x your"
 )
 _IN_NAMES: Final = frozenset(_OTHER_WORDS.split())
-"""Words that stand with the name of a secret in a text that only names one."""
+"""Words beside the name of a secret in a text that only names it."""
 
 _NAME: Final = re.compile(r"[:@]?(?P<name>[A-Za-z][A-Za-z_. -]{0,40}?)(?:_\d|[ :*.]{1,3})?")
-"""How a text names a secret: `X-Api-Key`, `Your password: `, `:token_1` of a query."""
+"""Matches texts that name a secret: `X-Api-Key`, `Your password: `, `:token_1` of a query."""
 
 _LONGEST_TOKEN: Final = 24
 _MOST_SIGNS: Final = 3
 _SHORT_TOKEN: Final = 5
-"""Characters of what a lexer or a language model makes of a text; of names with digits in it."""
+"""Characters of a token of a lexer or a language model; of names with digits in them."""
 
 _SHORT: Final = 3
 _FEW_WORDS: Final = frozenset({"token", "auth", "cookie", "credential"})
 _PIN: Final = 4
-"""Digits from which on a number is a secret under `pin`, `otp`, `password`."""
+"""A number with at least as many digits is a secret under `pin`, `otp`, `password`."""
 
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _TABLE: Final = 10
-"""Digits from which on a number is none of a row, a count, a level."""
+"""A number with at least as many digits is not that of a row, a count, a level."""
 
 _PAIR: Final = 2
 _WORD_LIKE: Final = re.compile(r"[A-Za-z][A-Za-z_ -]{0,24}|[a-z_]+(?:\.[A-Za-z_]+){1,8}")
@@ -98,7 +98,7 @@ _READABLE: Final = re.compile(
     r"(?:(?:[A-Z]{2,5}(?=[A-Z][a-z])|[A-Za-z]?[a-z]*+)(?:[A-Z][a-z]{2,}+){0,12}+|[A-Z]*+)\d{0,3}|\d{1,9}"
     r"|[ab](?:16|32|64|85)(?:en|de)code"
 )
-"""A word, camelCase too, perhaps with a number; a number."""
+"""Matches a word, camelCase too, perhaps with a number; or a number."""
 
 _MOST_LOOKED_AT: Final = 4_096
 
@@ -107,9 +107,9 @@ def is_harmless(label: str, text: str, name: str = "") -> bool:
     """Whether a text is no secret under a name.
 
     Args:
-        label: Of the name, as `label_of_name` gives it.
+        label: The label of the name, from `label_of_name`.
         text: The whole value, without quotes.
-        name: The name itself: under `pwd` a path is none.
+        name: The name itself: under `pwd` a path is no secret.
     """
     if not text.strip() or len(text) == 1:
         return True
@@ -132,47 +132,47 @@ def is_harmless(label: str, text: str, name: str = "") -> bool:
 
 
 def is_harmless_number(label: str, text: str) -> bool:
-    """The same of a number: only under names of passwords and of what has digits only."""
+    """Whether a number is no secret; it is one only under names of passwords, PINs and the like."""
     digits = sum(map(str.isdigit, text))
     return digits < _PIN if label in ("password", "pin", "name") else True
 
 
 def maybe(label: str) -> str:
-    """The label under which only what looks random is a secret."""
+    """The label under which only values that look random are secrets."""
     return label if label.endswith(MAYBE) else label + MAYBE
 
 
 def label_inside(label: str, *, is_object: bool) -> str:
-    """The label of what is inside of a value; tokens of a lexer have texts of the program's."""
+    """The label for the parts of a value; a lexer's token object holds source of the program."""
     return maybe(label) if label == "token" and is_object else label
 
 
 def is_second(text: str, count: int) -> bool:
-    """Whether a text is the value of the name before it: in a pair, no list of names."""
+    """Whether a text is the value of the name before it: they are a pair, and no list of names."""
     return count == _PAIR and not _WORD_LIKE.fullmatch(text)
 
 
 def is_option_value(option: str, text: str) -> bool:
-    """Whether a text behind an option of a command is its value."""
+    """Whether a text that follows an option of a command is the option's value."""
     return _OPTION.fullmatch(option) is not None and not text.startswith("-")
 
 
 def is_number(text: str, label: str) -> bool:
-    """Whether a text that stands without quotes is a number that says nothing."""
+    """Whether a text without quotes is a number that is no secret."""
     if not _NUMBER.fullmatch(text):
         return False
     return is_harmless_number(label, text) and len(text) < _TABLE
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is nothing, or what a value is put into."""
+    """Whether a text is empty or a placeholder."""
     if _PLACEHOLDER().fullmatch(text) is None:
         return False
     return text.startswith(TAGGED) or not is_random(text)
 
 
 def is_said(text: str) -> bool:
-    """Whether a text says something of a secret: `expired`, `This field is required.`"""
+    """Whether a text describes a secret: `expired`, `This field is required.`"""
     text = text.strip()
     if not any(map(str.isspace, text)):
         return text.rstrip(".!").lower() in _STATES
@@ -183,11 +183,11 @@ def is_said(text: str) -> bool:
 
 
 def _is_of_lexer(text: str) -> bool:
-    """Whether a token is a piece of a text: `foo_bar`, `##ing`, `3.14`, `"hello"`, `</w>`."""
+    """Whether a token is one of a lexer: `foo_bar`, `##ing`, `3.14`, `"hello"`, `</w>`."""
     if len(text) > _LONGEST_TOKEN or is_random(text):
         return False
     if text.isalpha() and text.islower():
-        return False  # one word: somebody may have chosen it for a secret
+        return False  # one word: a user may have chosen it for a secret
     if len({char for char in text if not char.isalnum()}) > _MOST_SIGNS:
         return False
     has_digit, has_letter = any(map(str.isdigit, text)), any(map(str.isalpha, text))
@@ -195,19 +195,19 @@ def _is_of_lexer(text: str) -> bool:
 
 
 def is_name(label: str, text: str) -> bool:
-    """Whether a text only names what is under the label: `Password`, `SHOP_API_KEY`, `:token`."""
-    found = _NAME.fullmatch(text)
-    if found is None or (known := label_of_name(found["name"])) is None:
+    """Whether a text only names a secret of this label: `Password`, `SHOP_API_KEY`, `:token`."""
+    match = _NAME.fullmatch(text)
+    if match is None or (label_of_text := label_of_name(match["name"])) is None:
         return False
-    if known.rstrip(MAYBE) != label.rstrip(MAYBE):
+    if label_of_text.rstrip(MAYBE) != label.rstrip(MAYBE):
         return False
     if text.isupper() and "_" in text:
         return True
-    return all(word in _IN_NAMES or is_word_of_name(word) for word in words_of(found["name"]))
+    return all(word in _IN_NAMES or is_word_of_name(word) for word in words_of(match["name"]))
 
 
 def is_random(text: str) -> bool:
-    """Whether a piece of a text looks as if nobody had chosen it: `zq81Lm07xQ`, no `us-east-1`."""
+    """Whether a piece of a text looks random: `zq81Lm07xQ`, but not `us-east-1`."""
     return any(map(_is_random_piece, _PIECES.findall(text, 0, _MOST_LOOKED_AT)))
 
 

@@ -1,7 +1,7 @@
-"""What the parts of a report of pytest's are: source, what was raised, other text.
+"""Splits a report of pytest into its parts: source, lines of exceptions, other text.
 
-It has the lines of a function up to the one that failed, each behind four characters; they may end
-within a `try`. What was raised stands behind `E   `.
+A report has the lines of a function up to the one that failed, each after a margin of four
+characters; they may end within a `try`. Lines of the exception come after `E   `.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BLOCK: Final = re.compile(
     r"|(?:\A(?:@|async def |def )[^\n]*\n)?(?:^(?:    |>   )[^\n]*\n?|^>?[ ]{0,3}\n)+",
     re.MULTILINE,
 )
-"""Lines of what was raised, or lines of source; of the first one the margin may be gone."""
+"""Matches lines of an exception, or lines of source; the first one may have lost its margin."""
 
 _BEGIN: Final = re.compile(r"@|async def |def ")
 _SHOWN: Final = re.compile(r"^>|^(?:    )?(?:@|async def |def )", re.MULTILINE)
-"""What source in a report has: the line that failed, or the head of a function."""
+"""Matches what source in a report has: the line that failed, or the head of a function."""
 
 _PLACE: Final = re.compile(r":\d+: |, line \d+")
-"""What stands before single lines of source: `shop.py:12: in load`."""
+"""Matches what comes before single lines of source: `shop.py:12: in load`."""
 
 _TRY: Final = re.compile(r"([ \t]*)try:[ \t]*(?:#.*)?\Z")
 _HANDLER: Final = re.compile(r"([ \t]*)(?:except|finally)\b")
@@ -43,21 +43,22 @@ class ReportPart(NamedTuple):
     """A part of a report.
 
     Attributes:
-        start: Where it begins in the text.
-        end: Where it ends.
-        found: Secrets in it, by its own places; None: it is no source, and to be looked at as text.
+        start: Its start in the text.
+        end: Its end in the text.
+        secrets: Secrets in its source, by their places in the text; None for other text, which is
+            to be searched as such.
     """
 
     start: int
     end: int
-    found: list[Secret] | None
+    secrets: list[Secret] | None
 
 
 def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[ReportPart]:
-    """A report in parts: the source in it, lines of exceptions without their margin, other text.
+    """The parts of a report: source, lines of exceptions without their margin, other text.
 
     Args:
-        text: Of a report.
+        text: The text of a report.
         label_of: The label of a sensitive name, None for any other.
         find: Finds secrets in a text.
     """
@@ -67,19 +68,19 @@ def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[
         bare = [line if _BEGIN.match(line) else line[_MARGIN:] for line in lines]
         plain = "\n".join(bare)
         if block["raised"]:
-            found: list[Secret] | None = list(find(plain))
+            secrets: list[Secret] | None = list(find(plain))
         elif not _is_source(text, block):
-            found = None
+            secrets = None
         else:
-            found = find_in_source("\n".join(bare + _endings(bare)), label_of, find)
-            if found is not None:
-                found += find_in_comments(plain, find)
-        if found is None:
+            secrets = find_in_source("\n".join(bare + _endings(bare)), label_of, find)
+            if secrets is not None:
+                secrets += find_in_comments(plain, find)
+        if secrets is None:
             continue
         if block.start() > behind:
             yield ReportPart(behind, block.start(), None)
         places = _Places(lines, bare)
-        inside = [(places.in_text(at), places.in_text(end), label) for at, end, label in found]
+        inside = [(places.in_text(at), places.in_text(end), label) for at, end, label in secrets]
         yield ReportPart(*block.span(), inside)
         behind = block.end()
     if behind < len(text):
@@ -95,7 +96,7 @@ def _is_source(text: str, block: re.Match[str]) -> bool:
 
 
 def _endings(source: list[str]) -> list[str]:
-    """What ends each `try` that is open behind the last line, the innermost first."""
+    """The lines that end each `try` that is still open after the last line, innermost first."""
     depths: list[str] = []
     for line in source:
         if begun := _TRY.fullmatch(line):
@@ -106,7 +107,7 @@ def _endings(source: list[str]) -> list[str]:
 
 
 class _Places:
-    """From places of source to those of a text, in which each line has a margin."""
+    """Maps places in source to those in a text in which each line has a margin."""
 
     def __init__(self, lines: list[str], source: list[str]) -> None:
         self._ends = list(accumulate(len(line) + 1 for line in source))
@@ -114,5 +115,5 @@ class _Places:
         self._shifts = list(accumulate(margins))
 
     def in_text(self, at: int) -> int:
-        """Where a place of the source is."""
+        """The place in the text for one in the source."""
         return at + self._shifts[min(bisect_right(self._ends, at), len(self._shifts) - 1)]

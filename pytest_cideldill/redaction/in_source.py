@@ -1,8 +1,8 @@
-"""Where Python source gives texts to names that are those of secrets, by its tree.
+"""Finds literals in Python source that are values of secrets' names, by the syntax tree.
 
-`PASSWORD: str = "…"`, defaults, `environ.get("X") or "…"`, displays, unpacking, `setattr`,
-parametrized tests: what texts alone would not tell. Comments are texts, see `in_text.py`. Pure;
-runs on any thread.
+The tree shows what the text alone does not: `PASSWORD: str = "…"`, defaults,
+`environ.get("X") or "…"`, displays, unpacking, `setattr`, parametrized tests. Comments are searched
+as texts, see `in_text.py`. Pure; runs on any thread.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LabelOf = Callable[[str], str | None]
 FindInText = Callable[[str], Iterable[Secret]]
 
 _GETTERS: Final = frozenset({"get", "getenv", "pop", "setdefault", "getattr", "getlist"})
-"""Their first text is a key, what follows a default."""
+"""Functions whose first argument is a key, and the next one a default."""
 
 _WRAPPERS: Final = frozenset({"str", "bytes", "field"})
 _DEFAULTS: Final = frozenset({"default", "value"})
 """Arguments that may be the value: `field(default="…")`."""
 
 _MOST: Final = 400_000
-"""Characters of a text that is parsed."""
+"""Longer texts are not parsed."""
 
 _DEEPEST: Final = 60
 
@@ -39,16 +39,16 @@ _CLOSING: Final = {
     quote: re.compile(rf"(?:[^\\{quote[0]}]++|\\.|(?!{quote}){quote[0]})*+", re.DOTALL)
     for quote in ('"', "'", '"""', "'''")
 }
-"""The inside of a literal by its quotes."""
+"""Patterns of the inside of a literal, by its quotes."""
 
 
 def find_in_source(text: str, label_of: LabelOf, find: FindInText) -> list[Secret] | None:
-    """The literals that are secrets, without their quotes; None: the text can't be parsed.
+    """The literals that are secrets, without their quotes; None if the text can't be parsed.
 
     Args:
-        text: A module, or some whole statements of one, as they are indented there.
+        text: A module, or some whole statements of one with their indentation.
         label_of: The label of a sensitive name, None for any other.
-        find: Finds secrets in a text, for that of literals.
+        find: Finds secrets in the text of literals.
     """
     if len(text) > _MOST:
         return None
@@ -70,7 +70,7 @@ def find_in_source(text: str, label_of: LabelOf, find: FindInText) -> list[Secre
 
 
 def find_in_comments(text: str, find: FindInText) -> Iterator[Secret]:
-    """Secrets in comments, and in what looks like one."""
+    """Secrets in comments, and in parts of literals that look like comments."""
     for comment in _COMMENT.finditer(text):
         yield from _shifted(text, comment.span(), find)
 
@@ -82,15 +82,15 @@ def _shifted(text: str, span: tuple[int, int], find: FindInText) -> Iterator[Sec
 
 
 class _Literals:
-    """Literals and the labels of the names that they are given to."""
+    """Finds literals and the labels of the names that they are the values of."""
 
     def __init__(self, label_of: LabelOf) -> None:
         self._label_of = label_of
 
     def of(self, tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-        """Everything in a tree; the same literal may come more than once."""
+        """All pairs of a literal and a label in a tree; the same literal may come twice."""
         for node in ast.walk(tree):
-            for name, value in self._given(node):
+            for name, value in self._pairs(node):
                 label = self._label_of(name)
                 if label is not None and value is not None:
                     yield from self._texts(value, label, name)
@@ -99,8 +99,8 @@ class _Literals:
             elif isinstance(node, ast.Call):
                 yield from self._passed(node)
 
-    def _given(self, node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-        """Names, and what a node gives to them."""
+    def _pairs(self, node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+        """The names to which a node gives values, and the values."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -112,13 +112,13 @@ class _Literals:
                 names = [name for side in sides if (name := _name_of(side))]
                 yield from ((name, side) for name in names for side in sides)
             case ast.Call():
-                given = [(each.arg, each.value) for each in node.keywords if each.arg]
-                yield from (*given, *_told(given))
+                arguments = [(each.arg, each.value) for each in node.keywords if each.arg]
+                yield from (*arguments, *_named_value(arguments))
                 yield from self._in_arguments(node)
             case ast.Dict(keys=keys, values=values):
-                pairs = zip(keys, values, strict=True)
-                told = [(_text_of(key), value) for key, value in pairs if key is not None]
-                yield from (*told, *_told(told))
+                items = zip(keys, values, strict=True)
+                pairs = [(_text_of(key), value) for key, value in items if key is not None]
+                yield from (*pairs, *_named_value(pairs))
             case ast.For() | ast.AsyncFor() | ast.comprehension():
                 rows = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
                 for row in rows:
@@ -152,7 +152,7 @@ class _Literals:
                 yield _name_of(target), value
 
     def _in_arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-        """`setattr(x, "password", "…")`, `setenv("DB_PASSWORD", "…")`, parametrized tests."""
+        """Pairs in `setattr(x, "password", "…")`, `setenv("KEY", "…")`, parametrized tests."""
         texts = [_text_of(each) for each in call.args]
         for name, value in zip(texts, call.args[1:], strict=False):
             if name and (text := _text_of(value)) and is_second(text, 2):
@@ -170,19 +170,19 @@ class _Literals:
     def _returned(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef
     ) -> Iterator[tuple[ast.expr, str]]:
-        """What `get_password` returns or yields; the parameters of a fixture."""
+        """The literals that `get_password` returns or yields; the parameters of a fixture."""
         label = self._label_of(function.name)
         if label is not None and gives_secret(function.name):
             for node in ast.walk(function):
                 if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
                     yield from self._texts(node.value, label, function.name)
             decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
-            for given in (each for call in decorators for each in call.keywords):
-                if given.arg == "params":
-                    yield from self._texts(given.value, label, function.name)
+            for argument in (each for call in decorators for each in call.keywords):
+                if argument.arg == "params":
+                    yield from self._texts(argument.value, label, function.name)
 
     def _passed(self, call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
-        """What `set_password("…")`, `BasicAuth("kim", "…")` get, if it looks random."""
+        """Arguments of `set_password("…")`, `BasicAuth("kim", "…")` that look random."""
         name = _last_name(call.func)
         if (label := self._label_of(name)) is not None:
             for each in call.args:
@@ -191,7 +191,7 @@ class _Literals:
     def _texts(
         self, node: ast.expr, label: str, name: str, depth: int = 0
     ) -> Iterator[tuple[ast.expr, str]]:
-        """The literals in the value of a name that are no harmless ones."""
+        """The literals in the value of a name, without harmless ones."""
         if depth > _DEEPEST:
             return
         match node:
@@ -231,7 +231,7 @@ class _Literals:
 
 
 def _values_of_call(call: ast.Call) -> list[ast.expr]:
-    """The arguments that may make the value; `"…".encode("utf-8")` has it before the dot."""
+    """The expressions that may hold the value; in `"…".encode("utf-8")` it is before the dot."""
     if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant):
         return [call.func.value, *(call.args if call.func.attr in ("format", "join") else ())]
     is_getter = _last_name(call.func) in _GETTERS
@@ -241,16 +241,16 @@ def _values_of_call(call: ast.Call) -> list[ast.expr]:
     return [*before, *args, *named]
 
 
-def _told(given: list[tuple[str, ast.expr]]) -> Iterator[tuple[str, ast.expr]]:
-    """What `{"name": "DB_PASSWORD", "value": "…"}` tells."""
-    by_name = {name.lower(): value for name, value in given}
+def _named_value(pairs: list[tuple[str, ast.expr]]) -> Iterator[tuple[str, ast.expr]]:
+    """The name and the value in `{"name": "DB_PASSWORD", "value": "…"}`."""
+    by_name = {name.lower(): value for name, value in pairs}
     name = by_name.get("name") or by_name.get("key")
     if name is not None and "value" in by_name and (text := _text_of(name)):
         yield text, by_name["value"]
 
 
 def _in_pattern(pattern: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """What `case {"password": "…"}` and `case User(password="…")` compare."""
+    """Names and values in `case {"password": "…"}` and `case User(password="…")`."""
     match pattern:
         case ast.MatchMapping(keys=keys, patterns=patterns):
             names = [_text_of(key) for key in keys]
@@ -266,7 +266,7 @@ def _in_pattern(pattern: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 def _two_of(
     args: list[ast.expr], named: dict[str | None, ast.expr], first: str, second: str
 ) -> tuple[ast.expr | None, ast.expr | None]:
-    """The first two arguments of a call, which may stand behind their names."""
+    """The first two arguments of a call, by position or by name."""
     return (
         args[0] if args else named.get(first),
         args[1] if len(args) > 1 else named.get(second),
@@ -274,21 +274,21 @@ def _two_of(
 
 
 def _names_in(names: ast.expr) -> list[str]:
-    """The names that a parametrized test has: `"user, password"`, `("user", "password")`."""
+    """The parameters of a parametrized test: `"user, password"`, `("user", "password")`."""
     if isinstance(names, ast.Tuple | ast.List):
         return [_text_of(each) for each in names.elts]
     return [each.strip() for each in _text_of(names).split(",")]
 
 
 def _is_wrapper(call: ast.Call) -> bool:
-    """Whether a call gives its argument as it is: `SecretStr("…")`, `get("X", "…")`."""
+    """Whether a call returns its argument unchanged: `SecretStr("…")`, `get("X", "…")`."""
     name = _last_name(call.func)
     of_constant = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant)
     return name in _GETTERS or of_constant or name[:1].isupper() or name in _WRAPPERS
 
 
 def _in_row(items: list[ast.expr], count: int) -> Iterator[tuple[str, ast.expr]]:
-    """Pairs, and options in lists of arguments."""
+    """Names and values in pairs, and options with values in lists of arguments."""
     texts = [_text_of(each) for each in items]
     for name, value, text in zip(texts, items[1:], texts[1:], strict=False):
         if not name or not text:
@@ -318,7 +318,7 @@ def _defaults(args: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _name_of(node: ast.expr) -> str:
-    """The name that an expression's value is known under, empty for none."""
+    """The name under which an expression's value is read; empty if there is none."""
     match node:
         case ast.Attribute(attr="return_value", value=function):
             return _last_name(function)
@@ -338,7 +338,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _text_of(node: ast.expr) -> str:
-    """The text of a literal, of bytes too; empty for anything else."""
+    """The text of a literal of text or bytes; empty for anything else."""
     if not isinstance(node, ast.Constant):
         return ""
     if isinstance(node.value, bytes):
@@ -347,7 +347,7 @@ def _text_of(node: ast.expr) -> str:
 
 
 class _Places:
-    """From places of a tree, which count bytes in lines, to places in a text."""
+    """Maps places in a tree, which count bytes in lines, to places in a text."""
 
     def __init__(self, text: str, is_shifted: bool) -> None:
         self._text = text
@@ -355,14 +355,14 @@ class _Places:
         self._first = 2 if is_shifted else 1
 
     def inside(self, node: ast.expr, label: str) -> Iterator[Secret]:
-        """The literals of a node: each of those that are joined, without prefix and quotes."""
+        """The literals of a node, each of joined ones alone, without prefix and quotes."""
         start, end = self.span(node)
         for first, last in _pieces(self._text, start, end, is_one=isinstance(node, ast.JoinedStr)):
             if first < last:
                 yield first, last, label
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """Where a node is in the text."""
+        """The start and the end of a node in the text."""
         end = node.end_lineno or node.lineno, node.end_col_offset or 0
         return self._at(node.lineno, node.col_offset), self._at(*end)
 
@@ -375,16 +375,16 @@ class _Places:
 
 
 def _pieces(text: str, start: int, end: int, *, is_one: bool) -> Iterator[tuple[int, int]]:
-    """The insides of the literals between two places; of an f-string all is one piece."""
-    while (found := _LITERAL.search(text, start, end)) is not None:
-        quote = found["quote"]
+    """The insides of the literals between two places; the whole of an f-string is one."""
+    while (match := _LITERAL.search(text, start, end)) is not None:
+        quote = match["quote"]
         if quote is None:  # a comment between them
-            start = found.end()
+            start = match.end()
             continue
         if is_one:
-            yield found.end(), end - len(quote)
+            yield match.end(), end - len(quote)
             return
-        closing = _CLOSING[quote].match(text, found.end(), end)
+        closing = _CLOSING[quote].match(text, match.end(), end)
         if closing is None:
             return
         yield closing.span()

@@ -1,8 +1,8 @@
-"""Where texts give values to names that are those of secrets: `password=…`, `"token": "…"`, pairs.
+"""Finds the values of secrets' names in texts: `password=…`, `"token": "…"`, pairs.
 
-Any text: messages, reports, output, logs, JSON, lines of code. Linear in its length: each name is
-looked at once, each value within a window, and what was found is not looked at again. Pure
-patterns; runs on any thread.
+Texts may be messages, reports, output, logs, JSON, lines of code. The search is linear in their
+length: each name is looked at once, each value within a window, and a secret that was match is not
+searched again. Pure patterns; runs on any thread.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _STEMS: Final = by_first_letter(
         *(rf"{each}(?<![a-z]{each})(?![a-z])" for each in _SHORT_WORDS.split()),
     ]
 )
-"""One of these is in each name of a secret, in lower case."""
+"""Each name of a secret has one of these in it, in lower case."""
 
 _NAME: Final = re.compile(r"[\w.-]*")
 
 _COLOR: Final = r"(?:(?:\x1b|\\{1,3}x1b|\\{1,3}u001b|\\{1,3}033)\[[\d;]{0,12}m)"
-"""What colors a text; as it is, or as an escape."""
+"""Matches codes that color a text, as they are or escaped."""
 
 _BACKSLASHES: Final = r"\\{0,7}"  # of quotes in texts within texts
 _ENTITY: Final = r"(?:&quot;|&\#(?:34|39|x27);|%2[27])"
@@ -55,7 +55,7 @@ _NAMED: Final = later(
     rf"""(?x)
     (?P<option> --(?=\w))? (?P<name> [\w.-]++) {_COLOR}? (?:\[[\w"']{{1,24}}\](?=[ ]?=))?
     (?:
-      (?P<told>                 # name="token" … value="…", <meta name="token" content="…">
+      (?P<pair>                 # name="token" … value="…", <meta name="token" content="…">
         (?:{_BACKSLASHES}["'])? (?:[ ]\w{{1,20}}={_BACKSLASHES}["'][^"'<>\n]{{0,40}}["']){{0,3}}
         (?:[\s,]|\\{{1,3}}[nrt]){{1,40}}
         (?:{_BACKSLASHES}["'])? (?:[vV]alue|content) (?:{_BACKSLASHES}["'])?
@@ -76,7 +76,7 @@ _NAMED: Final = later(
         (?:(?:[ ]WITH[ ]\w{{1,40}})?[ ]BY | [ ](?:is|was))? [ \t]{{1,4}} (?={_BACKSLASHES}[\w"']))
     )"""
 )
-"""A name and what stands between it and its value: `token=`, `"token": `, `"token", `, `<token>`,
+"""Matches the end of a name up to its value: `token=`, `"token": `, `"token", `, `<token>`,
 `name="token" value=`, `--token `."""
 
 _EXPLAINED: Final = later(
@@ -84,10 +84,10 @@ _EXPLAINED: Final = later(
     r"(?P<name>\w{1,200})(?:\([^\n]{0,400}\))?$",
     re.MULTILINE,
 )
-"""How pytest explains a comparison: `where '…' = <Client>.password`."""
+"""Matches a line in which pytest explains a comparison: `where '…' = <Client>.password`."""
 
 _PLAIN: Final = re.compile(r"[a-z]+(?=[.,;)]?(?:\s|\Z))")
-"""A word of prose."""
+"""Matches a word of prose."""
 
 _BEFORE_TAG: Final = re.compile(r"<(?:\w{1,16}:)?\Z")
 _NAMING: Final = re.compile(
@@ -107,7 +107,7 @@ _TYPE: Final = r"[A-Za-z_][\w.]{0,60}(?:\[[^\]\n=]{0,80}\]{1,3})?"
 _ANNOTATED: Final = later(
     rf"{_TYPE}(?:[ \t]*\|[ \t]*{_TYPE}){{0,4}}[ \t]+=[ \t]+|(?:str|bytes|Any|object)=(?!=)"
 )
-"""A type and what follows: `str = `, `str | None = `; but no `sid=` of a header."""
+"""Matches a type before a value: `str = `, `str | None = `; but not `sid=` of a header."""
 
 _PREFIX: Final = r"[bBrRuUfFN]{0,2}"
 _QUOTED: Final = later(
@@ -121,7 +121,7 @@ _GLUE: Final = later(r"[ \t]*(?:[ \t]|\+|\r?\n)[ \t]{0,200}(?=" + _PREFIX + r"[\
 _FILE: Final = re.compile(
     r"\w.*\.(?:py|pyi|pyc|txt|md|rst|json|ya?ml|toml|cfg|ini|csv|xml|html?|js|ts|log|sh|sql)"
 )
-"""Names of files, which say nothing of what follows: `test_password.py:25`."""
+"""Matches names of files, after which no value comes: `test_password.py:25`."""
 
 _BARE: Final = later(r"(?P<value>(?:[^\s,;&\"'<>\x1b]++|,(?![\s\"'{\[]|[\w.-]*[=:]|\Z))++)")
 _HEADER: Final = later(r"(?P<value>(?:[^\r\n\"'\\]++|(?<==)([\"'])[^\"'\r\n\\]*\2)++)")
@@ -129,15 +129,15 @@ _SCHEME: Final = later(r"(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)[ \t]+", 
 _ELEMENT: Final = later(r"(?P<value>[^<>\n]{1,4096}?)(?:\]\]>)?</")
 
 _YAML_TAG: Final = later(r"(?:[!&][A-Za-z][\w:-]{0,40}[ \t]+){1,2}(?=\S)")
-"""Of YAML: `!vault |`, `&name "…"`."""
+"""Matches tags and anchors of YAML: `!vault |`, `&name "…"`."""
 
 _KEYED: Final = later(r"\{[ \t]?[\w.-]{1,60}(?::[ \t]+|=)(?=\w)")
-"""The first key of a display without quotes: `passwords: {kim: …}`."""
+"""Matches the first key of a mapping without quotes: `passwords: {kim: …}`."""
 
 _CALL: Final = later(
     r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!get)[A-Za-z_]\w{0,60}\((?:(?P<key>[a-z_]{1,40})=)?(?=[bBrRuUfF]{0,2}[\"'])"
 )
-"""`SecretStr('…')`, as `repr` shows values that are secret; but not `environ.get('…')`."""
+"""Matches `SecretStr('…')`, a secret by its `repr`; but not `environ.get('…')`."""
 
 _OPENED: Final = later(
     r"[\[({][ \t\n]{0,40}(?=[\[({]|[bBrRuUfF]{0,2}\\{0,7}[\"']|[A-Z][A-Za-z]{1,60}\()"
@@ -146,20 +146,20 @@ _INSIDE: Final = later(r"[\[({]|[\])}]|" + _PREFIX + r"\\{0,7}[\"']|\n[ \t]*\n")
 _DEEPEST: Final = 12
 _COLON: Final = later(r"\\{0,7}[\"'][ \t]*:")
 _MOST_INSIDE: Final = 600
-"""Characters behind an opening bracket in which values are looked for."""
+"""Characters after an opening bracket that are searched for values."""
 
 _WINDOW: Final = 120
-"""Characters of a value that tell whether it is code."""
+"""Characters of a value that are looked at to see whether it is code."""
 
 _SAID: Final = 100
-"""The same of a sentence behind a colon."""
+"""Characters after a colon that are looked at to see whether they are a sentence."""
 
 _IDENTIFIER: Final = r"(?:b(?:16|32|64|85)[a-z]+|[A-Za-z_]+\d{0,3})(?![A-Za-z0-9])"
 _CODE: Final = later(
     rf"(?:{_IDENTIFIER}\.)*{_IDENTIFIER}(?:\((?:[\"'*)(\[{{]|-?\d+[,)\].]|lambda\b|{_IDENTIFIER}|\Z)"
     rf"|\[(?:[\"'\])]|-?\d+[\]:]|:|{_IDENTIFIER}|\Z))"
 )
-"""A call or an item; names have no digits but at their end."""
+"""Matches a call or an item; names have digits only at their end."""
 
 _ATTRIBUTE: Final = later(rf"(?:{_IDENTIFIER}\.)+{_IDENTIFIER}")
 
@@ -168,10 +168,10 @@ _PROSE: Final = later(
     r"|invalid|is|missing|must|no|not|of|on|or|rejected|required|see|should|that|the|to|too|was|will"
     r"|with|wrong)(?= )"
 )
-"""How a sentence goes on after `Invalid password:`."""
+"""Matches words with which a sentence goes on after `Invalid password:`."""
 
 _ESCAPED_END: Final = re.compile(r"\\{1,3}[nr]|\\{1,3}x1b")
-"""The end of a line in a text that is written with escapes."""
+"""Matches the end of a line in an escaped text."""
 
 _ESCAPES: Final = frozenset("nrtabfv")
 _COLORED: Final = re.compile(r"[\d;]{0,12}m")
@@ -196,22 +196,23 @@ class NamedSecrets:
         self._folded = re.compile(stems, re.IGNORECASE)
 
     def may_be_in(self, lowered: str) -> bool:
-        """Whether it is worth looking into a text, by its lower case, which is searched five times
-        as fast as the text is when the case is ignored.
+        """Whether a text may hold a name of a secret.
+
+        It takes the text in lower case: to search that is five times as fast as to ignore the case.
         """
         return self._stem.search(lowered) is not None
 
     def find(self, text: str, *, is_source: bool = False) -> Iterator[Secret]:
-        """The values, without their quotes.
+        """The values of secrets' names, without their quotes.
 
         Args:
             text: Any text.
-            is_source: Whether it is Python source: only literals are values then.
+            is_source: Whether it is Python source, where only literals are values.
         """
         lowered = text.lower()
         if not self.may_be_in(lowered):
             return
-        # Letters whose lower case is longer would shift what is found.
+        # A letter whose lower case is longer would shift the places that are found.
         is_aligned = len(lowered) == len(text)
         stems = self._stem.finditer(lowered) if is_aligned else self._folded.finditer(text)
         seen = behind = 0
@@ -219,17 +220,17 @@ class NamedSecrets:
             if stem.start() < seen:
                 continue  # in the last name, or inside of the last secret
             start = _start_of_name(text, stem.end(), behind)
-            found = _NAMED().match(text, start)
-            # A name is looked at once, also where it has no value: it may be a megabyte.
-            seen = found.end("name") if found else _end_of_name(text, start)
-            if found is None:
+            match = _NAMED().match(text, start)
+            # A name is looked at once, also if it has no value: it may be a megabyte long.
+            seen = match.end("name") if match else _end_of_name(text, start)
+            if match is None:
                 continue
-            if found["blank"] and not found["option"] and _PLAIN.match(text, found.end()):
+            if match["blank"] and not match["option"] and _PLAIN.match(text, match.end()):
                 continue  # prose: `token refreshed`
-            label = self._label(text, found)
-            if label is None or not _is_naming(text, found):
+            label = self._label(text, match)
+            if label is None or not _is_naming(text, match):
                 continue
-            for span in _values(text, found, label, is_source):
+            for span in _values(text, match, label, is_source):
                 seen = behind = max(behind, span[1])
                 yield *span, label
         if "where " in text:
@@ -243,20 +244,20 @@ class NamedSecrets:
                 if "curl" in before.rpartition("\n")[2] and is_random(curl["value"]):
                     yield *curl.span("value"), "password"
 
-    def _label(self, text: str, found: re.Match[str]) -> str | None:
-        name, start = found["name"], found.start()
-        if found["blank"] and "BY" in found["blank"]:
+    def _label(self, text: str, match: re.Match[str]) -> str | None:
+        name, start = match["name"], match.start()
+        if match["blank"] and "BY" in match["blank"]:
             return "password" if name.lower() == "identified" else None
         if _FILE.fullmatch(name):
             return None
         label = self._label_of(name)
-        if label is None and (shorter := _unescaped(text, found.start("name"), name)):
+        if label is None and (shorter := _unescaped(text, match.start("name"), name)):
             label = self._label_of(shorter)
         if label is None and text.endswith(" ", 0, start):
             # "API key: …": words before belong to the name.
             before = text[max(start - 60, 0) : start].rpartition("\n")[2]
             words = words_of(before + name)
-            label = self._label_of("_".join(words[-2:])) if found["sign"] else None
+            label = self._label_of("_".join(words[-2:])) if match["sign"] else None
             label = label or self._label_of("".join(words[-3:]))  # "mot de passe"
             if self._extra:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
@@ -264,34 +265,34 @@ class NamedSecrets:
         return label
 
 
-def _is_naming(text: str, found: re.Match[str]) -> bool:
-    """Whether what stands around a name makes it one: not in `a:secret:b`."""
-    start = found.start()
-    if found["tag"]:
+def _is_naming(text: str, match: re.Match[str]) -> bool:
+    """Whether the text around a name allows that it has a value: not in `a:secret:b`."""
+    start = match.start()
+    if match["tag"]:
         return _BEFORE_TAG.search(text[max(start - 20, 0) : start]) is not None
-    if found["told"]:
+    if match["pair"]:
         return _NAMING.search(text[max(start - 20, 0) : start]) is not None
-    if found["sign"] in ("==", "!=") and found["quote"] and "]" not in found[0]:
+    if match["sign"] in ("==", "!=") and match["quote"] and "]" not in match[0]:
         return False  # a literal is compared
-    if found["sign"] == ":" and found[0].endswith(":"):
+    if match["sign"] == ":" and match[0].endswith(":"):
         return not text.endswith((":", "/"), 0, start)
     return True
 
 
 def _start_of_name(text: str, at: int, behind: int) -> int:
-    """Where the name begins that has the end of a stem at `at`; not before `behind`."""
+    """The start of the name in which a stem ends at `at`; not before `behind`."""
     before = text[max(at - MAX_NAME, behind) : at][::-1]
-    found = _NAME.match(before)
-    return at - (found.end() if found else 0)
+    match = _NAME.match(before)
+    return at - (match.end() if match else 0)
 
 
 def _end_of_name(text: str, start: int) -> int:
-    found = _NAME.match(text, start)
-    return found.end() if found else start
+    match = _NAME.match(text, start)
+    return match.end() if match else start
 
 
 def _unescaped(text: str, start: int, name: str) -> str:
-    """A name without what an escape left in front of it: `\\napi_key`, `\\x1b[31mapi_key`."""
+    """A name without the rest of an escape in front of it: `\\napi_key`, `\\x1b[31mapi_key`."""
     if text.endswith("\\", 0, start) and name[0] in _ESCAPES:
         return name[1:]
     if text.endswith("[", 0, start) and (color := _COLORED.match(name)):
@@ -299,29 +300,29 @@ def _unescaped(text: str, start: int, name: str) -> str:
     return ""
 
 
-def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Iterator[Span]:
-    """Where the values of a name are; none if they are none, or no secrets."""
-    at, name = found.end(), found["name"]
-    if found["tag"] or (found["told"] or "").endswith(">"):
+def _values(text: str, match: re.Match[str], label: str, is_source: bool) -> Iterator[Span]:
+    """The places of a name's values that are secrets."""
+    at, name = match.end(), match["name"]
+    if match["tag"] or (match["pair"] or "").endswith(">"):
         element = _ELEMENT().match(text, at)
         if element and not is_harmless(label, element["value"], name):
             yield element.span("value")
         return
-    if found["comma"]:
-        yield from _second(text, found, label)
+    if match["comma"]:
+        yield from _second(text, match, label)
         return
-    if found["blank"] and not found["option"]:
+    if match["blank"] and not match["option"]:
         if is_source:
             return
         label = maybe(label)  # `PASSWORD '…'`, but prose as well
-    if found["opened"]:
+    if match["opened"]:
         if not is_source:
             yield from _literals(text, at, maybe(label), name)
         return
-    if found["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
+    if match["sign"] == ":" and (annotated := _ANNOTATED().match(text, at)):
         at = annotated.end()
         is_source = is_source or not _QUOTED().match(text, at)
-    if found["sign"] == ":" and (tag := _YAML_TAG().match(text, at)):
+    if match["sign"] == ":" and (tag := _YAML_TAG().match(text, at)):
         at = tag.end()
     call = _CALL().match(text, at, at + 600)
     at = call.end() if call else at
@@ -331,27 +332,27 @@ def _values(text: str, found: re.Match[str], label: str, is_source: bool) -> Ite
         yield from _literals(text, at, label, name)
     elif _OPENED().match(text, at):
         yield from _inside(text, at, label, name)
-    elif not is_source and not call and (span := _bare_value(text, found, label, at)):
+    elif not is_source and not call and (span := _bare_value(text, match, label, at)):
         yield span
 
 
-def _second(text: str, found: re.Match[str], label: str) -> Iterator[Span]:
-    """What follows a quoted name behind a comma: the second of a pair, the next argument."""
-    opening, quote = found.start() - len(found["quote"]), found["quote"]
-    if text[max(opening, 0) : found.start()] != quote:
+def _second(text: str, match: re.Match[str], label: str) -> Iterator[Span]:
+    """The value after a quoted name and a comma: the second of a pair, or the next argument."""
+    opening, quote = match.start() - len(match["quote"]), match["quote"]
+    if text[max(opening, 0) : match.start()] != quote:
         return  # the end of a longer text
-    value = _QUOTED().match(text, found.end())
+    value = _QUOTED().match(text, match.end())
     if value is None or value["value"].startswith("-"):
         return
     if _COLON().match(text, value.end()):
         return  # a key of what follows
     # A list of names has words in it.
-    if found["option"] or is_second(value["value"], 2):
-        yield from _literals(text, found.end(), label, found["name"])
+    if match["option"] or is_second(value["value"], 2):
+        yield from _literals(text, match.end(), label, match["name"])
 
 
 def _literals(text: str, at: int, label: str, name: str) -> Iterator[Span]:
-    """A literal, and those that are joined to it."""
+    """The places of a literal, and of those that are joined to it."""
     while True:
         value = _TRIPLE().match(text, at) or _QUOTED().match(text, at)
         if value is None:
@@ -359,12 +360,12 @@ def _literals(text: str, at: int, label: str, name: str) -> Iterator[Span]:
         start, end = value.span("value")
         scheme = _SCHEME().match(text, start, end)
         start = scheme.end() if scheme else start
-        told = text[start:end]
-        if told and not (is_placeholder(told) if scheme else is_harmless(label, told, name)):
+        secret = text[start:end]
+        if secret and not (is_placeholder(secret) if scheme else is_harmless(label, secret, name)):
             yield start, end
         quote = value["quote"]
         closing = end + len(quote)
-        if len(quote) == 1 and told and text.startswith(quote, closing):  # of SQL: 'it''s'
+        if len(quote) == 1 and secret and text.startswith(quote, closing):  # of SQL: 'it''s'
             at = closing
             continue
         glue = _GLUE().match(text, closing)
@@ -374,7 +375,7 @@ def _literals(text: str, at: int, label: str, name: str) -> Iterator[Span]:
 
 
 def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
-    """The literals in brackets; keys are none."""
+    """The places of literals in brackets, without keys."""
     depth, end = 0, at + _MOST_INSIDE
     while at < end and (mark := _INSIDE().search(text, at, end)):
         char = text[mark.end() - 1]
@@ -400,13 +401,13 @@ def _inside(text: str, at: int, label: str, name: str) -> Iterator[Span]:
 
 
 def _is_first(text: str, value: re.Match[str]) -> bool:
-    """Whether a value is the first name of a display of names: `(user, password)`."""
-    told = value["value"]
-    if told[:1] not in ("(", "[", "{") or is_random(told):
+    """Whether a value is the first of several names in brackets: `(user, password)`."""
+    word = value["value"]
+    if word[:1] not in ("(", "[", "{") or is_random(word):
         return False
-    if told.endswith(":"):
-        return told[1:-1].isidentifier()
-    return told[1:].isidentifier() and text.startswith(", ", value.end())
+    if word.endswith(":"):
+        return word[1:-1].isidentifier()
+    return word[1:].isidentifier() and text.startswith(", ", value.end())
 
 
 def _is_code(text: str) -> bool:
@@ -416,30 +417,30 @@ def _is_code(text: str) -> bool:
     return bool(_CODE().match(text) or _ATTRIBUTE().fullmatch(text.rstrip(")]}:")))
 
 
-def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | None:
-    """Where a value without quotes is."""
-    name = found["name"]
+def _bare_value(text: str, match: re.Match[str], label: str, at: int) -> Span | None:
+    """The place of a value without quotes."""
+    name = match["name"]
     if keyed := _KEYED().match(text, at):
         at = keyed.end()
-    is_colon = found["sign"] == ":"
+    is_colon = match["sign"] == ":"
     if is_colon and (block := _BLOCK().match(text, at)):
         return block.span("value")
     if is_colon and _PROSE().match(text, at):
         return None
     scheme = _SCHEME().match(text, at)
     start = scheme.end() if scheme else at
-    is_header = is_colon and not found["quote"] and label in ("auth", "cookie")
+    is_header = is_colon and not match["quote"] and label in ("auth", "cookie")
     pattern = (_HEADER if is_header else _BARE)()
     value = pattern.match(text, start, start + _WINDOW)
     if value is None or value["value"].startswith("<"):
         return None
-    told = value["value"].rstrip(")]} \t\\")
-    plain = _ESCAPED_END.split(told, maxsplit=1)[0].rstrip(")]}.,:!")
+    secret = value["value"].rstrip(")]} \t\\")
+    plain = _ESCAPED_END.split(secret, maxsplit=1)[0].rstrip(")]}.,:!")
     if is_placeholder(value["value"]) or _is_first(text, value):
         return None
     if not plain or plain == name.rpartition(".")[2] or is_number(plain, label):
         return None
-    if not scheme and (_is_code(value["value"]) or (found["option"] and plain.isupper())):
+    if not scheme and (_is_code(value["value"]) or (match["option"] and plain.isupper())):
         return None
     if is_harmless(label, plain, name):
         return None
@@ -447,5 +448,5 @@ def _bare_value(text: str, found: re.Match[str], label: str, at: int) -> Span | 
     if is_said(line) or is_name(label, line):
         return None
     if value.end() == start + _WINDOW and (value := pattern.match(text, start)):
-        told = value["value"].rstrip(")]} \t")
-    return start, start + len(told)
+        secret = value["value"].rstrip(")]} \t")
+    return start, start + len(secret)

@@ -1,8 +1,8 @@
-"""Node ids that hold secrets: how they are told, and which test is meant by one.
+"""Replaces secrets in node ids by tags, and finds the tests that an id with tags means.
 
 pytest makes ids of the values of parameters. A value that is a secret, by the name of its parameter
-or by itself, is told by a tag here too, live and in records. The id that pytest prints finds its
-test nevertheless, and so does one of another run, whose tags differ.
+or by itself, becomes a tag in ids too, live and in records. The id that pytest prints finds its
+test nevertheless, and so does an id of another run, whose tags differ.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 
 _MOST: Final = 10_000
-"""Ids whose hidden form is kept; those of tests come again and again."""
+"""How many ids are kept with their redacted form, as the same ids come again and again."""
 
 _NOTED: Final = "cideldill_nodeid"
-"""Attribute of reports; xdist hands over all that have plain values."""
+"""Attribute of reports that holds the redacted id; xdist sends all attributes with plain values."""
 
 _SHORTEST: Final = 4
-"""Characters of a value that is looked for in an id."""
+"""Shorter values are not looked for in ids."""
 
 
 class NodeIds:
-    """Of one process. Any thread."""
+    """Redacts the node ids of one process. Any thread."""
 
-    __slots__ = ("_known", "_learned", "_redactor", "_secrets")
+    __slots__ = ("_learned", "_redacted", "_redactor", "_secrets")
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._known: dict[str, str] = {}
+        self._redacted: dict[str, str] = {}
         self._learned = 0
-        # Ids with parameters that have names of secrets → value as in the id → its tag.
+        # Id of a test with secret parameters → value as in the id → its tag.
         self._secrets: dict[str, dict[str, str]] = {}
 
     def learn(self, parameters: Iterable[tuple[str, Mapping[str, object]]]) -> None:
-        """Know what tests are called with: id, and name → value of its parameters."""
+        """Learn the parameters of tests: their ids, and name → value of each parameter."""
         redactor, kept = self._redactor, {}
         for nodeid, values in parameters:
             for name, value in list(values.items()):
@@ -57,25 +57,25 @@ class NodeIds:
             redactor.keep(kept)
 
     def shown(self, nodeid: str) -> str:
-        """An id as it is told."""
+        """An id without secrets."""
         if "[" not in nodeid or not self._redactor.enabled:
             return nodeid
         if self._learned != self._redactor.learned:
-            self._known, self._learned = {}, self._redactor.learned
-        known = self._known
-        if nodeid not in known:
-            if len(known) >= _MOST:
-                known.clear()
-            known[nodeid] = self._redactor.redact_text(self._tagged(nodeid))
-        return known[nodeid]
+            self._redacted, self._learned = {}, self._redactor.learned
+        redacted = self._redacted
+        if nodeid not in redacted:
+            if len(redacted) >= _MOST:
+                redacted.clear()
+            redacted[nodeid] = self._redactor.redact_text(self._tagged(nodeid))
+        return redacted[nodeid]
 
     def of_report(self, report: Any) -> str:
-        """The id of a report of pytest's; a worker of xdist has noted it there, see `note_in`."""
+        """The redacted id of a report; a worker of xdist has noted it there, see `note_in`."""
         noted = vars(report).get(_NOTED)
         return noted if type(noted) is str else self.shown(report.nodeid)
 
     def note_in(self, report: Any) -> None:
-        """Note how the id of a report is told, for the process that gets it, where that differs."""
+        """Note the redacted id in a report if it differs, for the process that gets the report."""
         if (shown := self.shown(report.nodeid)) != report.nodeid:
             setattr(report, _NOTED, shown)
 
@@ -93,33 +93,33 @@ def _in_id(value: object) -> str:
     return str(value).encode("unicode_escape").decode("ascii")
 
 
-def meant(asked: str, known: Iterable[str], redactor: Redactor | None = None) -> list[str]:
-    """The ids that one may mean: itself, else those that differ only where one has a tag.
+def meant(nodeid: str, candidates: Iterable[str], redactor: Redactor | None = None) -> list[str]:
+    """The ids that an id may mean: itself, else those that differ only where one has a tag.
 
     Args:
-        asked: As pytest printed it, or as it was told.
-        known: Ids as they are told, or as pytest has them.
-        redactor: Has the key of their tags, to tell which ones are of the same values.
+        nodeid: With tags, or as pytest printed it.
+        candidates: Ids with tags, or as pytest has them.
+        redactor: Has the key of the tags, to compare a value with a tag.
     """
-    ids = list(dict.fromkeys(known))
-    if asked in ids or "[" not in asked:
-        return [asked] if asked in ids else []
-    if TAG.search(asked):
-        pattern = _pattern(asked)
+    ids = list(dict.fromkeys(candidates))
+    if nodeid in ids or "[" not in nodeid:
+        return [nodeid] if nodeid in ids else []
+    if TAG.search(nodeid):
+        pattern = _pattern(nodeid)
         return [each for each in ids if pattern.fullmatch(TAG.sub("-", each))]
     fitting = [
-        (each, found)
+        (each, match)
         for each in ids
-        if TAG.search(each) and (found := _pattern(each).fullmatch(asked))
+        if TAG.search(each) and (match := _pattern(each).fullmatch(nodeid))
     ]
     if redactor is not None:
-        same = [each for each, found in fitting if _has_tags_of(found.groups(), each, redactor)]
+        same = [each for each, match in fitting if _has_tags_of(match.groups(), each, redactor)]
         return same or [each for each, _ in fitting]
     return [each for each, _ in fitting]
 
 
 def _pattern(nodeid: str) -> re.Pattern[str]:
-    """What fits an id whose tags stand for any text."""
+    """A pattern for the ids that an id with tags may stand for."""
     return re.compile("(.+?)".join(map(re.escape, TAG.split(nodeid))), re.DOTALL)
 
 

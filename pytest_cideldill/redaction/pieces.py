@@ -1,6 +1,6 @@
-"""Rests of secrets in texts that others have cut in the middle: `'key=ghp_GX7q...sSuuyr'`.
+"""Finds pieces of secrets in texts that were cut in the middle: `'key=ghp_GX7q...sSuuyr'`.
 
-pytest shortens what it compares, before anybody else sees it.
+pytest shortens the values that it compares before any plugin sees them.
 """
 
 from __future__ import annotations
@@ -9,36 +9,36 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 CUT: Final = "..."
-"""What stands for the middle."""
+"""Replaces the middle of a text."""
 
 LEAST_PIECE: Final = 4
-"""Characters of a secret that tell something of it."""
+"""Fewer characters of a secret reveal nothing of it."""
 
 _MOST: Final = 50
-"""Cuts of a text that are looked at."""
+"""Most cuts of a text that are looked at."""
 
 _Piece = tuple[int, int, str]
 
 
 def pieces(text: str, secrets: Iterable[str]) -> Iterator[_Piece]:
-    """Where the begin of a secret stands before a cut, or its end behind one; and the secret."""
-    known = tuple(secrets)
+    """The places of a secret's start before a cut, or its end after one, each with the secret."""
+    whole_secrets = tuple(secrets)
     at = text.find(CUT)
     for _ in range(_MOST):
         if at < 0:
             return
         behind = at + len(CUT)
-        for found in (_before(text, at, known), _behind(text, behind, known)):
-            if found is not None:
-                yield found
+        for piece in (_before(text, at, whole_secrets), _behind(text, behind, whole_secrets)):
+            if piece is not None:
+                yield piece
         at = text.find(CUT, behind)
 
 
-def _before(text: str, at: int, known: Iterable[str]) -> _Piece | None:
-    """The longest begin of a secret that ends there."""
+def _before(text: str, at: int, secrets: Iterable[str]) -> _Piece | None:
+    """The longest start of a secret that ends at a place."""
     last = text[max(at - LEAST_PIECE, 0) : at]
     longest: _Piece | None = None
-    for secret in known if len(last) == LEAST_PIECE else ():
+    for secret in secrets if len(last) == LEAST_PIECE else ():
         end = secret.find(last)
         while end >= 0:
             length = end + LEAST_PIECE
@@ -49,11 +49,11 @@ def _before(text: str, at: int, known: Iterable[str]) -> _Piece | None:
     return longest
 
 
-def _behind(text: str, at: int, known: Iterable[str]) -> _Piece | None:
-    """The longest end of a secret that begins there."""
+def _behind(text: str, at: int, secrets: Iterable[str]) -> _Piece | None:
+    """The longest end of a secret that begins at a place."""
     first = text[at : at + LEAST_PIECE]
     longest: _Piece | None = None
-    for secret in known if len(first) == LEAST_PIECE else ():
+    for secret in secrets if len(first) == LEAST_PIECE else ():
         start = secret.find(first)
         while start >= 0:
             length = len(secret) - start

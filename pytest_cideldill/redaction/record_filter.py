@@ -1,7 +1,8 @@
-"""The last look at what is written to a record: texts that name things may hold secrets as well.
+"""Redacts lines of a record once more, right before they are written.
 
-Values, messages, reports and node ids were redacted where they were captured. Meanwhile more may be
-known for a secret. It is the same in all processes of a run, and so are the names.
+Values, messages, reports and node ids were redacted where they were captured, but more secrets may
+have been learned since, and texts that name things may hold secrets as well. All processes of a run
+know the same secrets, and so replace the same names.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST_NAMES: Final = 1_000
 
 
 class Hiding:
-    """See the module. Not for several threads."""
+    """Redacts lines of a record. Not for several threads."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.is_plain = redactor.is_plain
@@ -26,7 +27,7 @@ class Hiding:
         self._learned = redactor.learned
 
     def name(self, name: str | None) -> str | None:
-        """A node id; the same ones come again and again."""
+        """A node id without secrets; kept, as the same ids come again and again."""
         if name is None:
             return None
         if self._learned != self._redactor.learned:
@@ -38,9 +39,9 @@ class Hiding:
         return self._names[name]
 
     def hide(self, values: dict[str, Any], *, is_asked: bool) -> None:
-        """In the values of a line; their names are ours.
+        """Replace the secrets in the values of a line; their names are ours.
 
-        `is_asked`: A client or the user asked for this; no process has looked at it.
+        `is_asked`: a client or the user sent these values, so no process has redacted them.
         """
         redact = self._redact if is_asked else self._redact_known
         for name, value in values.items():

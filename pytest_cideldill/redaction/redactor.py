@@ -1,7 +1,7 @@
-"""Secrets out of everything that leaves the process under test (docs/secrets.md).
+"""The `Redactor`: replaces secrets in everything that leaves the process under test.
 
-A secret becomes a tag like `<redacted:token#a1>`: one tag per value, so that an agent can tell
-equal from different ones. Runs on any thread, takes no lock, runs no user code, never raises.
+A secret becomes a tag like `<redacted:token#a1>`: one tag per value, so that an agent sees which
+values are equal (docs/secrets.md). Runs on any thread, takes no lock, runs no user code, never raises.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from pytest_cideldill.redaction.tags import LONGEST, TAG, UNKNOWN, Tags
 from pytest_cideldill.sourcecode.quiet import literal
 
 MIN_ENVIRONMENT: Final = 8
-"""Characters from which on the value of a sensitive environment variable is looked for."""
+"""Shorter values of sensitive environment variables are not looked for."""
 
 MARGIN: Final = 2_048
-"""Characters behind a limit that are looked at, to recognize a secret that reaches over it."""
+"""Characters after a limit that are looked at, to recognize a secret that reaches over it."""
 
 _SHORTEST: Final = 6
-"""Shorter texts hold no secret that could be told from a word."""
+"""Shorter texts are not searched: a secret in them can't be distinguished from a word."""
 
 _PASSES: Final = 3
-"""A replacement may put together what then looks like a secret again."""
+"""How often a text is searched: a replacement may join two parts that look like a secret."""
 
 _MOST_SEEN: Final = 64
-"""Values that had a sensitive name and are looked for in texts without it; the newest ones."""
+"""How many values of sensitive names are looked for in other texts; the newest ones are."""
 
 _MOST_KEPT: Final = 200
-"""Values of parameters that are looked for as long as the process lives."""
+"""How many values of parameters are looked for as long as the process lives."""
 
 _LONGEST_SEEN: Final = 1_024
 
 _NOT_ENVIRONMENT: Final = frozenset({"PWD", "OLDPWD"})
-"""Folders; their names would hide every path."""
+"""Variables that hold folders, though they look like passwords: they would hide every path."""
 
 _COMMON_WORDS: Final = (
     "password postgres postgresql changeme changeit testtest testing disabled required undefined "
     "username rabbitmq minioadmin"
 )
 _TOO_COMMON: Final = frozenset(_COMMON_WORDS.split())
-"""Defaults of services and words: hiding them hides no secret but many a text."""
+"""Defaults of services, and words: to hide them would hide no secret, but parts of many texts."""
 
 _NO_DATA: Final = ("<class ", "<function ", "<bound method ", "<built-in ", "<module ")
 
@@ -68,16 +68,17 @@ class Redactor:
     """Replaces secrets by tags.
 
     Args:
-        extra_names: Further sensitive names, in any spelling; also parts of longer names.
-        extra_patterns: Regular expressions; what they match is a secret.
-        environ: The environment variables, looked at now; those of the process by default.
+        extra_names: Further sensitive names, in any spelling; they count in longer names too.
+        extra_patterns: Regular expressions; whatever they match is a secret.
+        environ: The environment variables, read now; by default those of the process.
         shown_names: Names that are not sensitive, in any spelling.
-        key: Of the run: where it is the same, equal secrets get equal tags. None: a random one.
+        key: The key of the run: with the same key, equal secrets get equal tags. None: a random
+            key.
         enabled: Whether anything is replaced at all.
 
     Attributes:
-        edition: Another one since names became sensitive that were not.
-        learned: Another one since a text may be redacted in another way than before.
+        edition: A number that changes when further names become sensitive.
+        learned: A number that changes when a text may be redacted in another way than before.
 
     Raises:
         ValueError: A name or a pattern is malformed; the message names it.
@@ -96,7 +97,8 @@ class Redactor:
         self.enabled = enabled
         self.edition = self.learned = 0
         self._tags = Tags(key)
-        # As it may be spelled in a text → the value. Read as a whole: other threads add to it.
+        # A value as it may be written in a text → the value. Copied to read it, as other threads
+        # add.
         self._seen: dict[str, str] = {}
         self._environ = dict(os.environ if environ is None else environ)
         self._environment = Environment()
@@ -117,17 +119,17 @@ class Redactor:
         patterns: Iterable[str] = (),
         shown: Iterable[str] = (),
     ) -> None:
-        """Know further secrets from now on, as those of the constructor. One thread at a time.
+        """Add names and patterns, as in the constructor. One thread at a time.
 
         Raises:
-            ValueError: As for the constructor; then nothing has changed.
+            ValueError: A name or a pattern is malformed; then nothing has changed.
         """
         extra = self._extra.union(map(spelled, names))
         compiled_patterns = self._patterns | {text: compiled(text) for text in patterns}
         is_shown = self._shown.union(map(spelled, shown))
         label_of = lru_cache(4096)(lambda name: label_of_name(name, extra, is_shown))
-        # Other threads redact meanwhile: each of these is replaced as a whole, and goes with both
-        # the old and the new ones of the others.
+        # Other threads redact meanwhile. So each attribute is replaced as a whole, and fits both
+        # the old and the new values of the others.
         self._extra, self._patterns, self._label_of = extra, compiled_patterns, label_of
         self._shown = is_shown
         self._named = NamedSecrets(label_of, extra)
@@ -135,14 +137,14 @@ class Redactor:
         self.edition += 1
 
     def look_again(self) -> None:
-        """Hide the values of environment variables that the program has by now; forget none."""
+        """Also hide the values of environment variables that the program has set by now."""
         try:
             changed = self._environment.changed() if self.enabled else {}
             fresh = {name: value for name, value in changed.items() if self._is_fresh(name, value)}
             if fresh:
                 self._environ |= fresh
                 self._look_for(_environment_secrets(fresh, self._label_of))
-        except Exception:  # noqa: BLE001 - a border: what is known is hidden still
+        except Exception:  # noqa: BLE001 - a border: known secrets are hidden anyway
             return
 
     def keep(self, values: Mapping[str, str]) -> None:
@@ -152,7 +154,7 @@ class Redactor:
             for value, label in values.items()
             if value not in self._values
             and MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN
-            and _is_telling(label, value)
+            and _is_distinctive(label, value)
         }
         kept = dict(islice(fresh.items(), _MOST_KEPT - self._kept))
         self._kept += len(kept)
@@ -162,7 +164,7 @@ class Redactor:
         return value not in self._values and self._label_of(name) is not None
 
     def _look_for(self, fresh: Mapping[str, str]) -> None:
-        """Hide some values wherever they appear (value → label), besides those that are known."""
+        """Hide further values (value → label) wherever they appear."""
         values = {**fresh, **self._values}
         for value, label in values.items():
             self.tag(label, value)
@@ -173,11 +175,11 @@ class Redactor:
         self.learned += 1
 
     def name_is_sensitive(self, name: str) -> bool:
-        """Whether what has this name is to be hidden, whatever its value looks like."""
+        """Whether the value of this name is always hidden, whatever it looks like."""
         return self.enabled and type(name) is str and self._label_of(name) is not None
 
     def is_plain(self, text: str) -> bool:
-        """Whether nothing is to be hidden in a text, for certain; nor in a line of it. Quick."""
+        """Whether a text and its lines certainly hold no secret; a quick test."""
         try:
             return not self._may_hold_secrets(text)
         except Exception:  # noqa: BLE001 - a border, as below
@@ -187,9 +189,9 @@ class Redactor:
         """The text without its secrets.
 
         Args:
-            text: Any text; not cut yet, for a secret that was cut is not recognized.
+            text: Any text; it must not be cut yet, as a secret that was cut is not recognized.
             limit: How many characters of `text` are wanted. A secret that reaches over the limit
-                is replaced as a whole; what is behind is left out. Costs no more for long texts.
+                is replaced as a whole; the rest is left out. Longer texts cost no more time.
         """
         try:
             text = self._without_pieces(text)
@@ -200,9 +202,9 @@ class Redactor:
             return UNKNOWN
 
     def redact_source(self, text: str, *, is_python: bool = True) -> str:
-        """Like `redact_text` for the text of files: its lines stay where they are.
+        """The text of a file without its secrets; its lines keep their numbers.
 
-        In Python a name is no secret: that in `token = name`.
+        In Python a name is no secret, like the one in `token = name`.
         """
         try:
             if not self._may_hold_secrets(text):
@@ -210,23 +212,25 @@ class Redactor:
             named = self._named_in_source(text) if is_python else list(self._named.find(text))
             for start, end, label in named:
                 self._remember(label, text[start:end])
-            found = list(self._secrets(text, named))
-            return self._replaced(text, found, len(text), keeps_lines=True)
+            secrets = list(self._secrets(text, named))
+            return self._replaced(text, secrets, len(text), keeps_lines=True)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
     def redact_known(self, text: str) -> str:
-        """Like `redact_text` for what was redacted before: of what has become known since."""
+        """A text that was redacted before, without the secrets that were learned since."""
         try:
             if not self.enabled or not self._knows(text):
                 return text
-            found = list(self._known_in(text))
-            return self._without_pieces(self._replaced(text, found, len(text)) if found else text)
+            secrets = list(self._known_in(text))
+            return self._without_pieces(
+                self._replaced(text, secrets, len(text)) if secrets else text
+            )
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
     def redact_report(self, text: str) -> str:
-        """Like `redact_text` for a report of pytest's: of the source in it, its tree tells more."""
+        """A report of pytest without its secrets; the source in it is searched by its tree."""
         try:
             if not self._may_hold_secrets(text):
                 return self.redact_text(text)
@@ -236,26 +240,26 @@ class Redactor:
             return UNKNOWN
 
     def _part_of_report(self, text: str, part: ReportPart) -> str:
-        if part.found is None:
+        if part.secrets is None:
             return self.redact_text(text)
-        found = list(self._secrets(text, part.found))
-        return self._without_pieces(self._replaced(text, found, len(text), keeps_lines=True))
+        secrets = list(self._secrets(text, part.secrets))
+        return self._without_pieces(self._replaced(text, secrets, len(text), keeps_lines=True))
 
     def redact_bytes(self, data: bytes, limit: int | None = None) -> bytes:
-        """Like `redact_text`; the tags are ASCII."""
+        """Some bytes without their secrets; the tags are ASCII."""
         if limit is not None:
             data = data[: limit + 16 * self._margin]
         return self.redact_text(data.decode("latin-1"), limit).encode("latin-1", "replace")
 
     def label(self, name: object) -> str:
-        """What kind of secret a thing of this name is, see `label_of_name`; empty for others."""
+        """The kind of secret that a name stands for, see `label_of_name`; empty for other names."""
         return (self._label_of(name) or "") if self.enabled and type(name) is str else ""
 
     def hide_under(self, label: str, text: str, name: str = "") -> str:
-        """A string under a sensitive name: a tag as a whole, unless it is harmless.
+        """The tag of a string under a sensitive name; the string itself if it is harmless.
 
         Args:
-            label: Of the name, as `label` gives it.
+            label: The label of the name, from `label`.
             text: All of the string; bytes as latin-1.
             name: The name.
         """
@@ -265,9 +269,9 @@ class Redactor:
         return self.tag(label, text)
 
     def redact_value(self, name: str, rendered: str) -> str:
-        """A value that has a name, as it was rendered by others, as it may be shown.
+        """A named value that pytest or a library has rendered, without its secrets.
 
-        Under a sensitive name it becomes a tag as a whole, unless it says nothing (None, numbers,
+        Under a sensitive name it becomes a tag as a whole, unless it is harmless (None, numbers,
         words of a parser, functions, classes, objects without a text inside).
         """
         label = self.label(name)
@@ -285,7 +289,7 @@ class Redactor:
         return self.tag(label, rendered)
 
     def redact_arguments(self, argv: Iterable[str]) -> list[str]:
-        """Of a command: also what stands behind the name of its option (`--token`, `…`)."""
+        """The arguments of a command, also without secrets after their option (`--token`, `…`)."""
         shown, before = [], ""
         for each in argv:
             label = self.label(before) if is_option_value(before, each) else ""
@@ -294,15 +298,15 @@ class Redactor:
         return shown
 
     def tag(self, label: str, secret: str) -> str:
-        """The tag of a secret value; the label of its first appearance stays."""
+        """The tag of a secret value; it keeps the label of its first appearance."""
         try:
             return self._tags.tag(label.rstrip(MAYBE), secret)
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 
     def _remember(self, label: str, value: str) -> None:
-        """Look for a value everywhere from now on, if it can be told from a word."""
-        if not MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN or not _is_telling(label, value):
+        """Look for a value everywhere from now on, if it differs from words."""
+        if not MIN_ENVIRONMENT <= len(value) <= _LONGEST_SEEN or not _is_distinctive(label, value):
             return
         for spelling in (value, repr(value)[1:-1]):
             if spelling not in self._seen:
@@ -313,14 +317,14 @@ class Redactor:
                 self.learned += 1
 
     def _know(self, secret: str) -> None:
-        """Recognize a secret that is cut in the middle from now on."""
+        """From now on, recognize this secret where it was cut in the middle."""
         if LEAST_PIECE * 2 < len(secret) <= _LONGEST_SEEN and secret not in self._known:
             if len(self._known) >= _MOST_SEEN:
                 self._known.pop(next(iter(tuple(self._known))), None)
             self._known[secret] = None
 
     def _without_pieces(self, text: str) -> str:
-        """A text without the rests of secrets that are known, and were cut by others."""
+        """A text without pieces of known secrets that pytest has cut in the middle."""
         if not self.enabled or CUT not in text or not self._known:
             return text
         parts, behind = [], 0
@@ -331,7 +335,7 @@ class Redactor:
         return "".join((*parts, text[behind:])) if parts else text
 
     def _may_hold_secrets(self, text: str) -> bool:
-        """The quick test that ordinary texts pass with."""
+        """Whether a text may hold secrets; a quick test that is false for most texts."""
         if not self.enabled or len(text) < _SHORTEST:
             return False
         lowered = text.lower()
@@ -340,7 +344,7 @@ class Redactor:
         return self._named.may_be_in(lowered)
 
     def _knows(self, text: str) -> bool:
-        """Whether there may be a value that is known; quick."""
+        """Whether a text may hold a known secret; a quick test."""
         if self._patterns or any(value in text for value in self._values):
             return True
         if CUT in text and self._known:
@@ -350,67 +354,69 @@ class Redactor:
     def _start(self, text: str, limit: int) -> str:
         size = limit + self._margin
         while self._may_hold_secrets(text[:size]):
-            found = list(self._secrets(text[:size]))
-            # One up to the end of what was looked at may go on: its tag is that of all of it.
-            is_open = any(start < limit and last == size for start, last, _ in found)
+            secrets = list(self._secrets(text[:size]))
+            # A secret at the end of the searched part may go on: the tag is that of all of it.
+            is_open = any(start < limit and last == size for start, last, _ in secrets)
             if not is_open or size >= min(len(text), limit + LONGEST):
-                return self._replaced(text[:size], found, limit)
+                return self._replaced(text[:size], secrets, limit)
             size *= 4
         return text[:limit]
 
     def _whole(self, text: str) -> str:
         for _ in range(_PASSES):
-            if not (found := list(self._secrets(text))):
+            if not (secrets := list(self._secrets(text))):
                 break
-            text = self._replaced(text, found, len(text))
+            text = self._replaced(text, secrets, len(text))
         return text
 
     def _secrets(self, text: str, named: Iterable[Secret] | None = None) -> Iterator[Secret]:
-        """Every secret in the text; they may overlap. Tags are none.
+        """All secrets in a text; they may overlap. Tags are no secrets.
 
-        `named`: those that have a name; None: they are looked for.
+        `named`: the secrets that have a name; None if they are to be searched.
         """
         lowered = text.lower()
-        found = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
+        secrets = list(find_shapes(text)) if may_be_shapes(text, lowered) else []
         if named is not None:
-            found += named
+            secrets += named
         elif self._named.may_be_in(lowered):
-            found += self._named.find(text)
-        found += self._known_in(text)
-        tags = [each.span() for each in TAG.finditer(text)] if found else []
+            secrets += self._named.find(text)
+        secrets += self._known_in(text)
+        tags = [each.span() for each in TAG.finditer(text)] if secrets else []
         starts = [start for start, _ in tags]
-        for start, end, label in found:
+        for start, end, label in secrets:
             before = bisect_right(starts, start) - 1
             if before < 0 or end > tags[before][1]:
                 yield start, end, label
 
     def _known_in(self, text: str) -> Iterator[Secret]:
-        """The values that are known: of the environment, of names that were seen, of patterns."""
-        found: list[Secret] = []
+        """Known secrets in a text: values of the environment, values of names, matched patterns."""
+        secrets: list[Secret] = []
         if self._of_environment is not None:
             matches = self._of_environment.finditer(text)
-            found += [(*each.span(), self._values[each[0]]) for each in matches]
+            secrets += [(*each.span(), self._values[each[0]]) for each in matches]
         for spelling in tuple(self._seen):
             if spelling in text:
-                found += [(*each.span(), "name") for each in re.finditer(re.escape(spelling), text)]
+                secrets += [
+                    (*each.span(), "name") for each in re.finditer(re.escape(spelling), text)
+                ]
         for pattern in self._patterns.values():
-            found += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
-        yield from found
+            secrets += [(*each.span(), "pattern") for each in pattern.finditer(text) if each[0]]
+        yield from secrets
 
     def _named_in_source(self, text: str) -> list[Secret]:
         find = self._named.find
-        found = find_in_source(text, self._label_of, find)
-        if found is None:
-            found = list(find(text, is_source=True))
-        return [*found, *find_in_comments(text, find)]
+        secrets = find_in_source(text, self._label_of, find)
+        if secrets is None:
+            secrets = list(find(text, is_source=True))
+        return [*secrets, *find_in_comments(text, find)]
 
     def _replaced(
-        self, text: str, found: list[Secret], limit: int, *, keeps_lines: bool = False
+        self, text: str, secrets: list[Secret], limit: int, *, keeps_lines: bool = False
     ) -> str:
         """The first `limit` characters, each run of overlapping secrets replaced by one tag."""
         parts = []
         behind = 0
-        for start, end, label in _merged(found):
+        for start, end, label in _merged(secrets):
             if start >= limit:
                 break
             secret = self._seen.get(text[start:end], text[start:end])
@@ -423,10 +429,10 @@ class Redactor:
 
 
 def compiled(text: str) -> re.Pattern[str]:
-    """A pattern of the user's.
+    """The compiled form of a user's pattern.
 
     Raises:
-        ValueError: It is malformed; the message names it.
+        ValueError: The pattern is malformed; the message names it.
     """
     try:
         return re.compile(text)
@@ -437,7 +443,7 @@ def compiled(text: str) -> re.Pattern[str]:
 def _environment_secrets(
     environ: Mapping[str, str], label_of: Callable[[str], str | None]
 ) -> dict[str, str]:
-    """The values to look for, and their labels."""
+    """The values of the environment to look for, with their labels."""
     return {
         value: "env:" + re.sub(r"[^\w.-]", "_", name)
         for name, value in environ.items()
@@ -446,23 +452,23 @@ def _environment_secrets(
         and value.lower() not in _TOO_COMMON
         and "redacted" not in value
         and (label := label_of(name)) is not None
-        # No lexer has its tokens there.
+        # The environment holds no tokens of lexers.
         and not is_harmless("secret" if label == "token" else label, value, name)
     }
 
 
-def _is_telling(label: str, value: str) -> bool:
-    """Whether a value is so special that it is the secret wherever it appears."""
+def _is_distinctive(label: str, value: str) -> bool:
+    """Whether a value is so special that it must be the secret wherever it appears."""
     if value.lower() in _TOO_COMMON or value.isalpha() or "redacted" in value:
         return False
     has_digit = any(map(str.isdigit, value))
     return has_digit or label in ("password", "secret", "key", "auth", "env")
 
 
-def _merged(found: list[Secret]) -> Iterator[Secret]:
+def _merged(secrets: list[Secret]) -> Iterator[Secret]:
     """The unions of overlapping secrets, each with the label of its first one."""
     start, end, label = 0, 0, ""
-    for first, last, name in sorted(found, key=lambda each: (each[0], -each[1])):
+    for first, last, name in sorted(secrets, key=lambda each: (each[0], -each[1])):
         if first < end:
             end = max(end, last)
             continue
@@ -474,7 +480,7 @@ def _merged(found: list[Secret]) -> Iterator[Secret]:
 
 
 def _unquoted(rendered: str) -> str:
-    """What a `repr` of a string is made from; anything else as it is."""
+    """The string of which a text is the `repr`; any other text unchanged."""
     if rendered[-1:] not in ("'", '"') or rendered[:1] not in ("'", '"', "b"):
         return rendered
     try:

@@ -1,6 +1,6 @@
-"""Secret values to tags like `<redacted:token#a1b2c3>`: one per value, in all processes of a run.
+"""Makes tags of secrets, like `<redacted:token#a1b2c3>`: one per value in all processes of a run.
 
-Any thread; takes no lock, runs no user code.
+May be used on any thread; takes no lock, runs no user code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 TAG: Final = re.compile(r"<redacted:[^<>#]*#[0-9a-f]+>")
 
 TAGGED: Final = "<redacted:"
-"""How each tag begins."""
+"""The start of each tag."""
 
 HOW_TO_SHOW: Final = (
     "a tag <redacted:…> stands for a secret, equal ones for equal values; "
@@ -22,42 +22,43 @@ HOW_TO_SHOW: Final = (
 )
 
 UNKNOWN: Final = "<redacted:unknown#0>"
-"""Stands for what could not be redacted."""
+"""Replaces a text that could not be redacted."""
 
 LONGEST: Final = 65_536
-"""Characters of a secret that count, and its length."""
+"""A tag is made of so many characters of a secret, and of its length."""
 
 _DIGITS: Final = 6
-"""Hex digits of a tag. Processes can't ask each other who has taken which, so these are as many as
-make it unlikely (once in 3,000 runs with 100 secrets) that two values begin with the same ones."""
+"""Hex digits of a tag. Processes can't ask each other which digits are in use, so there are enough
+to make it unlikely (once in 3,000 runs with 100 secrets) that two values get the same ones."""
 
 _LONG_DIGITS: Final = 16
 
 _MOST_TAGS: Final = 20_000
-"""Values that get short tags; others, of a test that makes secrets in a loop, get long ones."""
+"""How many values get short tags. A test that makes secrets in a loop gets long ones after that."""
 
 
 class Tags:
     """The tags of one process.
 
-    Two values never have the same digits. Where only the word before them differs, the value is the
-    same: the word tells how a process recognized it first.
+    Two values never have the same digits. If only the word before the digits differs, the value is
+    the same: the word shows how a process recognized the value first.
 
     Args:
-        key: Of the run; equal values have equal digits wherever it is the same. None: a random one.
+        key: The key of the run: with the same key, equal values get equal digits. None: a random
+            key.
     """
 
     __slots__ = ("_key", "_owners")
 
     def __init__(self, key: bytes | None = None) -> None:
-        # With a key that nobody knows a tag can't be found by trying out passwords.
+        # With a secret key nobody can find the value of a tag by trying out passwords.
         self._key = key or secrets.token_bytes(32)
         # Digits → (whole digest, label). Only dict.setdefault writes, which is atomic; so a fork or
         # a signal at any moment leaves nothing locked.
         self._owners: dict[str, tuple[bytes, str]] = {}
 
     def tag(self, label: str, secret: str) -> str:
-        """The tag of a value; the label of its first appearance stays."""
+        """The tag of a value; it keeps the label of its first appearance."""
         if len(secret) > LONGEST:
             secret = f"{secret[:LONGEST]}{len(secret)}"
         digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")

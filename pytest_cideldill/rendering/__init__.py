@@ -1,1 +1,1 @@
-"""Values to text, without running code of the program: one line, a tree, the text of exceptions."""
+"""Renders values as text, without running code of the program: one line, trees, exceptions."""

@@ -1,6 +1,7 @@
-"""How this process shows what it holds: within limits, without secrets, with the project's paths.
+"""The `Lens`: renders values, texts and places within limits, without secrets, with project paths.
 
-Everything that leaves the process as text passes here. Any thread; no lock, no user code.
+Everything that leaves the process as text passes through it. It may be used on any thread; it takes
+no lock and runs no user code.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pytest_cideldill.rendering.plain import NUMBERS
 from pytest_cideldill.rendering.source_text import Text, Texts, source_lines
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
-"""What a value in a list of locals or arguments may take; lower limits lower it, a longer string
-or a tenth of a longer time lengthens it."""
+"""How much of a value is shown in a list of locals or arguments. Lower limits of the user lower it;
+a higher limit of strings raises it, and so does a tenth of a higher limit of time."""
 
 NOTICED = Detail(depth=3, items=10, attributes=10, string=200, text=600, milliseconds=5)
-"""In what part of a value secrets are looked for, whatever the limits are."""
+"""The part of a value that is searched for secrets, whatever the user's limits are."""
 
 MESSAGE: Final = 500
 """Characters of an exception's text."""
@@ -32,17 +33,17 @@ MAX_SOURCE = 200
 
 
 Kept = str | int | float | None | tuple[str]
-"""A value that is told later: a number or a string, which nobody can change meanwhile; what others
-are told by is made at once, and comes in a tuple."""
+"""A value that is rendered later. Numbers and strings can't change meanwhile, so they are kept as
+they are; any other value is rendered at once, and its text is kept in a tuple."""
 
 LONGEST_KEPT: Final = 2_000
 """Characters of a string that is kept as it is."""
 
 _MARGIN: Final = 100_000
-"""Characters before the end of a text in which a secret may begin that is still to be told."""
+"""Characters before the wanted end of a text that are searched for the beginning of a secret."""
 
 _MOST_LINES = 2_000
-"""Of a function whose literals are looked at together."""
+"""Lines of a function whose literals are looked at together."""
 
 _MOST_BLOCKS = 30
 """Functions whose hidden source is kept."""
@@ -52,13 +53,13 @@ _LARGE = 10**18
 
 
 class Lens:
-    """See the module.
+    """Renders what leaves the process.
 
     Args:
-        project: Tells user code and paths.
-        redactor: Knows secrets.
+        project: Says which code is the user's, and gives paths relative to the rootdir.
+        redactor: Replaces secrets.
         limits: How much is captured.
-        texts: Know the text of code.
+        texts: Find the source text of code.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Lens:
         self.limits = limits
         self.redactor = redactor
         self.nodeids = NodeIds(redactor)
-        # Source of a function, what was known by then → its lines without secrets.
+        # (source of a function, `Redactor.learned` at that time) → its lines without secrets.
         self._blocks: dict[tuple[str, int], list[str]] = {}
         self._short = Detail(
             depth=min(SHORT.depth, limits.max_depth),
@@ -93,8 +94,8 @@ class Lens:
         )
 
     def show(self, value: object, name: str = "") -> str:
-        """A short rendering of a value that is known under `name`."""
-        # What is most frequent first, as `render` would show it; each call counts here.
+        """A short rendering of a value that has a name."""
+        # The most frequent types first, rendered as `render` does: this is a hot path.
         kind = type(value)
         shown = ""
         if kind is int:
@@ -109,18 +110,21 @@ class Lens:
         return render(value, self._short, self.redactor, name)
 
     def in_message(self, value: object) -> str:
-        """A value inside of the text of an exception: as `repr` shows it, as far as that may go."""
+        """A value inside the text of an exception, rendered like `repr`, within wider limits."""
         return render(value, self._in_message, self.redactor)
 
     def _plain(self, text: str) -> str:
-        """Of a string that nothing is to be left out of; empty for others."""
+        """The rendering of a string that is shown whole; empty for longer ones and other texts."""
         if len(text) > self._short.string:
             return ""
         shown = repr(self.redactor.redact_text(text))
         return shown if shown.isascii() and len(shown) <= self._short.text else ""
 
     def keep(self, value: object, name: str = "") -> Kept:
-        """What `told` makes the text of `show` of, at any time and on any thread."""
+        """Keep a value for `render_kept`, which makes the text of `show` from it.
+
+        That may happen at any time and on any thread.
+        """
         kind = type(value)
         if name and self.redactor.name_is_sensitive(name):
             return (self.show(value, name),)
@@ -130,12 +134,12 @@ class Lens:
             return value  # type: ignore[return-value]
         return (self.show(value, name),)
 
-    def told(self, kept: Kept) -> str:
-        """The text of what was kept."""
+    def render_kept(self, kept: Kept) -> str:
+        """The text of a value that was kept."""
         return kept[0] if type(kept) is tuple else self.show(kept)
 
     def notice(self, value: object, name: str) -> None:
-        """Know the secrets in a value: others may tell them in texts without their names."""
+        """Learn the secrets in a value, as later texts may hold them without their names."""
         kind = type(value)
         if value is None or kind is bool or not self.redactor.enabled:
             return
@@ -143,30 +147,30 @@ class Lens:
             render(value, NOTICED, self.redactor, name)
 
     def look_again(self) -> None:
-        """Know the secrets that the program's environment has by now."""
+        """Learn the secrets that the program has put into its environment by now."""
         self.redactor.look_again()
 
     def result_name(self, function: str) -> str:
-        """What the results of a function are known as: `get_token` gives a token; mostly empty."""
-        is_telling = self.redactor.name_is_sensitive(function) and gives_secret(function)
-        return function if is_telling else ""
+        """The name for results of a function that returns a secret (`get_token`); else empty."""
+        gives = self.redactor.name_is_sensitive(function) and gives_secret(function)
+        return function if gives else ""
 
     def is_sensitive(self, name: str) -> bool:
-        """Whether what has this name is never shown."""
+        """Whether the value of this name is never shown."""
         return self.redactor.name_is_sensitive(name)
 
     def text(self, text: str, limit: int | None = None) -> str:
-        """The start of a text that somebody else made (reports, output)."""
+        """The start of a text that pytest or the program made (reports, output)."""
         return self.redactor.redact_text(text, limit)
 
     def end_of(self, text: str, limit: int) -> str:
-        """The end of a text, with a notice of what was left out."""
-        # What is far before the end is not told, and need not be looked at.
+        """The end of a text, with a note of how many characters were left out."""
+        # Text far before the end is not shown, so it need not be searched.
         before = max(len(text) - limit - _MARGIN, 0)
         return self._end(self.redactor.redact_text(text[before:]), before, limit)
 
     def end_of_report(self, text: str, limit: int) -> str:
-        """The same of a report of pytest's, which has source in it."""
+        """The end of a report of pytest, in which there is source."""
         before = max(len(text) - limit - _MARGIN, 0)
         return self._end(self.redactor.redact_report(text[before:]), before, limit)
 
@@ -176,17 +180,21 @@ class Lens:
         return f"[{before + max(len(text) - limit, 0)} earlier characters]…{text[-limit:]}"
 
     def source(self, frame: FrameType, line: int) -> dict[str, str]:
-        """`{source}` of a place in a frame: the stripped text of the line, empty when unknown.
+        """`{source, note}` of a line in a frame.
 
-        And a `note` where the file has another text now.
+        `source`: the stripped text of the line, empty when it is unknown. `note`: only where the
+        file has another text now.
         """
         text, note = self.texts.source(frame, line)
         shown = self._hidden_in_block(frame, line, text) or self.redactor.redact_source(text)
-        told = {"source": shown[:MAX_SOURCE]}
-        return told if note is None else told | {"note": note}
+        fields = {"source": shown[:MAX_SOURCE]}
+        return fields if note is None else fields | {"note": note}
 
     def _hidden_in_block(self, frame: FrameType, line: int, shown: str) -> str:
-        """A line as part of its function, which may tell what a literal in it is given to."""
+        """A line redacted as part of its function, where a literal's name may be on another line.
+
+        Empty when the line is to be redacted alone.
+        """
         if not ('"' in shown or "'" in shown):
             return ""
         text, code = self.texts.of(frame), frame.f_code
@@ -208,7 +216,7 @@ class Lens:
         return hidden[at].strip() if at < len(hidden) else ""
 
     def line_of(self, file: str, line: int) -> str:
-        """The stripped text of a line of a file as it was read first, empty when unknown."""
+        """The stripped text of a line of a file as it was first read; empty when it is unknown."""
         text = Text(source_lines(file)).line(line)
         return self.redactor.redact_source(text)[:MAX_SOURCE]
 
@@ -217,7 +225,7 @@ class Lens:
         return self._shown(*self.texts.place(frame, line))
 
     def site(self, code: CodeType, line: int) -> dict[str, object]:
-        """The same of code alone."""
+        """`{file, line}` of a line of code that has no frame."""
         return self._shown(*self.texts.site(code, line))
 
     def _shown(self, file: str, line: int, is_of_file: bool) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""The text of an exception as `str` would make it, from its data: no code of the program runs.
+"""Renders the text of an exception as `str` would, from its data: no code of the program runs.
 
-The class that gives an exception its `__str__` decides. Those of Python and of well-known libraries
-are in tables here; of any other the fields are told, and how to ask for the text. On the thread
-that holds the exception.
+The class that defines the `__str__` of an exception decides how. The classes of Python and of
+well-known libraries are in tables here; of any other exception the fields are shown, with a hint
+how to get the text. Runs on the thread that holds the exception.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pytest_cideldill.rendering.types import is_genuine, own_text, value_in
 ASK: Final = "its text is made by its __str__: evaluate str() of it at a pause"
 
 _DEEPEST: Final = 3
-"""Exceptions inside of exceptions whose texts are made."""
+"""Levels of exceptions inside exceptions whose texts are rendered."""
 
 _MOST_FIELDS: Final = 10
 
@@ -42,121 +42,121 @@ _args_of = BaseException.__dict__["args"].__get__
 
 
 def message_of(error: BaseException, lens: Lens) -> str:
-    """The text of an exception, at most `MESSAGE` characters and a sentence, without secrets.
+    """The text of an exception without secrets: at most `MESSAGE` characters and a hint.
 
     Args:
         error: Only its real class is looked at.
-        lens: Shows values, hides secrets.
+        lens: Renders values, hides secrets.
     """
-    told = _Told(error, lens, _DEEPEST)
-    text = told.text()
+    exception = _ExceptionText(error, lens, _DEEPEST)
+    text = exception.text()
     if text is not None:
         return lens.text(text, MESSAGE)
-    fields = lens.text(told.fields(), MESSAGE)
+    fields = lens.text(exception.fields(), MESSAGE)
     return f"{fields} ({ASK})" if fields else f"({ASK})"
 
 
-class _Told:
-    """An exception whose text is made.
+class _ExceptionText:
+    """An exception with the ways to render its arguments and attributes.
 
     Args:
         error: The exception.
-        lens: Shows values.
-        depth: How many levels of exceptions inside of it are left.
+        lens: Renders values.
+        depth: How many levels of exceptions inside it may still be rendered.
     """
 
-    __slots__ = ("_held", "args", "depth", "error", "lens")
+    __slots__ = ("_attributes", "args", "depth", "error", "lens")
 
     def __init__(self, error: BaseException, lens: Lens, depth: int) -> None:
         self.error, self.lens, self.depth = error, lens, depth
         self.args: tuple[Any, ...] = _args_of(error)
-        self._held: dict[str, Any] | None = None
+        self._attributes: dict[str, Any] | None = None
 
     def text(self) -> str | None:
-        """As `str` makes it; None: code of the program would."""
+        """The text that `str` makes; None if only code of the program makes it."""
         cls = type(self.error)
-        owner, found = _owner_of(cls, "__str__")
-        if found is object.__str__:
-            owner, found = _owner_of(cls, "__repr__")
-            if found is BaseException.__repr__:
+        owner, method = _owner_of(cls, "__str__")
+        if method is object.__str__:
+            owner, method = _owner_of(cls, "__repr__")
+            if method is BaseException.__repr__:
                 return f"{short_name(cls)}({', '.join(map(self.quoted, self.args))})"
-        elif (by_c := _OF_C.get(id(found))) is not None:
+        elif (by_c := _OF_C.get(id(method))) is not None:
             return by_c(self)
         make = _OF_LIBRARIES.get(class_name(owner))
         if make is None or not is_genuine(owner, module_of(owner)):
             return None
         try:
             return make(self)
-        except (LookupError, TypeError, ValueError):  # it holds something else than usual
+        except (LookupError, TypeError, ValueError):  # its attributes are not the usual ones
             return None
 
     def fields(self) -> str:
         """The arguments and attributes."""
         shown = [self.plain(each) for each in self.args[: self.lens.limits.max_items]]
-        known = {id(each) for each in self.args}
+        shown_ids = {id(each) for each in self.args}
         named = [
             f"{name}={self.lens.show(value, name)}"
-            for name, value in list(self.held().items())[:_MOST_FIELDS]
-            if id(value) not in known
+            for name, value in list(self.attributes().items())[:_MOST_FIELDS]
+            if id(value) not in shown_ids
         ]
         return ", ".join(shown + named)
 
-    def held(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Any]:
         """The attributes of the exception itself."""
-        if self._held is None:
-            self._held = dict(Layout.of(type(self.error)).attributes(self.error))
-        return self._held
+        if self._attributes is None:
+            self._attributes = dict(Layout.of(type(self.error)).attributes(self.error))
+        return self._attributes
 
     def __getitem__(self, name: str) -> Any:
-        """An attribute, of the class too; None: there is none that is data."""
-        held = self.held()
-        if name in held:
-            return held[name]
-        found = find_in_class(type(self.error), name)
-        return None if find_in_class(type(found), "__get__") is not None else found
+        """An attribute of the exception or of its class; None if there is none that is data."""
+        attributes = self.attributes()
+        if name in attributes:
+            return attributes[name]
+        value = find_in_class(type(self.error), name)
+        return None if find_in_class(type(value), "__get__") is not None else value
 
     def plain(self, value: object) -> str:
-        """A value as `str` tells it."""
+        """A value as `str` renders it."""
         if flags(type(value)) & IS_EXCEPTION:
-            inner = _Told(value, self.lens, self.depth - 1)  # type: ignore[arg-type]
+            inner = _ExceptionText(value, self.lens, self.depth - 1)  # type: ignore[arg-type]
             text = inner.text() if self.depth > 0 else None
             return self.lens.show(value) if text is None else text
         text = own_text(value)
         return self.quoted(value) if text is None else text
 
     def quoted(self, value: object) -> str:
-        """A value as `repr` tells it."""
+        """A value as `repr` renders it."""
         return self.lens.in_message(value)
 
     def s(self, name: str) -> str:
-        """An attribute as `str` tells it."""
+        """An attribute as `str` renders it."""
         return self.plain(self[name])
 
     def r(self, name: str) -> str:
-        """An attribute as `repr` tells it."""
+        """An attribute as `repr` renders it."""
         return self.quoted(self[name])
 
     def by_c(self, descriptor: Any) -> str:
-        """The text that C code makes, which asks nothing of the program for what the data is."""
+        """The text that C code makes; with data of these types it calls no code of the program."""
         text: str = descriptor(self.error)
         return text
 
     def usual(self) -> str:
-        """As `BaseException` tells it."""
+        """The text that `BaseException.__str__` makes."""
         if len(self.args) == 1:
             return self.plain(self.args[0])
         return self.quoted(self.args) if self.args else ""
 
 
 def _owner_of(cls: type, name: str) -> tuple[type, Any]:
-    """The class that gives `cls` a method, and what that is."""
+    """The class in the MRO of `cls` that defines a method, and the method."""
     for base in mro(cls):
-        if (found := find(class_dict(base), name)) is not None:
-            return base, found
+        if (method := find(class_dict(base), name)) is not None:
+            return base, method
     return object, None
 
 
-_Make = Callable[[_Told], str]
+_Make = Callable[[_ExceptionText], str]
 
 
 # --- classes whose text C code makes ------------------------------------------------------------
@@ -177,45 +177,46 @@ _of_syntax = [_member(SyntaxError, name) for name in ("msg", "filename", "lineno
 _import_message = _member(ImportError, "msg")
 
 
-def _os_error(told: _Told) -> str:
-    error = told.error
+def _os_error(exception: _ExceptionText) -> str:
+    error = exception.error
     number, text, winerror = _errno(error), _strerror(error), _winerror(error)
-    if number is None and text is None:  # of a class that does not tell them to its base
-        return told.usual()
+    if number is None and text is None:  # of a class that does not pass them to its base
+        return exception.usual()
     names = [each for each in (_filename(error), _filename2(error)) if each is not None]
-    code = f"Errno {told.plain(number)}" if winerror is None else f"WinError {winerror}"
-    where = f": {' -> '.join(map(told.quoted, names))}" if names else ""
-    return f"[{code}] {told.plain(text)}{where}"
+    code = f"Errno {exception.plain(number)}" if winerror is None else f"WinError {winerror}"
+    where = f": {' -> '.join(map(exception.quoted, names))}" if names else ""
+    return f"[{code}] {exception.plain(text)}{where}"
 
 
-def _key_error(told: _Told) -> str:
-    return told.quoted(told.args[0]) if len(told.args) == 1 else told.usual()
+def _key_error(exception: _ExceptionText) -> str:
+    return exception.quoted(exception.args[0]) if len(exception.args) == 1 else exception.usual()
 
 
-def _syntax_error(told: _Told) -> str:
-    text, name, line = (get(told.error) for get in _of_syntax)
+def _syntax_error(exception: _ExceptionText) -> str:
+    text, name, line = (get(exception.error) for get in _of_syntax)
     places = [str.__str__(name).rpartition(os.sep)[2]] if is_a(type(name), str) else []
     places += [f"line {line}"] if type(line) is int else []
-    return f"{told.plain(text)} ({', '.join(places)})" if places else told.plain(text)
+    return f"{exception.plain(text)} ({', '.join(places)})" if places else exception.plain(text)
 
 
-def _import_error(told: _Told) -> str:
-    text = _import_message(told.error)
-    return text if type(text) is str else told.usual()
+def _import_error(exception: _ExceptionText) -> str:
+    text = _import_message(exception.error)
+    return text if type(text) is str else exception.usual()
 
 
-def _group(told: _Told) -> str:
-    count = len(_group_members(told.error))
-    return f"{told.plain(_group_message(told.error))} ({count} sub-exception{'s' * (count > 1)})"
+def _group(exception: _ExceptionText) -> str:
+    count = len(_group_members(exception.error))
+    message = exception.plain(_group_message(exception.error))
+    return f"{message} ({count} sub-exception{'s' * (count > 1)})"
 
 
 def _unicode_error(cls: type) -> _Make:
     members = [_member(cls, name) for name in ("encoding", "reason")]
 
-    def text(told: _Told) -> str:
+    def text(exception: _ExceptionText) -> str:
         # The translating kind has no encoding.
-        is_plain = all(type(get(told.error)) in (str, type(None)) for get in members)
-        return told.by_c(cls.__str__) if is_plain else told.usual()
+        is_plain = all(type(get(exception.error)) in (str, type(None)) for get in members)
+        return exception.by_c(cls.__str__) if is_plain else exception.usual()
 
     return text
 
@@ -235,132 +236,143 @@ _SPECIAL: Final[Mapping[type[BaseException], _Make]] = MappingProxyType(
 )
 _OF_C: Final[Mapping[int, _Make]] = MappingProxyType(
     {
-        id(cls.__dict__["__str__"]): _SPECIAL.get(cls, _Told.usual)
+        id(cls.__dict__["__str__"]): _SPECIAL.get(cls, _ExceptionText.usual)
         for cls in vars(builtins).values()
         if isinstance(cls, type) and issubclass(cls, BaseException) and "__str__" in cls.__dict__
     }
 )
-"""By the id of the `__str__`, as Python gives some classes one of their own that is the usual."""
+"""By the id of the `__str__`: some classes of Python have one of their own that does the usual."""
 
 
 # --- classes whose text is made in Python -------------------------------------------------------
 
 
-def _process_error(told: _Told) -> str:
-    code = told["returncode"]
-    command = f"Command '{told.s('cmd')}'"
+def _process_error(exception: _ExceptionText) -> str:
+    code = exception["returncode"]
+    command = f"Command '{exception.s('cmd')}'"
     if type(code) is not int or code >= 0:
-        return f"{command} returned non-zero exit status {told.s('returncode')}."
+        return f"{command} returned non-zero exit status {exception.s('returncode')}."
     try:
         return f"{command} died with {signal.Signals(-code)!r}."
     except ValueError:
         return f"{command} died with unknown signal {-code}."
 
 
-def _incomplete_read(told: _Told) -> str:
-    expected, part = told["expected"], told["partial"]
-    more = "" if expected is None else f", {told.s('expected')} more expected"
+def _incomplete_read(exception: _ExceptionText) -> str:
+    expected, part = exception["expected"], exception["partial"]
+    more = "" if expected is None else f", {exception.s('expected')} more expected"
     return (
         f"IncompleteRead({len(part)} bytes read{more})"
         if type(part) in (bytes, str)
-        else told.usual()
+        else exception.usual()
     )
 
 
-def _sql(told: _Told) -> str:
-    """Of SQLAlchemy: the message, the statement, where to read about it."""
-    is_of_statement = "statement" in told.held()
-    lines = [f"({told.plain(each)})" for each in told["detail"] or ()]
-    lines.append(told.usual())
-    if is_of_statement and told["statement"]:
-        lines.append(f"[SQL: {told.s('statement')}]")
-        if told["hide_parameters"] and told["params"]:
+def _sql(exception: _ExceptionText) -> str:
+    """An error of SQLAlchemy: the message, the statement, where to read about it."""
+    is_of_statement = "statement" in exception.attributes()
+    lines = [f"({exception.plain(each)})" for each in exception["detail"] or ()]
+    lines.append(exception.usual())
+    if is_of_statement and exception["statement"]:
+        lines.append(f"[SQL: {exception.s('statement')}]")
+        if exception["hide_parameters"] and exception["params"]:
             lines.append("[SQL parameters hidden due to hide_parameters=True]")
-        elif told["params"]:
-            lines.append(f"[parameters: {told.r('params')}]")
-    if told["code"]:
-        token = told.plain(value_in("sqlalchemy.exc", "_version_token"))
-        url = f"https://sqlalche.me/e/{token}/{told.s('code')}"
+        elif exception["params"]:
+            lines.append(f"[parameters: {exception.r('params')}]")
+    if exception["code"]:
+        token = exception.plain(value_in("sqlalchemy.exc", "_version_token"))
+        url = f"https://sqlalche.me/e/{token}/{exception.s('code')}"
         lines.append(f"(Background on this error at: {url})")
     return ("\n" if is_of_statement else " ").join(lines)
 
 
-def _django(told: _Told) -> str:
-    """Of Django: the messages, of each field where there are several."""
-    fields = told["error_dict"]
+def _django(exception: _ExceptionText) -> str:
+    """A validation error of Django: its messages, by field where there are several fields."""
+    fields = exception["error_dict"]
     if type(fields) is dict:
-        return told.quoted({name: _django_messages(told, each) for name, each in fields.items()})
-    return told.quoted(_django_messages(told, told["error_list"]))
+        return exception.quoted(
+            {name: _django_messages(exception, each) for name, each in fields.items()}
+        )
+    return exception.quoted(_django_messages(exception, exception["error_list"]))
 
 
-def _django_messages(told: _Told, errors: list[BaseException]) -> list[str]:
+def _django_messages(exception: _ExceptionText, errors: list[BaseException]) -> list[str]:
     texts = []
     for each in errors:
-        inner = _Told(each, told.lens, told.depth)
+        inner = _ExceptionText(each, exception.lens, exception.depth)
         message, params = inner["message"], inner["params"]
         if type(message) is not str:
             raise TypeError("translated when it is asked")
-        texts.append(_formatted(told, message, params) if params else message)
+        texts.append(_formatted(exception, message, params) if params else message)
     return texts
 
 
-def _formatted(told: _Told, template: str, params: Any) -> str:
-    """`template % params`, without the code of what they are.
+def _formatted(exception: _ExceptionText, template: str, params: Any) -> str:
+    """`template % params`, without running code of the parameters' classes.
 
     Raises:
-        TypeError: They are no dictionary.
+        TypeError: The parameters are no dictionary.
     """
-    return template % {name: told.plain(params[name]) for name in dict.keys(params)}
+    return template % {name: exception.plain(params[name]) for name in dict.keys(params)}
 
 
-def _axis_error(told: _Told) -> str:
-    axis, size = told["axis"], told["ndim"]
+def _axis_error(exception: _ExceptionText) -> str:
+    axis, size = exception["axis"], exception["ndim"]
     if axis is None and size is None:
-        return told.s("_msg")
-    where = f"axis {told.plain(axis)} is out of bounds for array of dimension {told.plain(size)}"
-    return where if told["_msg"] is None else f"{told.s('_msg')}: {where}"
+        return exception.s("_msg")
+    dimension = f"array of dimension {exception.plain(size)}"
+    where = f"axis {exception.plain(axis)} is out of bounds for {dimension}"
+    return where if exception["_msg"] is None else f"{exception.s('_msg')}: {where}"
 
 
-def _jinja_syntax(told: _Told) -> str:
-    text = told.usual()
-    if told["translated"]:
+def _jinja_syntax(exception: _ExceptionText) -> str:
+    text = exception.usual()
+    if exception["translated"]:
         return text
-    name, line, source = told["filename"] or told["name"], told["lineno"], told["source"]
-    place = f'File "{told.plain(name)}", line {told.plain(line)}' if name else f"line {line}"
+    name, line, source = (
+        exception["filename"] or exception["name"],
+        exception["lineno"],
+        exception["source"],
+    )
+    place = (
+        f'File "{exception.plain(name)}", line {exception.plain(line)}' if name else f"line {line}"
+    )
     lines = source.splitlines() if type(source) is str else []
     shown = [f"    {each.strip()}" for each in lines[line - 1 : line]]
     return "\n".join([text, f"  {place}", *shown])
 
 
-def _pydantic(told: _Told) -> str:
-    """Its first line; the others hold the `repr` of what was validated."""
-    get_title, count = (find_in_class(type(told.error), each) for each in ("title", "error_count"))
-    number = count.__get__(told.error)()
-    title = told.plain(get_title.__get__(told.error))
+def _pydantic(exception: _ExceptionText) -> str:
+    """The first line of an error of pydantic; the others hold the `repr` of validated values."""
+    get_title, count = (
+        find_in_class(type(exception.error), each) for each in ("title", "error_count")
+    )
+    number = count.__get__(exception.error)()
+    title = exception.plain(get_title.__get__(exception.error))
     return f"{number} validation error{'s' * (number != 1)} for {title} (details: {ASK})"
 
 
 def _formatting(template: str) -> _Make:
-    """By a template: `{name}` is an attribute as `str` tells it, `{name!r}` as `repr` does."""
+    """Renders by a template: `{name}` is an attribute as `str`, `{name!r}` as `repr` renders it."""
     parts = [
         (text, name or "", conversion) for text, name, _, conversion in Formatter().parse(template)
     ]
 
-    def make(told: _Told) -> str:
+    def make(exception: _ExceptionText) -> str:
         shown = []
         for text, name, conversion in parts:
             shown.append(text)
             if name:
-                shown.append(told.r(name) if conversion == "r" else told.s(name))
+                shown.append(exception.r(name) if conversion == "r" else exception.s(name))
         return "".join(shown)
 
     return make
 
 
 def _unless(name: str, template: str, otherwise: str) -> _Make:
-    """By the first template, unless that attribute is missing or empty."""
+    """Renders by the first template, or by the second if the attribute is missing or empty."""
     usual, other = _formatting(template), _formatting(otherwise)
-    return lambda told: usual(told) if told[name] else other(told)
+    return lambda exception: usual(exception) if exception[name] else other(exception)
 
 
 _OF_LIBRARIES: Final[Mapping[str, _Make]] = MappingProxyType(
@@ -379,27 +391,29 @@ _OF_LIBRARIES: Final[Mapping[str, _Make]] = MappingProxyType(
         ),
         "getopt.GetoptError": _formatting("{msg}"),
         "http.client.IncompleteRead": _incomplete_read,
-        "importlib.metadata.PackageNotFoundError": lambda told: (
-            f"No package metadata was found for {told.plain(told.args[0])}"
+        "importlib.metadata.PackageNotFoundError": lambda exception: (
+            f"No package metadata was found for {exception.plain(exception.args[0])}"
         ),
-        "multiprocessing.managers.RemoteError": lambda told: (
-            f"\n{'-' * 75}\n{told.plain(told.args[0])}{'-' * 75}"
+        "multiprocessing.managers.RemoteError": lambda exception: (
+            f"\n{'-' * 75}\n{exception.plain(exception.args[0])}{'-' * 75}"
         ),
         "multiprocessing.pool.MaybeEncodingError": _formatting(
             "Error sending result: '{value}'. Reason: '{exc}'"
         ),
         "multiprocessing.pool.RemoteTraceback": _formatting("{tb}"),
         "netrc.NetrcParseError": _formatting("{msg} ({filename}, line {lineno})"),
-        "optparse.AmbiguousOptionError": lambda told: (
-            f"ambiguous option: {told.s('opt_str')} "
-            f"({', '.join(map(told.plain, told['possibilities']))}?)"
+        "optparse.AmbiguousOptionError": lambda exception: (
+            f"ambiguous option: {exception.s('opt_str')} "
+            f"({', '.join(map(exception.plain, exception['possibilities']))}?)"
         ),
         "optparse.BadOptionError": _formatting("no such option: {opt_str}"),
         "optparse.OptParseError": _formatting("{msg}"),
         "optparse.OptionError": _unless("option_id", "option {option_id}: {msg}", "{msg}"),
         "py_compile.PyCompileError": _formatting("{msg}"),
-        "ssl.SSLError": lambda told: (
-            text if type(text := _strerror(told.error)) is str else told.quoted(told.args)
+        "ssl.SSLError": lambda exception: (
+            text
+            if type(text := _strerror(exception.error)) is str
+            else exception.quoted(exception.args)
         ),
         "subprocess.CalledProcessError": _process_error,
         "subprocess.TimeoutExpired": _formatting(
@@ -414,8 +428,8 @@ _OF_LIBRARIES: Final[Mapping[str, _Make]] = MappingProxyType(
         "attr.exceptions.NotCallableError": _formatting("{msg}"),
         "click.exceptions.ClickException": _formatting("{message}"),
         "django.core.exceptions.ValidationError": _django,
-        "django.template.base.VariableDoesNotExist": lambda told: (
-            told["msg"] % tuple(map(told.plain, told["params"]))
+        "django.template.base.VariableDoesNotExist": lambda exception: (
+            exception["msg"] % tuple(map(exception.plain, exception["params"]))
         ),
         "jinja2.exceptions.TemplateNotFound": _formatting("{message}"),
         "jinja2.exceptions.TemplateSyntaxError": _jinja_syntax,
@@ -427,4 +441,4 @@ _OF_LIBRARIES: Final[Mapping[str, _Make]] = MappingProxyType(
         "starlette.exceptions.WebSocketException": _formatting("{code}: {reason}"),
     }
 )
-"""By the class that has the `__str__`, or the `__repr__` where that stands for it."""
+"""By the class that defines the `__str__`, or the `__repr__` where that is used instead."""

@@ -1,8 +1,8 @@
-"""How `pickle.Pickler` pickles an object without its own code; the bytes are those of dill.
+"""Reductions by which `pickle.Pickler` pickles an object without its own code, to dill's bytes.
 
-For objects whose classes leave pickling to the base classes, and are found under their names. Any
-thread; the rule of `layout`: no lookup, comparison or attribute that a class of the user's may
-answer.
+Only objects qualify whose classes leave pickling to the base classes and are found under their own
+names. May run on any thread. The rule of `layout` holds: no lookup, comparison or attribute access
+that a class of the user's may answer.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.types import PATHS, is_told_in_order
+from pytest_cideldill.rendering.types import PATHS, has_safe_order
 
 Reduction = Any
-"""What `reducer_override` returns: a tuple, or NotImplemented where C code does it alone."""
+"""The result of `reducer_override`: a tuple, or NotImplemented where C code needs no help."""
 
 
 class Unfit(Exception):
-    """It may take code of the user's, or dill itself, to pickle an object."""
+    """The object can't be pickled here: that may need code of the user's, or dill itself."""
 
 
 class _Shape(NamedTuple):
-    """What instances of a class consist of; refers to no class, so that it keeps none alive."""
+    """The parts that instances of a class consist of.
+
+    It refers to no class, so that it keeps none alive.
+    """
 
     root: int
     has_dict: bool
@@ -58,7 +61,7 @@ _VALUES: Final[MappingProxyType[int, Any]] = MappingProxyType(
 )
 
 _ROOTS: Final = frozenset({_OBJECT, _EXCEPTION, _LIST, _DICT, *_VALUES})
-"""Built-in bases whose data is known here."""
+"""Built-in base classes whose data this module can read."""
 
 _MORE_HOOKS: Final = MappingProxyType({_LIST: {"__iter__"}, _DICT: {"items"}})
 
@@ -83,20 +86,20 @@ _MANAGED_DICT: Final = 1 << 4  # of `type.__flags__`, from 3.11 on
 
 _MOST_SHAPES: Final = 1_000
 
-# By the id of a class; the weak reference tells whether it is still that class.
+# By the id of a class; the weak reference shows whether the id still belongs to that class.
 _shapes: dict[int, tuple[weakref.ref[type], _Shape | None]] = {}
 
 
 def reduction(x: Any) -> Reduction:
-    """How the object is made again.
+    """The reduction of an object, by which it can be made again.
 
     Raises:
-        Unfit: See there.
+        Unfit: The object can't be pickled without code of the user's or dill.
     """
     cls = type(x)
-    known = _EXACT.get(id(cls))
-    if known is not None:
-        return known(x)
+    reduce_exact = _EXACT.get(id(cls))
+    if reduce_exact is not None:
+        return reduce_exact(x)
     entry = _shapes.get(id(cls))
     shape = entry[1] if entry is not None and entry[0]() is cls else _learn(cls)
     if shape is None:
@@ -115,12 +118,12 @@ def reduction(x: Any) -> Reduction:
 
 
 def _state(x: Any, cls: type, shape: _Shape) -> Any:
-    """As `object.__getstate__`, without the calls that a class may answer."""
-    held = _getattribute(x, "__dict__") if shape.has_dict else None
-    if type(held) is dict and not held:
-        held = None
+    """The result of `object.__getstate__`, made without calls that a class may answer."""
+    attributes = _getattribute(x, "__dict__") if shape.has_dict else None
+    if type(attributes) is dict and not attributes:
+        attributes = None
     if not shape.slots:
-        return held
+        return attributes
     values = {}
     for name in shape.slots:
         slot = _in_class(cls, name)
@@ -130,14 +133,14 @@ def _state(x: Any, cls: type, shape: _Shape) -> Any:
             values[name] = slot.__get__(x, cls)
         except AttributeError:
             continue  # never assigned
-    return (held, values) if values else held
+    return (attributes, values) if values else attributes
 
 
 def _in_class(cls: type, name: str) -> Any:
     for base in layout.mro(cls):
-        found = layout.class_dict(base).get(name)
-        if found is not None:
-            return found
+        value = layout.class_dict(base).get(name)
+        if value is not None:
+            return value
     return None
 
 
@@ -153,7 +156,7 @@ def _learn(cls: type) -> _Shape | None:
 
 
 def _shape_of(cls: type) -> _Shape | None:
-    # With another metaclass even the hash of the class may be the user's.
+    # With any other metaclass even the hash of the class may be code of the user's.
     if id(type(cls)) not in _METAS or cls in copyreg.dispatch_table or not _has_a_name(cls):
         return None
     if is_of_pytest(cls):
@@ -174,19 +177,19 @@ def _shape_of(cls: type) -> _Shape | None:
 
 
 def is_of_pytest(cls: type) -> bool:
-    """Whether instances lead to all of pytest, so that it takes long to see that they don't fit."""
+    """Whether instances refer to all of pytest: it would take long to find that they don't fit."""
     return layout.module_of(cls).startswith(("_pytest.", "pluggy."))
 
 
 def _defines(cls: type, root: int) -> bool:
-    """Whether the class, or one of its bases, has a say in pickling."""
+    """Whether the class or one of its bases defines a hook of pickling."""
     hooks = _HOOKS | _MORE_HOOKS.get(root, set())
     for base in layout.mro(cls):
         if id(base) in _ROOTS or (root == _EXCEPTION and layout.module_of(base) == "builtins"):
             continue
         if root == _ENUM and layout.module_of(base) == "enum":
             continue
-        # An enumeration's own dictionary holds what `enum` put there.
+        # `enum` itself puts a `__reduce_ex__` into the dictionary of an enumeration.
         ours = hooks - {"__reduce_ex__"} if root == _ENUM else hooks
         if any(type(name) is not str or name in ours for name in tuple(layout.class_dict(base))):
             return True
@@ -194,7 +197,10 @@ def _defines(cls: type, root: int) -> bool:
 
 
 def _slot_names(cls: type) -> Iterator[str]:
-    """As `copyreg._slotnames`, which leaves its result in the class; "": it can't be told."""
+    """The names of `copyreg._slotnames`, which would leave its result in the class.
+
+    An empty name stands for slots that can't be read.
+    """
     for base in layout.mro(cls):
         slots = layout.class_dict(base).get("__slots__", ())
         if type(slots) is str:
@@ -212,14 +218,14 @@ def _slot_names(cls: type) -> Iterator[str]:
 
 
 def _holds_more(cls: type, slots: int) -> bool:
-    """Whether C code keeps something in instances: then pickling them takes code of that class."""
+    """Whether C code keeps data of its own in instances: only code of the class can pickle that."""
     size, item, dict_at, weak_at = (get(cls) for get in _sizes)
     extra = slots + (weak_at > 0)
     extra += bool(dict_at) and not layout.flags(cls) & _MANAGED_DICT
     return bool(item) or size > object.__basicsize__ + extra * _POINTER
 
 
-# --- what is pickled by its name ----------------------------------------------------------------
+# --- classes and functions, pickled by name -----------------------------------------------------
 
 
 def _has_a_name(cls: type) -> bool:
@@ -236,18 +242,18 @@ def _found(module: object, qualname: object) -> Any:
     if type(module) is not str or type(qualname) is not str or module in ("builtins", "__main__"):
         return None
     home = sys.modules.get(module)
-    # A module without a spec would be asked for it: it may have a `__getattr__`.
+    # If a module has no spec, pickling asks its `__getattr__` for one, which may be the user's.
     if type(home) is not ModuleType or "__spec__" not in (names := module_dict_of(home)):
         return None
     # Not `loaded_names.walk`: a class is what C code finds, by one step in a class whose metaclass
     # leaves that to `type`; no base is asked.
     first, *others = qualname.split(".")
-    found = names.get(first)
+    value = names.get(first)
     for name in others:
-        if id(type(found)) not in _METAS:
+        if id(type(value)) not in _METAS:
             return None
-        found = layout.class_dict(found).get(name)
-    return found
+        value = layout.class_dict(value).get(name)
+    return value
 
 
 def _class(x: type) -> Reduction:
@@ -272,7 +278,7 @@ def _by_c(x: Any) -> Reduction:
 
 
 def _ordered(x: OrderedDict[Any, Any]) -> Reduction:
-    if not is_told_in_order(x):
+    if not has_safe_order(x):
         raise Unfit
     return _by_c(x)
 
@@ -286,9 +292,9 @@ def _uuid(x: uuid.UUID) -> Reduction:
 
 
 def _path(x: Any) -> Reduction:
-    # From 3.12 on it keeps what it was made from, perhaps strings of the user's making.
-    held = layout.find_in_class(type(x), "_raw_paths")
-    if held is not None and any(type(part) is not str for part in held.__get__(x)):
+    # From 3.12 on a path keeps the strings it was made from, whose class may be the user's.
+    raw_paths = layout.find_in_class(type(x), "_raw_paths")
+    if raw_paths is not None and any(type(part) is not str for part in raw_paths.__get__(x)):
         raise Unfit
     return _by_c(x)
 

@@ -1,8 +1,8 @@
-"""Types and instances read through C-level accessors: names, attributes, slots; no user code.
+"""Reads types and instances through C-level accessors: names, attributes, slots; no user code.
 
-Runs in the process under test on the thread that hit. Must not know how anything is shown. The
+Runs in the process under test on the thread that hit. It must not know how anything is shown. The
 rule inside: no `==`, hash, `len`, `isinstance` or attribute access on anything whose type is not
-known by identity, for a metaclass or a class of the user's may answer.
+known by identity, because a metaclass or a class of the user's may answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IS_EXCEPTION: Final = 1 << 30
 IS_CLASS: Final = 1 << 31
 
 _KEPT_BY_LIBRARIES: Final = ("_sa_instance_state", "_state")
-"""What SQLAlchemy and Django put into each instance before its columns."""
+"""Attributes that SQLAlchemy and Django put into each instance before its columns."""
 
 _OF_TEST_CASES: Final = frozenset(
     {
@@ -41,19 +41,20 @@ _OF_TEST_CASES: Final = frozenset(
         "_type_equality_funcs",
     }
 )
-"""What `unittest` keeps in each test, beside what the test does."""
+"""Attributes that `unittest` keeps in each test for itself."""
 
 _OURS: Final = __name__.partition(".")[0]
-"""Our own objects are closed: a test holds one, its fixture, and that one knows the secrets."""
+"""Our own objects are never opened: a test holds one, its fixture, through which the secrets can be
+reached."""
 
 
 def type_name(value: object) -> str:
-    """The type of `value` as `module.QualName`, builtins bare; `__class__` is not asked."""
+    """The type of `value` as `module.QualName`, builtins bare; `__class__` is not read."""
     return class_name(type(value))
 
 
 def class_name(cls: type) -> str:
-    """`module.QualName` of a class, builtins bare, whatever its metaclass says."""
+    """`module.QualName` of a class, builtins bare; the metaclass is not asked."""
     module = module_of(cls)
     # str.__str__ makes an exact string of a subclass.
     qualname = str.__str__(_qualname(cls))
@@ -66,7 +67,7 @@ def short_name(cls: type) -> str:
 
 
 def module_of(cls: type) -> str:
-    """The module a class says it is from; empty if that is not a string."""
+    """The `__module__` of a class; empty if that is not a string."""
     module = _module(cls)
     return module if type(module) is str else ""
 
@@ -82,7 +83,7 @@ def label(name: str) -> str:
 
 
 def find(mapping: Mapping[Any, Any], name: str) -> Any:
-    """`mapping.get(name)` without a lookup, which might compare with a key of the user's making."""
+    """`mapping.get(name)` without a lookup, which might compare with a key of a user's class."""
     for key, value in tuple(mapping.items()):
         if type(key) is str and key == name:
             return value
@@ -90,11 +91,11 @@ def find(mapping: Mapping[Any, Any], name: str) -> Any:
 
 
 def find_in_class(cls: type, name: str) -> Any:
-    """What a class attribute is, unbound; None if there is none."""
+    """The value of a class attribute, unbound; None if there is none."""
     for base in mro(cls):
-        found = find(class_dict(base), name)
-        if found is not None:
-            return found
+        value = find(class_dict(base), name)
+        if value is not None:
+            return value
     return None
 
 
@@ -114,7 +115,7 @@ class Layout:
 
     @classmethod
     def of(cls, owner: type) -> Layout:
-        """Look through the classes `owner` is made of, once for many instances."""
+        """Look through the MRO of a class, once for many instances."""
         if module_of(owner).partition(".")[0] == _OURS:
             return cls(owner, None, ())
         hidden = _OF_TEST_CASES if _is_test_case(owner) else frozenset()
@@ -137,17 +138,19 @@ class Layout:
                 continue  # never assigned
 
     def attributes_in_order(self, x: object) -> list[tuple[str, Any]]:
-        """The same; what a library keeps in each object for itself comes last."""
-        found = list(self.attributes(x))
-        if found and found[0][0] in _KEPT_BY_LIBRARIES:  # exact strings
-            found.append(found.pop(0))
-        return found
+        """The same attributes; one that a library keeps in each object for itself comes last."""
+        pairs = list(self.attributes(x))
+        if pairs and pairs[0][0] in _KEPT_BY_LIBRARIES:  # exact strings
+            pairs.append(pairs.pop(0))
+        return pairs
 
     def held(self, x: object) -> tuple[tuple[Any, Any], ...]:
-        """All that an instance's `__dict__` holds."""
-        held = None if self.get_dict is None else self.get_dict(x, self.cls)
+        """All items of an instance's `__dict__`."""
+        namespace = None if self.get_dict is None else self.get_dict(x, self.cls)
+        if namespace is None or not is_a(type(namespace), dict):
+            return ()
         # Copied in one step, as another thread may be setting an attribute.
-        return tuple(dict.items(held)) if held is not None and is_a(type(held), dict) else ()
+        return tuple(dict.items(namespace))
 
 
 def _is_test_case(cls: type) -> bool:
@@ -157,19 +160,19 @@ def _is_test_case(cls: type) -> bool:
 
 def _dict_getter(cls: type) -> Callable[[object, type], Any] | None:
     for base in mro(cls):
-        found = find(class_dict(base), "__dict__")
-        # The second kind is the one of types.SimpleNamespace.
-        if type(found) is GetSetDescriptorType or type(found) is MemberDescriptorType:
-            return found.__get__
-        if found is not None:
-            return None  # shadowed by something of the user's making
+        descriptor = find(class_dict(base), "__dict__")
+        # types.SimpleNamespace has a descriptor of the second kind.
+        if type(descriptor) is GetSetDescriptorType or type(descriptor) is MemberDescriptorType:
+            return descriptor.__get__
+        if descriptor is not None:
+            return None  # shadowed by an attribute of the user's
     return None
 
 
 def _slots(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
     for base in mro(cls):
         for name, value in tuple(class_dict(base).items()):
-            # A class may hold a slot of another one: that would only fail.
+            # A class may hold the slot descriptor of another class, which would only fail.
             ours = type(value) is MemberDescriptorType and value.__objclass__ is base
             if ours and _is_shown(name):
                 yield name, value

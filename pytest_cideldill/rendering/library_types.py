@@ -1,8 +1,8 @@
-"""How values of well-known libraries are drawn: shapes, small contents, and what C code says.
+"""Renders values of well-known libraries: shapes, small contents, texts that C code makes.
 
-Runs on the thread that hit. A class counts only where the program finds it under its own name in a
-library; none of the program's code runs, so neither what users derive from it nor options that
-hold functions of theirs are asked.
+Runs on the thread that hit. A class counts only if the program finds it under its own name in the
+library. None of the program's code runs: subclasses of the user's are not rendered here, and
+options that may hold functions of the user's are not read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pytest_cideldill.rendering.layout import Layout, find_in_class, module_of, 
 from pytest_cideldill.rendering.types import Renderer, is_genuine
 
 _MOST_ITEMS: Final = 10
-"""Of an array or a column that is shown by its values."""
+"""Most items of an array or a column that is shown by its values."""
 
 _MOST_ROWS: Final = 5
 _MOST_COLUMNS: Final = 10
-"""Of a table that is shown by its values."""
+"""Most columns of a table that is shown by its values."""
 
 _SCALARS: Final = frozenset({"Timedelta", "NaTType", "Period"})
 _TABLES: Final = frozenset({"DataFrame", "Series", "Categorical"})
@@ -45,7 +45,7 @@ def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
             if library == "pandas"
             else _frame(renderer, x, name, depth)
         )
-    return repr(x) if library == "pandas" and _is_told_by_c(x, name) else None
+    return repr(x) if library == "pandas" and _has_c_repr(x, name) else None
 
 
 def _numpy(renderer: Renderer, x: Any, depth: int) -> str | None:
@@ -65,19 +65,22 @@ def _array(renderer: Renderer, x: Any, depth: int) -> str | None:
     shape, dtype = _c_attribute(x, "shape"), _c_attribute(x, "dtype")
     if type(shape) is not tuple:
         return None
-    told = f"{shape!r} {_dtype(dtype)}"
+    head = f"{shape!r} {_dtype(dtype)}"
     size = _c_attribute(x, "size")
     if size and size <= _MOST_ITEMS and (values := _values(x)) is not None:
-        return f"<ndarray {told} {renderer.value(values, max(depth, len(shape)))}>"
+        return f"<ndarray {head} {renderer.value(values, max(depth, len(shape)))}>"
     ends = _values(_by_c(x, "take", (0, size - 1))) if size else None
     if type(ends) is not list:
-        return f"<ndarray {told}>"
+        return f"<ndarray {head}>"
     first, last = (renderer.value(each, depth - 1) for each in ends)
-    return f"<ndarray {told} {first} … {last}>"
+    return f"<ndarray {head} {first} … {last}>"
 
 
 def _values(x: Any) -> Any:
-    """What an array of numpy holds, as values of Python; times as texts. None: it can't be told."""
+    """The items of a numpy array as values of Python, times as texts; None for other types.
+
+    To convert items of those types would take code of the program.
+    """
     code = _c_attribute(_c_attribute(x, "dtype"), "char")
     if code in _TIMES:
         return _by_c(_by_c(x, "astype", "U"), "tolist")
@@ -85,19 +88,19 @@ def _values(x: Any) -> Any:
 
 
 _SIMPLE: Final = frozenset("?bBhHiIlLqQefdFDUSO")
-"""Codes of the types of arrays whose items become values of Python."""
+"""Type codes of arrays whose items become values of Python."""
 
 _TIMES: Final = frozenset("mM")
-"""Codes of those whose items have a unit: `2024-03-01T10:00`, `90 minutes`."""
+"""Type codes of arrays whose items have a unit: `2024-03-01T10:00`, `90 minutes`."""
 
 
-def _is_told_by_c(x: Any, name: str) -> bool:
-    """Whether the `repr` of a scalar of pandas runs none of the program's code."""
+def _has_c_repr(x: Any, name: str) -> bool:
+    """Whether the `repr` of a scalar of pandas runs no code of the program."""
     if name == "Timestamp":
         zone = _zone_of(x)
         module = module_of(type(zone))
-        known = module.partition(".")[0] in _ZONES and is_genuine(type(zone), module)
-        return zone is None or known or type(zone) is datetime.timezone
+        is_known = module.partition(".")[0] in _ZONES and is_genuine(type(zone), module)
+        return zone is None or is_known or type(zone) is datetime.timezone
     if name == "Interval":
         return all(_is_plain_end(x, side) for side in ("left", "right"))
     return name in _SCALARS
@@ -107,49 +110,49 @@ _zone_of: Final = datetime.datetime.__dict__["tzinfo"].__get__
 
 
 def _is_plain_end(x: Any, side: str) -> bool:
-    found = find_in_class(type(x), side)
-    if type(found) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
+    descriptor = find_in_class(type(x), side)
+    if type(descriptor) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
         return False
-    end = found.__get__(x)
+    end = descriptor.__get__(x)
     cls = type(end)
     is_scalar = module_of(cls).partition(".")[0] == "pandas" and is_genuine(cls, module_of(cls))
-    return id(cls) in _NUMBERS or (is_scalar and _is_told_by_c(end, short_name(cls)))
+    return id(cls) in _NUMBERS or (is_scalar and _has_c_repr(end, short_name(cls)))
 
 
 def _table(renderer: Renderer, x: Any, name: str, depth: int) -> str:
-    """Of pandas: what its blocks hold, read as data, as its own code may have breakpoints."""
+    """A table of pandas, by the data in its blocks, as its own code may have breakpoints."""
     if name == "Categorical":
         return f"<Categorical{_listed(renderer, _categories(x), depth)}>"
     shape = x.shape
-    told = f"<{name} {shape!r}"
+    head = f"<{name} {shape!r}"
     is_small = 0 < shape[0] <= (_MOST_ROWS if name == "DataFrame" else _MOST_ITEMS)
     if not is_small or (len(shape) > 1 and not 0 < shape[1] <= _MOST_COLUMNS):
-        return f"{told}>"
+        return f"{head}>"
     manager = _held(x, "_mgr")
     blocks, axes = _held(manager, "blocks"), _held(manager, "axes")
     columns = [_items(_held(each, "values")) for each in blocks] if type(blocks) is tuple else []
     if not columns or not all(columns):
-        return f"{told}>"
+        return f"{head}>"
     if name == "Series":
-        return f"{told} {renderer.value(columns[0], max(depth, 1))}>"
+        return f"{head} {renderer.value(columns[0], max(depth, 1))}>"
     names = _items(_held(axes[0], "_data")) if type(axes) is list else None
     places = [_items(_held(_held(each, "_mgr_locs"), "as_array")) for each in blocks]
     if not names or not all(places):
-        return f"{told}>"
-    found: dict[int, Any] = {}
+        return f"{head}>"
+    by_place: dict[int, Any] = {}
     for few, many in zip(places, columns, strict=True):
         rows = many if many and type(many[0]) is list else [many]
-        found.update(zip(few or (), rows, strict=False))
-    pairs = ((names[at], found.get(at)) for at in range(len(names)))
-    return f"{told} {renderer.mapping(pairs, len(names), max(depth, 2))}>"
+        by_place.update(zip(few or (), rows, strict=False))
+    pairs = ((names[at], by_place.get(at)) for at in range(len(names)))
+    return f"{head} {renderer.mapping(pairs, len(names), max(depth, 2))}>"
 
 
 def _categories(x: Any) -> list[Any] | None:
     codes = _items(_held(x, "_ndarray"))
-    known = _items(_held(_held(_held(x, "_dtype"), "_categories"), "_data"))
-    if codes is None or known is None:
+    categories = _items(_held(_held(_held(x, "_dtype"), "_categories"), "_data"))
+    if codes is None or categories is None:
         return None
-    return [known[code] if code >= 0 else None for code in codes]
+    return [categories[code] if code >= 0 else None for code in codes]
 
 
 def _listed(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
@@ -159,38 +162,38 @@ def _listed(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
 
 
 def _items(values: Any) -> list[Any] | None:
-    """Those of an array of numpy, or of what pandas wraps around one; None: only code can tell."""
+    """The items of a numpy array, or of the one inside an array of pandas; None if not data."""
     cls = type(values)
     if module_of(cls).startswith("pandas.") and is_genuine(cls, module_of(cls)):
         if (mask := _held(values, "_mask")) is not None:
             return _unmasked(_items(_held(values, "_data")), _items(mask))
         dtype, values = _held(values, "_dtype"), _held(values, "_ndarray")
         if _held(dtype, "_tz") is not None:
-            return None  # its times are those of another zone
+            return None  # the data is UTC; only code converts it to the zone
     size = _c_attribute(values, "size") if module_of(type(values)) == "numpy" else None
     if type(size) is not int or size > _MOST_ROWS * _MOST_COLUMNS:
         return None
-    found = _values(values)
-    return found if type(found) is list else None
+    items = _values(values)
+    return items if type(items) is list else None
 
 
 def _unmasked(values: list[Any] | None, mask: list[Any] | None) -> list[Any] | None:
-    """Those of an array with gaps, which are None."""
+    """The items of an array with gaps; a gap is None."""
     if values is None or mask is None:
         return None
     return [None if is_missing else each for each, is_missing in zip(values, mask, strict=False)]
 
 
 def _held(x: Any, name: str) -> Any:
-    """An attribute that is data: of the object, or of C code; None: there is none."""
-    for known, value in Layout.of(type(x)).held(x):
-        if type(known) is str and known == name:
+    """An attribute that is data, of the object or of C code; None if there is none."""
+    for key, value in Layout.of(type(x)).held(x):
+        if type(key) is str and key == name:
             return value
     return _c_attribute(x, name)
 
 
 def _frame(renderer: Renderer, x: Any, name: str, depth: int) -> str | None:
-    """Of polars: what its part in Rust tells."""
+    """A table of polars, by the data of its part in Rust."""
     if name == "Series":
         count, values = _series(_held(x, "_s"))
         return None if count is None else f"<Series ({count},){_after(renderer, values, depth)}>"
@@ -200,13 +203,13 @@ def _frame(renderer: Renderer, x: Any, name: str, depth: int) -> str | None:
         return None
     series = [_series(each) for each in columns]
     rows = series[0][0] if series else 0
-    told = f"<DataFrame {(rows, len(series))!r}"
+    head = f"<DataFrame {(rows, len(series))!r}"
     names = [_by_c(each, "name") for each in columns]
     lists = [values for _, values in series]
     if not rows or rows > _MOST_ROWS or len(lists) > _MOST_COLUMNS or None in lists:
-        return f"{told}>"
+        return f"{head}>"
     pairs = iter(list(zip(names, lists, strict=True)))
-    return f"{told} {renderer.mapping(pairs, len(names), max(depth, 2))}>"
+    return f"{head} {renderer.mapping(pairs, len(names), max(depth, 2))}>"
 
 
 def _after(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
@@ -214,7 +217,7 @@ def _after(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
 
 
 def _series(x: Any) -> tuple[int | None, list[Any] | None]:
-    """The length, and the values if they are few."""
+    """The length of a column, and its values if they are few."""
     count = _by_c(x, "len")
     if type(count) is not int:
         return None, None
@@ -223,7 +226,7 @@ def _series(x: Any) -> tuple[int | None, list[Any] | None]:
 
 
 def _by_c(x: Any, name: str, *arguments: Any) -> Any:
-    """What a method tells that is none of Python's; None: there is no such one."""
+    """The result of a method that is written in C or Rust; None if there is no such method."""
     method = find_in_class(type(x), name)
     return method.__get__(x)(*arguments) if type(method) is types.MethodDescriptorType else None
 
@@ -243,7 +246,7 @@ def _dtype(dtype: Any) -> str:
 
 
 def _c_attribute(x: Any, name: str) -> Any:
-    """An attribute that C code computes; None when the class has another idea of it."""
-    found = find_in_class(type(x), name)
-    is_c = type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType)
-    return found.__get__(x) if is_c else None
+    """An attribute that C code computes; None if the class computes it in another way."""
+    descriptor = find_in_class(type(x), name)
+    is_c = type(descriptor) in (types.GetSetDescriptorType, types.MemberDescriptorType)
+    return descriptor.__get__(x) if is_c else None

@@ -1,6 +1,6 @@
-"""The way to a part of a live object, by a path as `.items[2].price`; no user code runs.
+"""Finds a part of a live object by a path like `.items[2].price`; no user code runs.
 
-On the thread that holds the object. The syntax of paths is `protocol.object_paths`' business.
+Runs on the thread that holds the object. `protocol.object_paths` owns the syntax of paths.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pytest_cideldill.rendering.parts import (
 )
 
 _NAMED_KEYS: Final = 9
-"""Keys that a message is made from; it names fewer."""
+"""Keys of which the message of an error is made; it names fewer of them."""
 
 
 class Reached(NamedTuple):
@@ -39,7 +39,8 @@ class Reached(NamedTuple):
 
     Attributes:
         value: The part.
-        name: What it is to be described as, so that what is inside of a secret stays one.
+        name: The name to describe it under: that of the secret around it, so that the parts of a
+            secret stay secret, else its own.
     """
 
     value: Any
@@ -51,25 +52,25 @@ def navigate(value: object, path: str, redactor: Redactor | None = None) -> Reac
 
     Args:
         value: Anything.
-        path: As `.items[2].price`, `['key'].x`, `[0]`; see `protocol.object_paths`.
+        path: Like `.items[2].price`, `['key'].x`, `[0]`; see `protocol.object_paths`.
         redactor: Knows which names are secret.
 
     Raises:
-        ValueError: The path is malformed; the message says what and where.
-        Unreachable: There is no such part, or only code of the object's class could tell it.
+        ValueError: The path is malformed; the message says what is wrong and where.
+        Unreachable: There is no such part, or only code of the object's class could return it.
     """
-    found: Any = value
+    part: Any = value
     name = secret = ""
     before = 0
     for step in parse_path(path):
-        place = f"{path[:before] or 'the object'} ({layout.type_name(found)})"
+        place = f"{path[:before] or 'the object'} ({layout.type_name(part)})"
         take = _attribute if step.kind == "attribute" else _item
-        found, key = take(found, step, place)
+        part, key = take(part, step, place)
         name = key if type(key) is str else ""
         if redactor is not None and not secret and redactor.name_is_sensitive(name):
             secret = name
         before = step.end
-    return Reached(found, secret or name)
+    return Reached(part, secret or name)
 
 
 def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
@@ -81,15 +82,15 @@ def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
             return value, wanted
         names.append(attribute_key(name))
     if cls is ModuleType:
-        held = module_dict_of(x)
-        found = layout.find(held, wanted)
-        if found is not None or wanted in held:
+        namespace = module_dict_of(x)
+        found = layout.find(namespace, wanted)
+        if found is not None or wanted in namespace:
             return found, wanted
     found = layout.find_in_class(x if layout.flags(cls) & layout.IS_CLASS else cls, wanted)
     if found is None:
         raise missing(place, f".{step.key}", names)
     if layout.find_in_class(type(found), "__get__") is None:
-        return found, wanted  # what the class holds for all its instances
+        return found, wanted  # an attribute of the class, the same for all its instances
     raise _needs_code(f".{step.key}", place)
 
 
@@ -116,7 +117,8 @@ def _value(pairs: tuple[tuple[Any, Any], ...], step: PathStep, place: str) -> tu
         key, value = pairs[step.value]
         return value, key
     for key, value in pairs if step.kind == "item" else ():
-        # Equality of one built-in type with itself; what a tuple holds may be of any type.
+        # Equality within one built-in type runs no user code. Not so for tuples, whose items may be
+        # of any type: their text is compared.
         if type(key) is type(step.value) and (
             item_key(key, MAX_PATH) == step.key if type(key) is tuple else key == step.value
         ):

@@ -1,4 +1,4 @@
-"""Live objects to one line of text, made from the object's data: no user code runs.
+"""Renders a live object as one line of text, from the object's data: no user code runs.
 
 Runs in the process under test on the thread that hit. Owns the limits and the way into nested
 values; must not know frames, pauses or which names are secret.
@@ -43,12 +43,12 @@ from pytest_cideldill.rendering.types import (
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 
 _LARGE: Final = 10**18
-"""Numbers beyond are no PIN, and take time to be written."""
+"""Larger numbers are no PIN, and it takes long to write them."""
 
 _args_of: Final = BaseException.__dict__["args"].__get__
 
 _NO_NAMES: Final = frozenset(map(id, (NoneType, bool, dict, float, int, list, tuple)))
-"""Classes of most items, by their ids; the others are asked for their bases."""
+"""Ids of the classes of most items, which are no names; of other classes the bases are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Detail:
     """How much of one value is shown.
 
     Attributes:
-        depth: Levels of containers and objects that are opened; what lies below is counted.
+        depth: Levels of containers and objects that are opened; items below are only counted.
         attributes: Attributes per object.
         items: Items per collection, the first ones.
         string: Characters per string, bytes per bytes object.
         text: Characters of the whole rendering.
-        milliseconds: Time after which what is still missing is left out.
+        milliseconds: Time after which the rest is left out.
     """
 
     depth: int = 3
@@ -86,20 +86,21 @@ def render(
 ) -> str:
     """One line like `Cart(items=[3 items], coupon='BULK10')`; can be encoded as UTF-8.
 
-    Runs no user code and never raises: what can't be shown becomes `<unrenderable: TypeError>`.
+    Runs no user code and never raises: a value that can't be rendered becomes
+    `<unrenderable: TypeError>`.
 
     Args:
         value: Anything.
         detail: How much is shown.
         redactor: Replaces secrets.
-        name: What the value is known as.
-        layouts: Those that were found lately, by the ids of their classes.
-        under: The label of a sensitive name around it, see `Redactor.label`.
+        name: The name of the value.
+        layouts: Layouts that were made before, by the ids of their classes.
+        under: The label of a sensitive name around the value, see `Redactor.label`.
     """
     try:
         rendering = _Rendering(detail, redactor, {} if layouts is None else layouts, under)
         return _fitted(rendering.named(name, value, detail.depth), detail.text)
-    except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on what it shows
+    except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on a value that it shows
         return f"<unrenderable: {class_name(type(error))}>"
 
 
@@ -110,7 +111,7 @@ def _fitted(text: str, limit: int) -> str:
 
 
 class _Rendering:
-    """One rendering: what is left of its limits, and the objects it is inside of."""
+    """The state of one rendering: the rest of its limits, and the objects that it is inside."""
 
     __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor", "_under")
 
@@ -132,17 +133,17 @@ class _Rendering:
         return self._detail.string
 
     def shown(self, x: str) -> str:
-        """The start of a string, its secrets replaced before it is cut."""
+        """The start of a string; its secrets are replaced before it is cut."""
         limit = self._detail.string
         return self._redactor.redact_text(x, limit) if self._redactor else x[:limit]
 
     def shown_bytes(self, x: bytes) -> bytes:
-        """Like `shown`."""
+        """The start of some bytes, as `shown`."""
         limit = self._detail.string
         return self._redactor.redact_bytes(x, limit) if self._redactor else x[:limit]
 
     def named(self, name: Any, x: Any, depth: int) -> str:
-        """Like `value`, for what has a name or a key; any object may be one."""
+        """Render a value that has a name or a key; any object may be a key."""
         redactor = self._redactor
         if type(name) is not str:
             name = name_of_key(name)
@@ -171,7 +172,7 @@ class _Rendering:
         return text
 
     def _hidden(self, x: Any, name: str) -> str:
-        """The tag of a text or a number under a sensitive name; empty for what is none."""
+        """The tag of a text or a number under a sensitive name; empty for any other value."""
         redactor, label = self._redactor, self._under
         assert redactor is not None
         if type(x) is int:
@@ -184,7 +185,7 @@ class _Rendering:
         return "" if hidden is text else hidden
 
     def _key(self, x: Any, depth: int) -> str:
-        """A key of a mapping: mostly no secret under a sensitive name, but what gives names."""
+        """Render a key of a mapping: under a sensitive name it is mostly a name, and no secret."""
         if not self._under:
             return self.value(x, depth)
         around, self._under = self._under, maybe(self._under)
@@ -194,7 +195,7 @@ class _Rendering:
             self._under = around
 
     def sequence(self, ends: str, items: Iterator[Any], count: int, depth: int) -> str:
-        """Items between two brackets, or below the depth only their number."""
+        """Render items between two brackets; below the depth only their number."""
         if not count:
             return ends
         if depth <= 0:
@@ -203,17 +204,17 @@ class _Rendering:
         return ends[0] + self._joined(items, count, depth) + comma + ends[1]
 
     def mapping(self, items: Iterator[tuple[Any, Any]], count: int, depth: int) -> str:
-        """Like `sequence`, for pairs."""
+        """Render pairs in braces, as `sequence` does with items."""
         if not count or depth <= 0:
             return self.sequence("{}", iter(()), count, depth)
         below = depth - 1
-        told = ""
+        pair_name = ""
 
         def draw(pair: tuple[Any, Any]) -> str:
-            nonlocal told
+            nonlocal pair_name
             key, x = pair
-            name = told if told and is_key_of_value(key) else key
-            told = name_told(key, x) or told
+            name = pair_name if pair_name and is_key_of_value(key) else key
+            pair_name = name_of_pair(key, x) or pair_name
             return f"{self._key(key, below)}: {self.named(name, x, below)}"
 
         parts = self._parts(items, draw, self._detail.items)
@@ -242,7 +243,7 @@ class _Rendering:
         return parts
 
     def _open(self, x: Any, kind: int, depth: int) -> str:
-        """A value that may hold others, and itself among them."""
+        """Render a value that may hold others, itself among them."""
         if id(x) in self._path:
             return "<cycle>"
         self._path.add(id(x))
@@ -258,12 +259,12 @@ class _Rendering:
             self._path.discard(id(x))
 
     def _other(self, x: Any, depth: int) -> str:
-        """A value whose type is not known, though perhaps one of its bases."""
+        """Render a value whose type is in no table, though one of its bases may be."""
         cls = type(x)
         if layout.flags(cls) & layout.IS_CLASS:
             return draw_class(x)
         if is_enum(cls):
-            self._under = ""  # a word of the program's
+            self._under = ""  # a constant of the program's source is no secret
             return draw_enum(self, x, dict(self._layout(cls).attributes(x)), depth)
         if is_mock(cls):
             return draw_mock(cls, dict(self._layout(cls).attributes(x)))
@@ -280,7 +281,7 @@ class _Rendering:
         return self._object(x, cls, base, depth)
 
     def _base_text(self, x: Any, cls: type, depth: int) -> str | None:
-        """What an object is by its built-in base class, if it has one."""
+        """Render an object as its built-in base class; None if it has none."""
         if layout.flags(cls) & layout.IS_EXCEPTION:
             args = _args_of(x)
             return self._joined(iter(args), len(args), depth) if depth > 0 or not args else "…"
@@ -307,11 +308,11 @@ class _Rendering:
         return lambda pair: f"{layout.label(pair[0])}={self.named(pair[0], pair[1], depth - 1)}"
 
     def _layout(self, cls: type) -> Layout:
-        known = self._layouts.get(id(cls))
-        if known is None:
-            # It refers to the class, so that its id is not given to another one meanwhile.
-            known = self._layouts[id(cls)] = Layout.of(cls)
-        return known
+        class_layout = self._layouts.get(id(cls))
+        if class_layout is None:
+            # A layout refers to its class, so that no other class can get the same id meanwhile.
+            class_layout = self._layouts[id(cls)] = Layout.of(cls)
+        return class_layout
 
 
 def is_enum(cls: type) -> bool:
@@ -320,14 +321,14 @@ def is_enum(cls: type) -> bool:
 
 
 def _text_of_leaf(x: Any) -> str:
-    """Of what is drawn from text or bytes that may be a secret, without being a string."""
+    """The text in a value that is no string but is rendered from text or bytes; else empty."""
     if layout.is_a(type(x), bytearray):
         return bytearray.decode(x, "latin-1")
     return str(x) if type(x) is UUID else ""
 
 
 def name_of_key(key: object) -> str:
-    """The name that a key is which is no plain string: bytes, the last part of a tuple."""
+    """The name in a key that is no plain string: bytes, the last item of a tuple; else empty."""
     if type(key) is tuple and key:
         key = key[-1]
     if id(type(key)) in _NO_NAMES:
@@ -337,27 +338,27 @@ def name_of_key(key: object) -> str:
 
 
 def is_key_of_value(key: object) -> bool:
-    """Whether a key stands for the value of what has a name: `{"name": …, "value": …}`."""
+    """Whether a key is that of the value in `{"name": …, "value": …}`."""
     return type(key) is str and key in ("value", "Value")
 
 
-def name_told(key: object, x: object) -> str:
-    """The name that an item of such a mapping tells, empty for any other."""
+def name_of_pair(key: object, x: object) -> str:
+    """The name that a pair of `{"name": …, "value": …}` holds; empty for any other pair."""
     if type(key) is not str or key not in ("name", "Name", "key", "Key"):
         return ""
     return x if type(x) is str and len(x) <= MAX_NAME else ""
 
 
 def name_before(before: object, x: object, count: int) -> str:
-    """The name that an item has from the one before it; empty for none.
+    """The name that the item before gives to an item; empty if it gives none.
 
-    In `("password", "…")` it is the second of a pair, in `["--password", "…"]` the value of an
-    option.
+    `("password", "…")` is a pair of a name and its value, `["--password", "…"]` an option and its
+    value.
 
     Args:
-        before: The item before it.
+        before: The item before `x`.
         x: The item.
-        count: How many there are.
+        count: How many items there are.
     """
     kind = type(before)
     if kind is str or kind is bytes:

@@ -1,6 +1,6 @@
-"""What an object consists of: its items and attributes, read from its data; no user code runs.
+"""Reads the parts of an object from its data, its items and attributes; no user code runs.
 
-On the thread that holds the object. Must not know limits, secrets or how anything is shown.
+Runs on the thread that holds the object. Must not know limits, secrets or how anything is shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _of_exception: Final = tuple(
 
 
 def kind_of(x: object) -> int | None:
-    """The id of the built-in collection or string that an object is, perhaps by its base class."""
+    """The id of the built-in collection or string type that an object's class is or extends."""
     cls = type(x)
     if id(cls) in _KINDS:
         return id(cls)
@@ -46,7 +46,7 @@ def length_of(x: object, kind: int) -> int:
 
 
 def items_of(x: object, kind: int, most: int | None = None) -> tuple[Any, ...]:
-    """The first items of a collection, of a dictionary its pairs; none of a text.
+    """The first items of a collection, or pairs of a dictionary; nothing for a text.
 
     Copied in one step, as another thread may be changing the collection.
     """
@@ -68,15 +68,15 @@ def fields_of(x: object) -> tuple[str, ...]:
 
 
 def attributes_of(x: object, layouts: dict[int, Layout] | None = None) -> Iterator[tuple[str, Any]]:
-    """The names and values that are data of the object itself.
+    """The names and values of attributes that are data of the object itself.
 
     Args:
         x: Anything.
-        layouts: Those that were made already, by the ids of their classes.
+        layouts: Layouts that were made before, by the ids of their classes; added to.
     """
     cls = type(x)
-    known = id(cls)
-    if known in _KINDS or known in LEAVES or known in PATHS:
+    class_id = id(cls)
+    if class_id in _KINDS or class_id in LEAVES or class_id in PATHS:
         return
     if layout.flags(cls) & layout.IS_CLASS or is_mock(cls):
         return
@@ -87,10 +87,10 @@ def attributes_of(x: object, layouts: dict[int, Layout] | None = None) -> Iterat
             if (value := get(x)) is not None:
                 yield name, value
     is_member = type(cls) is not type and layout.is_a(type(cls), EnumType)
-    found = None if layouts is None else layouts.get(known)
-    if found is None:
-        found = Layout.of(cls)
+    class_layout = None if layouts is None else layouts.get(class_id)
+    if class_layout is None:
+        class_layout = Layout.of(cls)
         if layouts is not None:
-            layouts[known] = found  # it refers to the class, whose id stays taken
-    for name, value in found.attributes_in_order(x):
+            layouts[class_id] = class_layout  # it refers to the class, whose id stays taken
+    for name, value in class_layout.attributes_in_order(x):
         yield (name.strip("_") if is_member and name in ("_name_", "_value_") else name), value

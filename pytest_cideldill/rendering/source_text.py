@@ -1,8 +1,8 @@
-"""The text that code was compiled from, and which line of which file that is.
+"""Finds the source text that code was compiled from, and its line in its file.
 
-What is on disk now may be another text: files are edited while a run is paused, modules are
-reloaded, and templates are compiled under the names of files that hold no Python. Any thread. No
-code of the program runs.
+The file on disk may hold another text by now: files are edited while a run is paused, modules are
+reloaded, and templates are compiled under the names of files that hold no Python. May be used on
+any thread; runs no code of the program.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ from pytest_cideldill.sourcecode.quiet import compiled, parse
 EDITED: Final = "the file was edited since this process loaded it"
 
 _ENTRY: Final = 4
-"""Items of an entry of `linecache.cache` that holds lines; a shorter one would call a loader."""
+"""Length of an entry of `linecache.cache` that holds lines; a shorter one calls a loader."""
 
 _PYTHON: Final = (".py", ".pyw")
 
 _STARTED: Final = time.time_ns()
-"""A file that was changed before holds the text that was compiled."""
+"""A file that was last changed before this moment holds the text that was compiled."""
 
 _MOST_LINES: Final = 20_000
-"""Of a file that is compiled to compare."""
+"""Most lines of a file that is compiled to compare its code."""
 
 _KEPT: Final = 4
-"""Texts of a file, and files that were compiled."""
+"""How many texts of a file are kept, and how many files that were compiled."""
 
 _REWRITTEN: Final = "@pytest_ar"
-"""A global of modules whose assertions pytest has rewritten."""
+"""A global that only modules with rewritten assertions have."""
 
 Rewrite = Callable[[ast.Module, bytes], None]
-"""Does with the tree of a module what pytest does before it compiles it.
+"""Rewrites the assertions in the tree of a module, as pytest does before it compiles the tree.
 
 Raises `CannotRewrite`.
 """
 
 
 class CannotRewrite(Exception):
-    """What pytest does can't be done once more."""
+    """The rewriting by pytest can't be repeated."""
 
 
 Stamp = tuple[int, int]
-"""When a file was changed, its status included, and its size."""
+"""The time at which a file or its status was last changed, and its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What is known of the text of some code.
+    """The source text of some code, as far as it is known.
 
     Attributes:
-        lines: Of its file, in the newest version that has the code; none where no one has.
-        shift: What is to be added to a line of the code to find it there.
-        note: What is to be said where a line of it is told.
+        lines: The lines of the newest version of the file that has the code; empty if none has.
+        shift: Added to a line number of the code it gives that in `lines`.
+        note: A remark to show beside a line of the code.
         is_present: Whether the file has these lines now.
     """
 
@@ -75,12 +75,12 @@ class Text:
     is_present: bool = True
 
     def line(self, line: int) -> str:
-        """A line of the code, stripped; empty where it is unknown."""
+        """A line of the code, stripped; empty when it is unknown."""
         at = line + self.shift
         return self.lines[at - 1].strip() if 0 < at <= len(self.lines) else ""
 
     def note_on(self, line: int) -> str | None:
-        """What is to be said where a line of the code is told."""
+        """The remark to show beside a line of the code; None if there is none."""
         is_moved = self.note is not None and self.shift and self.is_present
         return f"{self.note}; this is line {line + self.shift} now" if is_moved else self.note
 
@@ -88,24 +88,24 @@ class Text:
 _EDITED: Final = Text(note=EDITED)
 _UNKNOWN: Final = Text()
 _FOREIGN: Final = Text()
-"""Of code that was compiled from another text than its file holds."""
+"""The text of code that was compiled from something else than the text of its file."""
 
 
 class Texts:
-    """See the module.
+    """Finds the text of code, and keeps the versions of files that it has read.
 
     Args:
-        rewrite: See there; None: nothing is rewritten.
+        rewrite: Repeats pytest's rewriting of assertions; None if nothing is rewritten.
     """
 
     def __init__(self, rewrite: Rewrite | None = None) -> None:
         self._rewrite = rewrite
-        # File → its texts, the newest first; replaced whole.
+        # File → its versions, the newest first; a tuple is replaced as a whole.
         self._versions: dict[str, tuple[_Version, ...]] = {}
         self._compiled: dict[tuple[str, Stamp, bool], list[CodeType] | None] = {}
 
     def place(self, frame: FrameType, line: int) -> tuple[str, int, bool]:
-        """The file and the line of a place in a frame, and whether the line is one of the file."""
+        """The file and the line of a place in a frame, and whether the file has that line."""
         file = frame_file(frame)
         if file.endswith(_PYTHON) or file.startswith("<"):
             return file, line, True
@@ -113,11 +113,11 @@ class Texts:
         if (on_page := _line_on_page(names, line)) is not None:
             return file, on_page, True
         if type(page := names.get("_template_filename")) is str and "_template_uri" in names:
-            return page, line, False  # of Mako; the name of the code is no file
+            return page, line, False  # a template of Mako; the code has no file name of its own
         return file, line, self.of(frame) is not _FOREIGN
 
     def site(self, code: CodeType, line: int) -> tuple[str, int, bool]:
-        """The same of code alone, whose globals could tell more."""
+        """As `place`, for code without a frame; templates are recognized by globals only."""
         file = file_now(code.co_filename)
         if file.endswith(_PYTHON) or file.startswith("<"):
             return file, line, True
@@ -125,7 +125,7 @@ class Texts:
         return file, line, found is not None
 
     def source(self, frame: FrameType, line: int) -> tuple[str, str | None]:
-        """The stripped text of a line, empty where it is unknown, and what is to be said of it."""
+        """The stripped text of a line, empty when it is unknown, and a remark or None."""
         on_page = _line_on_page(frame.f_globals, line)
         if on_page is None:
             text = self.of(frame)
@@ -154,29 +154,31 @@ class Texts:
         return Text(lines) if _is_mapped(frame) else _FOREIGN
 
     def _read(self, file: str) -> tuple[_Version, ...]:
-        """The texts of a file, the one that it has now first; none if there is no such file."""
-        known = self._versions.get(file, ())
+        """The versions of a file, the present one first; empty if there is no such file."""
+        versions = self._versions.get(file, ())
         try:
             status = os.stat(file)
         except OSError:
-            return known
+            return versions
         stamp = (max(status.st_mtime_ns, status.st_ctime_ns), status.st_size)
-        if not known or known[0][0] != stamp:
+        if not versions or versions[0][0] != stamp:
             linecache.checkcache(file)
-            known = ((stamp, linecache.getlines(file)), *known)[:_KEPT]
-            self._versions[file] = known
-        return known
+            versions = ((stamp, linecache.getlines(file)), *versions)[:_KEPT]
+            self._versions[file] = versions
+        return versions
 
     def _compare(
         self, code: CodeType, file: str, versions: Sequence[_Version], *, is_rewritten: bool
     ) -> Text | None:
-        """The newest text that has this code, wherever in it; None: no one has."""
+        """The newest version that has this code, at whatever line; None if none has it."""
         for stamp, lines in versions:
             codes = self._codes(file, stamp, lines, is_rewritten=is_rewritten)
             if codes is None:
                 return _UNKNOWN
             alike = [
-                each.co_firstlineno - code.co_firstlineno for each in codes if _is_same(each, code)
+                other.co_firstlineno - code.co_firstlineno
+                for other in codes
+                if _is_same(other, code)
             ]
             if alike:
                 shift = min(alike, key=abs)
@@ -188,13 +190,13 @@ class Texts:
     def _codes(
         self, file: str, stamp: Stamp, lines: list[str], *, is_rewritten: bool
     ) -> list[CodeType] | None:
-        """The code that a text makes, none if it is malformed; None: it can't be made here."""
+        """The code objects of a text, empty if malformed; None if it can't be compiled here."""
         if len(lines) > _MOST_LINES or (is_rewritten and (self._rewrite is None or is_small())):
             return None
         key = (file, stamp, is_rewritten)
         if key not in self._compiled:
-            for each in list(self._compiled)[: 1 - _KEPT]:
-                self._compiled.pop(each, None)
+            for old in list(self._compiled)[: 1 - _KEPT]:
+                self._compiled.pop(old, None)
             self._compiled[key] = self._made(file, lines, is_rewritten=is_rewritten)
         return self._compiled.get(key)
 
@@ -216,9 +218,9 @@ _NEVER: Final[Stamp] = (0, 0)
 
 
 def _is_same(one: CodeType, other: CodeType) -> bool:
-    """Whether two code objects were compiled from the same text, at whatever line that stands.
+    """Whether two code objects were compiled from the same text, whatever line it begins at.
 
-    What is nested in them is not looked at: other code may stand there for it.
+    Nested code objects are not compared: trampolines may have replaced them.
     """
     return all(get(one) == get(other) for get in _PARTS) and all(
         type(a) is type(b) and (type(a) is CodeType or a == b)
@@ -227,7 +229,8 @@ def _is_same(one: CodeType, other: CodeType) -> bool:
 
 
 _FLAGS: Final = 0xFFFF
-"""Those above tell what was imported from `__future__`, also where the code was compiled."""
+"""Flags that are compared. Higher ones show imports from `__future__`, also those that were in
+effect where `compile` was called."""
 
 _PARTS: Final[tuple[Callable[[CodeType], object], ...]] = (
     *map(
@@ -242,51 +245,52 @@ _PARTS: Final[tuple[Callable[[CodeType], object], ...]] = (
 
 
 def _line_on_page(names: Mapping[str, Any], line: int) -> int | None:
-    """The line of a template of Jinja that a line of its code is from, as its own table tells.
+    """The line of a Jinja template for a line of its code, by the table in its globals.
 
-    None: these are not the globals of such code.
+    None if the globals are not those of a template.
     """
     table = names.get("debug_info") if "__jinja_template__" in names else None
     if type(table) is not str:
         return None
     pairs = (pair.partition("=") for pair in table.split("&"))
-    found = [
+    lines = [
         int(page)
         for page, _, code in pairs
         if page.isdecimal() and code.isdecimal() and int(code) <= line
     ]
-    return found[-1] if found else 1
+    return lines[-1] if lines else 1
 
 
 def _is_mapped(frame: FrameType) -> bool:
-    """Whether code that is not compiled from its file as it is has the lines of that all the same.
+    """Whether code has the line numbers of its file though it was not compiled from its text.
 
-    That is code of a loader, of Hy for example, and what Jinja and Cython put into tracebacks.
+    That goes for code of a loader, like Hy's, and for code that Jinja and Cython make for
+    tracebacks.
     """
     names, code = frame.f_globals, frame.f_code
     if "__jinja_exception__" in names or len(code.co_code) <= _LEAST_CODE:
         return True
     spec = names.get("__spec__")
-    held = Layout.of(type(spec)).held(spec) if spec is not None else ()
+    attributes = Layout.of(type(spec)).held(spec) if spec is not None else ()
     return any(
         name == "origin" and type(value) is str and value == code.co_filename
-        for name, value in held
+        for name, value in attributes
     )
 
 
 _LEAST_CODE: Final = 8
-"""Bytes of code that does nothing: of a frame that was made for its name and line."""
+"""Bytes of code that does nothing: it was made only to put a name and a line into a traceback."""
 
 
 def source_lines(filename: str) -> list[str]:
-    """The lines of a file as it was when it was read first; none where they are unknown."""
+    """The lines of a file as it was first read; empty when they are unknown."""
     return linecache.getlines(filename) or _kept_by_program(filename)
 
 
 def _kept_by_program(filename: str) -> list[str]:
-    """What doctest, attrs and consoles put into the cache for code that has no file."""
+    """The lines that doctest, attrs and consoles put into `linecache` for code without a file."""
     cache: Any = getattr(sys.modules.get("linecache"), "cache", None)
     entry = cache.get(filename) if type(cache) is dict else None
     if type(entry) is not tuple or len(entry) != _ENTRY or type(entry[2]) is not list:
         return []
-    return [each for each in entry[2] if type(each) is str]
+    return [line for line in entry[2] if type(line) is str]

@@ -1,11 +1,12 @@
-"""Live objects to plain data, made from their data alone: no user code runs.
+"""Renders a live object as a tree of plain data, from the object's data: no user code runs.
 
-On the thread that holds the object, or on any for values that nobody else has. Must not know where
-a description goes. How the parts are named: `protocol.object_paths`.
+Runs on the thread that holds the object, or on any thread for values that no other thread has. Must
+not know where a description goes. `protocol.object_paths` says how parts are named.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -24,6 +25,7 @@ from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import Layout
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import (
@@ -31,8 +33,9 @@ from pytest_cideldill.rendering.one_line import (
     is_key_of_value,
     name_before,
     name_of_key,
-    name_told,
+    name_of_pair,
     render,
+    type_name,
 )
 from pytest_cideldill.rendering.parts import (
     DICT,
@@ -52,6 +55,7 @@ __all__ = [
     "describe",
     "navigate",
     "navigate_description",
+    "opened",
     "parts_of",
 ]
 
@@ -59,19 +63,26 @@ MAX_NODES: Final = 1_000
 """Objects in one description."""
 
 MAX_CHARACTERS: Final = 50_000
-"""Of all renderings and names in one description; each may go a little beyond it."""
+"""Characters of all renderings and names in one description; the last may exceed it a little."""
 
 STRING: Final = 2_000
 """Characters of a string that is inspected (docs/limits.md)."""
 
 _TEXT: Final = 2_100
-"""Characters of the rendering of the object itself; of a part of it, `_PART`."""
+"""Characters of the rendering of the object itself; for its parts see `_PART`."""
 
 _PART: Final = 200
 
-
 _LARGE: Final = 10**18
 """Integers below it are shown as they are."""
+
+MOST_OPENED: Final = 5
+"""How many values of one frame are opened."""
+
+_MOST_CHILDREN: Final = 12
+
+_CUT: Final = re.compile(r"…|[\[({]\d+ items?[\])}]")
+"""Matches the rendering of a value of which something was left out."""
 
 
 class Part(NamedTuple):
@@ -79,9 +90,9 @@ class Part(NamedTuple):
 
     Attributes:
         key: The step to it.
-        name: What decides whether it is secret; any object may be the key of a dictionary.
+        name: The name or key that decides whether it is secret; any object may be a key.
         value: The part.
-        shown_key: The key of a dictionary where the step doesn't tell it.
+        shown_key: The rendered key of a dictionary, where the step is not the key.
     """
 
     key: str
@@ -103,32 +114,32 @@ def describe(
 
     Args:
         value: Anything.
-        name: What it is known as; decides whether it is secret as a whole.
-        depth: Levels that are opened, as far as there is room; by default `limits.max_depth`.
+        name: Its name, which decides whether it is secret as a whole.
+        depth: Levels that are opened, as far as limits allow; by default `limits.max_depth`.
         limits: Items, attributes and time.
         redactor: Replaces secrets.
-        milliseconds: After which the rest is left out; by default `limits.capture_ms`.
+        milliseconds: Time after which the rest is left out; by default `limits.capture_ms`.
 
     Returns:
         `type` (`module.QualName`, builtins bare), `repr` (one line), `attributes` (step → the same
         for a part, see `protocol.object_paths`); `length` of strings and collections; `truncated`:
-        true, where something was left out; `key` of a part whose step doesn't tell it.
+        true, where something was left out; `key` of a part whose step is not the key.
     """
     wanted = limits.max_depth if depth is None else depth
     took = limits.capture_ms if milliseconds is None else milliseconds
     try:
         return _Describing(limits, redactor, took).node(name, value, wanted, is_part=False)
-    except Exception as error:  # noqa: BLE001 - a border: a test must not fail on what is shown of it
+    except Exception as error:  # noqa: BLE001 - a border: a test must not fail on a value that is shown
         shown = f"<unrenderable: {layout.class_name(type(error))}>"
         return {"type": layout.encodable(layout.type_name(value)), "repr": shown, "attributes": {}}
 
 
 def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Part]:
-    """The first items and attributes of an object, as its description has them.
+    """The first items and attributes of an object, as in its description.
 
     Args:
         value: Anything.
-        most: How many of each.
+        most: How many items, and how many attributes.
         redactor: Keeps secrets out of the keys.
     """
     describing = _Describing(DEFAULTS, redactor, DEFAULTS.capture_ms)
@@ -137,7 +148,7 @@ def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Pa
 
 
 class _Describing:
-    """One description: what is left of its limits, and the objects it is inside of."""
+    """The state of one description: the rest of its limits, and the objects that it is inside."""
 
     def __init__(self, limits: Limits, redactor: Redactor | None, milliseconds: float) -> None:
         self._limits = limits
@@ -165,7 +176,7 @@ class _Describing:
     ) -> dict[str, Any]:
         """The description of `x`, opening at most `depth` levels.
 
-        `under`: the label of the sensitive name that something around it has.
+        `under`: the label of a sensitive name around `x`.
         """
         cls = type(x)
         self._nodes -= 1
@@ -174,28 +185,28 @@ class _Describing:
         if is_number and not label:
             self._left -= 40
             return {"type": cls.__name__, "repr": repr(x), "attributes": {}}
-        told: dict[str, Any] = {"type": layout.encodable(layout.class_name(cls))}
+        description: dict[str, Any] = {"type": layout.encodable(layout.class_name(cls))}
         kind = kind_of(x)
         if kind in TEXTS:
-            return self._text(told, name, x, length_of(x, kind), label)
+            return self._text(description, name, x, length_of(x, kind), label)
         if id(x) in self._path:
-            return told | {"repr": "<cycle>", "attributes": {}}
-        told["repr"] = shown = self._shown(name, x, is_part, label)
+            return description | {"repr": "<cycle>", "attributes": {}}
+        description["repr"] = shown = self._shown(name, x, is_part, label)
         parts: dict[str, Any] = {}
-        told["attributes"] = parts
+        description["attributes"] = parts
         self._left -= len(shown) + 40
         if self._redactor is not None and TAG.fullmatch(shown):
-            return told
+            return description
         if kind is not None:
-            told["length"] = length_of(x, kind)
+            description["length"] = length_of(x, kind)
         self._path.add(id(x))
         try:
             inside = label_inside(label, is_object=kind is None)
             if not self._open(x, kind, depth, parts, inside):
-                told["truncated"] = True
+                description["truncated"] = True
         finally:
             self._path.discard(id(x))
-        return told
+        return description
 
     def _label(self, name: Any) -> str:
         if self._redactor is None:
@@ -203,30 +214,31 @@ class _Describing:
         return self._redactor.label(name if type(name) is str else name_of_key(name))
 
     def _text(
-        self, told: dict[str, Any], name: Any, x: Any, length: int, label: str
+        self, description: dict[str, Any], name: Any, x: Any, length: int, label: str
     ) -> dict[str, Any]:
         most = STRING if self._left > STRING else self._limits.max_string
         detail = self._details_of_text[most]
         shown = "" if label else self._short(x, most)
         shown = shown or self._rendered(x, detail, name, label)
-        told["repr"] = shown
-        told["attributes"] = {}
+        description["repr"] = shown
+        description["attributes"] = {}
         self._left -= len(shown) + 40
         if self._redactor is not None and TAG.search(shown):
-            return told  # not even how long it is
-        told["length"] = length
+            return description  # without the length of the secret
+        description["length"] = length
         if length > most:
-            told["truncated"] = True
-        return told
+            description["truncated"] = True
+        return description
 
     def _shown(self, name: Any, x: Any, is_part: bool, label: str) -> str:
         detail = self._detail_of_part if is_part else self._detail
         shown = self._rendered(x, detail, name, label)
-        # Once more as a whole: not every type is drawn from strings that were redacted.
+        # Redacted once more as a whole: some types are rendered from strings that were not
+        # redacted.
         return self._redactor.redact_text(shown) if self._redactor else shown
 
     def _short(self, x: Any, most: int) -> str:
-        """What `render` makes of an ordinary string, at a third of its cost; else empty."""
+        """The rendering of an ordinary string at a third of the cost of `render`; else empty."""
         if type(x) is not str or len(x) > most:
             return ""
         if self._redactor is not None:
@@ -241,13 +253,13 @@ class _Describing:
     def _open(
         self, x: Any, kind: int | None, depth: int, parts: dict[str, Any], label: str
     ) -> bool:
-        """Describe the parts of `x`; False: some are left out."""
+        """Describe the parts of `x`; False if some are left out."""
         limits = self._limits
-        for found, most in (
+        for some_parts, most in (
             (self.items(x, kind, limits.max_items + 1), limits.max_items),
             (self.attributes(x), limits.max_attributes),
         ):
-            for count, (key, name, value, shown_key) in enumerate(found):
+            for count, (key, name, value, shown_key) in enumerate(some_parts):
                 is_late = self._nodes <= 0 or self._left <= 0 or clock.monotonic() > self._deadline
                 if depth <= 0 or count >= most or is_late:
                     return False
@@ -258,18 +270,18 @@ class _Describing:
         return True
 
     def items(self, x: Any, kind: int | None, most: int) -> Iterator[Part]:
-        """Those of a collection."""
+        """The items of a collection."""
         if kind is None or fields_of(x):
             return
         before: Any = None
-        told = ""
+        pair_name = ""
         count = length_of(x, kind)
         for number, item in enumerate(items_of(x, kind, most)):
             if kind == DICT:
                 key, value = item
                 part = self._pair(number, key, value)
-                yield part._replace(name=told) if told and is_key_of_value(key) else part
-                told = name_told(key, value) or told
+                yield part._replace(name=pair_name) if pair_name and is_key_of_value(key) else part
+                pair_name = name_of_pair(key, value) or pair_name
             else:
                 step = f"[{number}]" if kind in SEQUENCES else position_key(number)
                 yield Part(step, name_before(before, item, count), item)
@@ -282,6 +294,45 @@ class _Describing:
         return Part(position_key(number), key, value, self._shown("", key, True, ""))
 
     def attributes(self, x: Any) -> Iterator[Part]:
-        """Those that are data of the object."""
+        """The attributes that are data of the object."""
         for name, value in attributes_of(x, self._layouts):
             yield Part(layout.encodable(attribute_key(name)), name, value)
+
+
+# --- objects that are opened by one level -------------------------------------------------------
+
+
+def opened(value: object, shown: str, lens: Lens) -> dict[str, Any]:
+    """`{children, length, truncated}` of a value; empty when `shown` left nothing out.
+
+    `children`: `[{name, type, value}]`; a name is the step to the child: `.items`, `[2]`. `length`
+    of a collection. `truncated`: true when there are more children.
+
+    Args:
+        value: Anything.
+        shown: Its short rendering.
+        lens: Renders the children.
+    """
+    if not _CUT.search(shown):
+        return {}
+    limits = lens.limits
+    most = min(_MOST_CHILDREN, max(limits.max_items, limits.max_attributes))
+    parts = list(parts_of(value, most + 1, lens.redactor))
+    if not parts:
+        return {}
+    fields: dict[str, Any] = {"children": [_child(part, lens) for part in parts[:most]]}
+    if (kind := kind_of(value)) is not None and kind not in TEXTS:
+        fields["length"] = length_of(value, kind)
+    if len(parts) > most:
+        fields["truncated"] = True
+    return fields
+
+
+def _child(part: Part, lens: Lens) -> dict[str, str]:
+    name = part.name if type(part.name) is str else ""
+    child = {
+        "name": part.key if part.key.startswith("[") else f".{part.key}",
+        "type": type_name(part.value),
+        "value": lens.show(part.value, name),
+    }
+    return child if part.shown_key is None else child | {"key": part.shown_key}

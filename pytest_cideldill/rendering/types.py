@@ -1,7 +1,7 @@
-"""How each known type is drawn; whatever is in these tables is drawn by C code or from its data.
+"""Tables of the functions that render values by type, by C code or from the value's data.
 
-Runs in the process under test on the thread that hit. Knows single types, and of the renderer only
-what it offers to them. A function in `LEAVES` or `CONTAINERS` is right for subclasses too.
+Runs in the process under test on the thread that hit. Knows single types, and the renderer only by
+its Protocol here. A function in `LEAVES` or `CONTAINERS` is right for subclasses too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pytest_cideldill.rendering.layout import (
 
 
 class Renderer(Protocol):
-    """What a drawing function may ask for."""
+    """The renderer, as the functions in the tables use it."""
 
     @property
     def string_limit(self) -> int: ...
@@ -101,16 +101,16 @@ def _tuple(renderer: Renderer, x: tuple[Any, ...], depth: int) -> str:
 
 
 def _dict(renderer: Renderer, x: dict[Any, Any], depth: int) -> str:
-    told = renderer.mapping(iter(pairs_of(x)), dict.__len__(x), depth)
-    return told if type(x) is dict or is_told_in_order(x) else f"{told} in unknown order"
+    shown = renderer.mapping(iter(pairs_of(x)), dict.__len__(x), depth)
+    return shown if type(x) is dict or has_safe_order(x) else f"{shown} in unknown order"
 
 
 def pairs_of(x: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
-    """The keys and values of a dictionary, in its order where no code is asked for that.
+    """The keys and values of a dictionary, in its order if that takes no code of the program.
 
-    Else the order is the one in which the keys were added.
+    Otherwise they come in the order in which the keys were added.
     """
-    if type(x) is dict or not is_a(type(x), OrderedDict) or not is_told_in_order(x):
+    if type(x) is dict or not is_a(type(x), OrderedDict) or not has_safe_order(x):
         return dict.items(x)
     try:
         return tuple(OrderedDict.items(x))  # type: ignore[arg-type]
@@ -118,10 +118,10 @@ def pairs_of(x: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
         return dict.items(x)
 
 
-def is_told_in_order(x: dict[Any, Any]) -> bool:
-    """Whether to go through a dictionary in its order runs no code of the program.
+def has_safe_order(x: dict[Any, Any]) -> bool:
+    """Whether iterating a dictionary in its order runs no code of the program.
 
-    An ordered one looks each key up, and the hash of a key may be of the program's making.
+    An `OrderedDict` looks each key up, and the hash of a key may be code of the program.
     """
     if not is_a(type(x), OrderedDict):
         return True
@@ -144,11 +144,11 @@ def _is_hashed_by_id(cls: type) -> bool:
 
 
 _MOST_NESTED: Final = 3
-"""Levels of tuples in keys of an ordered dictionary."""
+"""Levels of nested tuples that are looked at in a key of an ordered dictionary."""
 
 
 _MOST_ORDERED: Final = 100_000
-"""Keys of an ordered dictionary that are looked at."""
+"""Most keys of an ordered dictionary whose order is used."""
 
 _HASHED_BY_C: Final = frozenset(
     map(id, (str, int, float, bool, bytes, complex, type(None), datetime.date, tuple))
@@ -178,13 +178,13 @@ def _dict_view(name: str) -> Draw:
 
 
 def draw_class(cls: type) -> str:
-    """A class, as its name."""
+    """Render a class by its name."""
     return f"<class {class_name(cls)!r}>"
 
 
 def _function(_renderer: Renderer, x: types.FunctionType, _depth: int) -> str:
-    held = x.__dict__
-    mock = held.get("mock") if held else None
+    attributes = x.__dict__
+    mock = attributes.get("mock") if attributes else None
     if mock is not None and is_mock(type(mock)):
         return f"<function {_function_name(x)} (mocked)>"
     return f"<function {_function_name(x)}>"
@@ -202,7 +202,7 @@ def _method(_renderer: Renderer, x: types.MethodType, _depth: int) -> str:
 
 
 def _builtin(_renderer: Renderer, x: types.BuiltinFunctionType, _depth: int) -> str:
-    # Not __qualname__, which asks the class of what the method is bound to.
+    # Not __qualname__, which asks the class of the object that the method is bound to.
     return f"<built-in {str.__str__(x.__name__)}>"
 
 
@@ -221,14 +221,14 @@ def _running(kind: str) -> Draw:
 
 
 def _copy_of(kind: type, *fields: str) -> Callable[[Any], Any]:
-    """How to make an exact `kind` from the C fields of a value, which may be of a subclass."""
-    # The class is kept in the closure: libraries that freeze time replace it in modules.
+    """A function that makes an exact `kind` from the C fields of a value, perhaps of a subclass."""
+    # The class is kept in the closure, as libraries that freeze time replace it in modules.
     getters = [find_in_class(kind, field).__get__ for field in fields]
     return lambda x: kind(*(get(x) for get in getters))
 
 
 def _temporal(kind: type, *fields: str) -> Draw:
-    """Dates and times. The time zone, perhaps of the user's making, is drawn as a value."""
+    """Render dates and times. A time zone may be of a user's class, and is rendered as a value."""
     copy = _copy_of(kind, *fields)
     zone_of = find_in_class(kind, "tzinfo")
 
@@ -260,14 +260,14 @@ def _path(renderer: Renderer, x: PurePosixPath, _depth: int) -> str:
 
 
 def _is_plain_path(x: PurePosixPath) -> bool:
-    # From 3.12 on a path keeps what it was made from and joins it when asked: with strings of the
-    # user's making that would call them.
-    held = find_in_class(type(x), "_raw_paths")
-    return all(type(part) is str for part in ([] if held is None else held.__get__(x)))
+    # From 3.12 on a path keeps the strings it was made from and joins them when it is rendered. If
+    # their class is the user's, that would call its code.
+    raw_paths = find_in_class(type(x), "_raw_paths")
+    return all(type(part) is str for part in ([] if raw_paths is None else raw_paths.__get__(x)))
 
 
 def own_text(x: Any) -> str | None:
-    """What `str` makes of a string, a number, a date or a path; None: only its `repr` is known."""
+    """The `str` of a string, a number, a date or a path; None for values shown by `repr`."""
     kind = id(type(x))
     if is_a(type(x), str):
         is_plain = find_in_class(type(x), "__str__") is str.__str__
@@ -285,7 +285,7 @@ _WITH_ZONE: Final = frozenset(map(id, (datetime.datetime, datetime.time)))
 
 
 def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: int) -> str:
-    """A member of an enumeration, from its instance attributes."""
+    """Render a member of an enumeration, from its instance attributes."""
     name = attributes.get("_name_")
     value = renderer.value(attributes.get("_value_"), depth - 1)
     member = f"{short_name(type(x))}.{name}" if type(name) is str else short_name(type(x))
@@ -293,22 +293,22 @@ def draw_enum(renderer: Renderer, x: Enum, attributes: dict[str, Any], depth: in
 
 
 def is_genuine(cls: type, module: str) -> bool:
-    """Whether a class is the one that the program finds under its name in a module.
+    """Whether a class is the one that the program finds under the class's name in a module.
 
-    Of modules that pytest does without: to import them here would keep the program from files of
-    its own that have their names.
+    The module is not imported for that: it would keep the program from importing a file of its own
+    that has the same name.
     """
     return value_in(module, short_name(cls)) is cls
 
 
 def value_in(module: str, name: str) -> Any:
-    """What the program finds under a name in a loaded module; None: nothing."""
+    """The value that the program finds under a name in a loaded module; None if there is none."""
     home = sys.modules.get(module)
     return find(module_dict_of(home), name) if type(home) is types.ModuleType else None
 
 
 def draw_call(renderer: Renderer, x: Any, attributes: dict[str, Any], depth: int) -> str:
-    """A call of a mock, as it shows itself: `call.get('a', n=1)`."""
+    """Render a call of a mock as its own `repr` does: `call.get('a', n=1)`."""
     parts = tuple(tuple.__iter__(x))
     is_made = attributes.get("_mock_from_kall") is not False
     name = parts[0] if is_made and len(parts) == 3 else attributes.get("_mock_name")
@@ -316,26 +316,26 @@ def draw_call(renderer: Renderer, x: Any, attributes: dict[str, Any], depth: int
     if not is_made:
         return f"call{name}" if name.startswith("()") else name or "call"
     args, kwargs = parts[-2:] if len(parts) > 1 else ((), {})
-    shown = [renderer.value(each, depth - 1) for each in args] if type(args) is tuple else []
+    shown = [renderer.value(value, depth - 1) for value in args] if type(args) is tuple else []
     if type(kwargs) is dict:
-        shown += [f"{key}={renderer.named(key, each, depth - 1)}" for key, each in kwargs.items()]
+        shown += [f"{key}={renderer.named(key, value, depth - 1)}" for key, value in kwargs.items()]
     path = name if name.startswith("()") or not name else f".{name}"
     return f"call{path}({', '.join(shown)})"
 
 
 def is_call(cls: type) -> bool:
-    """Whether `cls` is that of the calls that mocks note."""
+    """Whether `cls` is the class of the calls that mocks record."""
     return module_of(cls) == "unittest.mock" and short_name(cls) == "_Call" and is_a(cls, tuple)
 
 
 def draw_mock(cls: type, attributes: dict[str, Any]) -> str:
-    """A mock: its attributes tell little, its name and calls a lot."""
+    """Render a mock by its name and the number of its calls, which say more than its attributes."""
     names = (attributes.get(key) for key in ("_mock_name", "_mock_new_name"))
     name = next((name for name in names if type(name) is str and name), None)
     count = attributes.get("_mock_call_count")
-    told = f" name={name!r}" if name else ""
-    told += f" call_count={count}" if type(count) is int and count else ""
-    return f"<{short_name(cls)}{told}>"
+    shown = f" name={name!r}" if name else ""
+    shown += f" call_count={count}" if type(count) is int and count else ""
+    return f"<{short_name(cls)}{shown}>"
 
 
 def is_mock(cls: type) -> bool:
@@ -348,7 +348,7 @@ _CLOCK = ("hour", "minute", "second", "microsecond")
 
 
 def _by_id(table: dict[type, Draw]) -> Mapping[int, Draw]:
-    """Keyed by identity: a class as key would have its metaclass hash and compare it."""
+    """The table by the ids of classes: classes as keys would be hashed by their metaclass."""
     return MappingProxyType({id(kind): draw for kind, draw in table.items()})
 
 
@@ -383,7 +383,7 @@ LEAVES: Final = _by_id(
         types.AsyncGeneratorType: _running("async generator"),
     }
 )
-"""Types that hold nothing to open."""
+"""Types without parts to open."""
 
 CONTAINERS: Final = _by_id(
     {
@@ -403,4 +403,4 @@ CONTAINERS: Final = _by_id(
 PATHS: Final = _by_id(
     dict.fromkeys((PosixPath, PurePosixPath, PureWindowsPath, WindowsPath), _path)
 )
-"""Drawn by their own Python code, hence only when they are exactly of these types."""
+"""Rendered by their own Python code, hence only values that are exactly of these types."""

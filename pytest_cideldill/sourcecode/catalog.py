@@ -14,8 +14,8 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from pytest_cideldill.interpreter.installed import is_installed
-from pytest_cideldill.interpreter.regular_files import open_regular
+from pytest_cideldill.interpreter.code_files import is_installed
+from pytest_cideldill.interpreter.untrusted_files import open_regular
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.describe import FunctionInfo, outline
 from pytest_cideldill.sourcecode.names import FunctionName

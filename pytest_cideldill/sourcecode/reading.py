@@ -12,7 +12,7 @@ from io import BytesIO, TextIOWrapper
 from tokenize import detect_encoding
 from typing import Final
 
-from pytest_cideldill.interpreter.regular_files import open_regular
+from pytest_cideldill.interpreter.untrusted_files import open_regular
 
 MAX_BYTES: Final = 4_000_000
 """Of a file that is read as a whole; compiling a larger one takes a minute, and gigabytes."""

@@ -1,1 +1,1 @@
-"""Event sources: lines, calls and raises, by sys.monitoring or sys.settrace."""
+"""Sources of events: lines, calls and raises, by `sys.monitoring` or `sys.settrace`."""

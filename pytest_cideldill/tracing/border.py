@@ -1,6 +1,6 @@
-"""The border between handlers and the program: whose exception is it that leaves a handler?
+"""Decides whether an exception that leaves a handler is ours or belongs to the program.
 
-Used by every callback of a source, on the thread of the program; holds no lock.
+Every callback of a source uses it, on the thread of the program; it holds no lock.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ class Verdict(Enum):
 
 
 class Border:
-    """Tells failures of our own from exceptions that belong to the program; tells each once."""
+    """Separates failures of our own from exceptions of the program, and reports each once."""
 
-    __slots__ = ("_is_ours", "_on_failure", "_told")
+    __slots__ = ("_is_ours", "_on_failure", "_reported")
 
     def __init__(self, is_ours: Callable[[str], bool], on_failure: Callable[[str], None]) -> None:
         self._is_ours = is_ours
         self._on_failure = on_failure
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def judge(self, error: BaseException, what: str, code: CodeType) -> Verdict:
-        """Called where a handler's exception arrives, before anything is done about it."""
+        """The verdict on an exception; called where it arrives, before anything else is done."""
         if passes(error, self._is_ours):
             return Verdict.FOREIGN
         overflow = issubclass(type(error), RecursionError)
         end = "this event was lost" if overflow else "it was removed"
-        self.tell(f"{what} in {code.co_qualname} failed and {end}: {text_of(error)}")
+        self.report(f"{what} in {code.co_qualname} failed and {end}: {text_of(error)}")
         return Verdict.OVERFLOW if overflow else Verdict.BUG
 
-    def tell(self, message: str) -> None:
-        """Pass a message on, once."""
-        if message in self._told:
+    def report(self, message: str) -> None:
+        """Report a message, once."""
+        if message in self._reported:
             return
-        self._told.add(message)
+        self._reported.add(message)
         try:
             self._on_failure(message)
-        except Exception:  # noqa: BLE001 - telling a failure must not become the next one
+        except Exception:  # noqa: BLE001 - the report of a failure must not become the next one
             return

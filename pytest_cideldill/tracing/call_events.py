@@ -1,8 +1,8 @@
-"""Recording of calls: pairs the start of each with its end. Same for both kinds of sources.
+"""Pairs the start of each recorded call with its end, for both kinds of sources.
 
-Runs on the thread of the program, without locks. A call is known by its frame's id, which is its
-own until the frame is gone: the interpreter keeps a frame object, once made, for the frame's whole
-life. So calls are told apart in recursions and across threads, and no frame is kept alive.
+Runs on the thread of the program, without locks. A call is identified by the id of its frame, which
+is unique until the frame is gone: the interpreter keeps a frame object, once made, for the frame's
+whole life. So calls are distinct in recursions and across threads, and no frame is kept alive.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pytest_cideldill.tracing.interface import Deliberate, OnEnd, OnStart
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Who is told about the calls of one code object.
+    """The handlers for the calls of one code object.
 
     Attributes:
-        on_start: See `events`.
-        on_end: See `events`.
+        on_start: As `interface.OnStart`.
+        on_end: As `interface.OnEnd`.
         is_fresh: Whether calls have no snapshot of their locals when they start: see `forget`.
     """
 
@@ -33,14 +33,14 @@ class Recorder:
 
 
 class CallEvents:
-    """The recorded code objects, by id (the source keeps them alive), and calls under way."""
+    """The recorded code objects, by id (the source keeps them alive), and their running calls."""
 
     __slots__ = ("_border", "_open", "_quiet", "recorders")
 
     def __init__(self, border: Border, quiet: Collection[int]) -> None:
         self._border = border
         self._quiet = quiet
-        # Single items are set and popped, by any thread: atomic, and nobody iterates.
+        # Any thread sets and pops single items, which is atomic; there is no iteration.
         self.recorders: dict[int, Recorder] = {}
         self._open: dict[int, tuple[Recorder, object]] = {}
 
@@ -73,7 +73,7 @@ class CallEvents:
         __tracebackhide__ = True
         ending = self._open.pop(id(frame), None)
         if ending is None:
-            return  # it began before the recording, or its start was not wanted
+            return  # it began before the recording, or `on_start` did not want it
         recorder, token = ending
         try:
             recorder.on_end(token, frame, result, error)
@@ -88,7 +88,7 @@ class CallEvents:
         raise raised
 
     def stop(self, code: CodeType) -> bool:
-        """Tell no more of `code`; False when nothing was told."""
+        """Record no more calls of `code`; False if none were recorded."""
         recorder = self.recorders.pop(id(code), None)
         for key, (each, _) in self._open.copy().items():
             if each is recorder:

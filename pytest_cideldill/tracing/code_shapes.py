@@ -1,7 +1,7 @@
-"""What the bytecode of 3.11 tells about the end of a call, which `sys.settrace` does not.
+"""Finds out by the bytecode of 3.11 how a call ends, which `sys.settrace` does not report.
 
-All ways out of a frame are a `return` event there: a yield, a return, an exception. And which
-exception it is was told only when it came up: not when a handler raised it again.
+Every way out of a frame is a `return` event there: a yield, a return, an exception. An exception
+has an event of its own only where it comes up, not where a handler raises it again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ YIELD = dis.opmap["YIELD_VALUE"]
 _RESUME = dis.opmap["RESUME"]
 
 _Target = tuple[int, int, int]
-"""An exception that comes up from `start` on and before `end` is handled at `target`."""
+"""`(start, end, target)`: an exception from `start` on and before `end` is handled at `target`."""
 
 
 class Raised:
-    """The exceptions that came up in one frame and may leave it still, in order.
+    """The exceptions that came up in one frame and may still leave it, in order.
 
     Attributes:
-        entries: `(exception, where it came up, where a line began last while it was handled)`; the
-            last is -1 when none did.
+        entries: `(exception, place where it came up, place of the last line that began while it was
+            handled)`; the last one is -1 if no line began.
     """
 
     __slots__ = ("entries",)
@@ -34,13 +34,14 @@ class Raised:
         self.entries: list[tuple[BaseException, int, int]] = []
 
     def add(self, error: BaseException, place: int) -> None:
-        """It came up at `place`."""
+        """Note that an exception came up at `place`."""
         self.entries.append((error, place, -1))
 
     def see(self, handled: BaseException | None, place: int) -> None:
-        """A line begins at `place` while `handled` is what `sys.exc_info` tells.
+        """Note that a line begins at `place` while `sys.exc_info` gives `handled`.
 
-        What came up later is handled and forgotten: the program may wait for its end.
+        Exceptions that came up later are over; they are forgotten, as the program may wait for
+        their end.
         """
         while self.entries and self.entries[-1][0] is not handled:
             self.entries.pop()
@@ -50,7 +51,7 @@ class Raised:
 
 
 class Shape:
-    """Where a code object starts, returns, yields and catches, as offsets of `f_lasti`."""
+    """The places where a code object starts, returns, yields and catches, as in `f_lasti`."""
 
     __slots__ = ("_code", "_handling", "_targets", "catches", "returns", "start", "yields")
 
@@ -61,16 +62,16 @@ class Shape:
         self.returns = _places(operations, RETURN)
         self.yields = _places(operations, YIELD)
         self._targets = list(_targets(code.co_exceptiontable))
-        # An exception arrives, which `sys.exc_info` does not tell: not yet, or in clean-up code.
+        # Where exceptions arrive that `sys.exc_info` does not give: not yet, or in clean-up code.
         self.catches = frozenset(target for _, _, target in self._targets)
         self._code = code
         self._handling: dict[int, tuple[int, ...]] | None = None
 
     def leaves(self, place: int, raised: Raised) -> bool:
-        """Whether an exception leaves a frame at `place`, which is no return; else it yields there.
+        """Whether an exception leaves a frame at `place`, which is no return; if not, it yields.
 
-        One that was thrown in at a yield leaves from there too, once a `with` raises it again.
-        On the way to another yield at that place it would have been handled.
+        An exception that was thrown in at a yield leaves from there too, once a `with` raises it
+        again. Before the frame can yield again at that place, the exception must have been handled.
         """
         return place not in self.yields or any(at == place for _, at, _ in raised.entries)
 
@@ -80,7 +81,7 @@ class Shape:
         for error, came_up, _ in newest_first:
             if came_up == place:
                 return error
-        # Raised again by the handler that the place is in, where its lines were seen.
+        # The handler around the place raised it again; lines of that handler were seen.
         handler = self._handler(place)
         for error, _, seen in newest_first:
             if seen >= 0 and self._handler(seen) == handler:
@@ -100,9 +101,9 @@ def _places(operations: bytes, operation: int) -> frozenset[int]:
 
 
 def _handling(code: CodeType, targets: list[_Target]) -> dict[int, tuple[int, ...]]:
-    """The handlers that handle an exception at each offset, from the outside in.
+    """The handlers that are handling an exception at each offset, from the outside in.
 
-    Follows the flow of control: PUSH_EXC_INFO begins to handle, POP_EXCEPT ends it.
+    Found by the flow of control: PUSH_EXC_INFO begins the handling, POP_EXCEPT ends it.
     """
     instructions = list(dis.get_instructions(code))
     following = successors(instructions)

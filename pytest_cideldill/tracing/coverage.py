@@ -1,6 +1,7 @@
-"""Tracers of 3.11 that serve coverage and us: one for each thread, one for each traced frame.
+"""Chains coverage's tracers of 3.11 with ours: one chain for each thread and each traced frame.
 
-Run on the thread of the program, in place of coverage's own; they see what it would see.
+A chain runs on the thread of the program, in place of coverage's own tracer, and passes all events
+on to that.
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from types import FrameType
 from typing import Any, Protocol
 
 _DEPTH = 5
-"""Calls that coverage needs to take note of a frame, and some more."""
+"""Levels of calls that coverage needs to note a frame, and some more."""
 
 Trace = Callable[[FrameType, str, Any], Any]
-"""What `sys.settrace` takes, and what traces a frame."""
+"""A trace function, for `sys.settrace` or for `f_trace`."""
 
 
 class Installing(Protocol):
-    """Who puts chains on threads and takes them off; see `installer.Installer`."""
+    """Puts chains on threads and takes them off; see `installer.Installer`."""
 
     is_installed: bool
     on_call: Trace
     on_event: Trace
 
     def survive(self, frame: FrameType) -> None:
-        """An exception leaves a tracer, which is removed by that."""
+        """Note that an exception leaves a tracer, by which Python removes the tracer."""
 
     def leave(self, tracer: object) -> None:
-        """`tracer` was called though nothing is installed."""
+        """Note that `tracer` was called though nothing is installed."""
 
 
 class FrameChain:
@@ -44,7 +45,7 @@ class FrameChain:
         __tracebackhide__ = True
         installer = self.chain.installer
         try:
-            if event == "return":  # coverage comes last: `survive` tells it again when we raise
+            if event == "return":  # coverage comes last: if we raise, `survive` calls it again
                 ours = installer.on_event(frame, event, arg)
                 self.inner(frame, event, arg)
             else:
@@ -61,7 +62,7 @@ class FrameChain:
         return self
 
     def give_back(self, frame: FrameType) -> None:
-        """Leave the frame to coverage, whose C function asks no frame whether it is traced."""
+        """Leave the frame to coverage, whose C function does not need `f_trace`."""
         frame.f_trace = None if self.chain.is_c else self.inner
 
 
@@ -85,8 +86,8 @@ class Chain:
             return self.inner(frame, event, arg)
         lines = frame.f_trace_lines
         try:
-            # Coverage comes last: a frame that ends here, by an exception or at the recursion
-            # limit, must not have begun for it, as it would not be told of the end.
+            # Coverage comes last: it must not see the start of a frame that ends here, by an
+            # exception or at the recursion limit, as it would not see the end.
             _reach(_DEPTH)
             traced = FrameChain(None, self)
             ours = installer.on_call(frame, event, arg)
@@ -96,7 +97,7 @@ class Chain:
             installer.survive(frame)
             raise
         # Coverage's C tracer puts itself back at every call. No other thread can remove us between
-        # the question and the answer: the GIL does not change hands there.
+        # the check and the call: the GIL does not change hands there.
         if installer.is_installed:
             sys.settrace(self)
         if inner is None:
@@ -108,9 +109,9 @@ class Chain:
         return traced
 
     def take_over(self, frames: Iterator[FrameType]) -> None:
-        """Trace frames that run already, as far as they were traced.
+        """Trace those frames that run already and were traced.
 
-        A C function gets all events of all frames, a Python one only those of frames it chose.
+        A tracer in C gets all events of all frames, one in Python only those of frames it chose.
         """
         for frame in frames:
             inner: Any = frame.f_trace
@@ -122,6 +123,6 @@ class Chain:
 
 
 def _reach(depth: int) -> None:
-    """Raise RecursionError here and now when there is no room for so many calls."""
+    """Raise RecursionError now if there is no room for so many levels of calls."""
     if depth:
         _reach(depth - 1)

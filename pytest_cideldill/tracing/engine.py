@@ -1,4 +1,4 @@
-"""Which engine events come from; all that is known of it where there are none."""
+"""Names the engine of this interpreter, and says why it is used; needs no event source."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 
 
 def engine(tools: str = "") -> dict[str, str]:
-    """`{"name": ..., "why": ...}`: where events come from here, and why, in a sentence.
+    """`{"name": ..., "why": ...}`: the engine that gives events here, and a sentence why.
 
     Args:
-        tools: Which tool ids are used, once that is known.
+        tools: The start of that sentence: which tool ids are used, if that is known.
     """
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info >= (3, 12):

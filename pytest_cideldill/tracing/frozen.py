@@ -1,7 +1,8 @@
-"""Functions that `gc.freeze` has taken out of the garbage collector's sight.
+"""Finds functions that `gc.freeze` has hidden from the garbage collector.
 
-Programs freeze what they have imported, before they fork. Such objects are found from the loaded
-modules on, by the references that the collector itself would follow: that runs no code of theirs.
+Programs freeze the modules that they have imported before they fork. Frozen objects are found from
+the loaded modules on, by the references that the collector itself would follow, so that none of
+their code runs.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _OF_PYTHON: Final = 1_000
 
 
 class Frozen:
-    """Knows them by weak references, and looks again when more was frozen."""
+    """Keeps weak references to frozen functions, and looks again when more objects are frozen."""
 
     def __init__(self) -> None:
         self._count = 0
         self._known: list[weakref.ref[FunctionType]] = []
 
     def beside(self, seen: list[FunctionType]) -> list[FunctionType]:
-        """Those that are alive and not among the ones that the collector has."""
+        """The frozen functions that are alive and that the collector does not have."""
         count, before = gc.get_freeze_count(), self._count
         self._count = count  # falls as frozen objects end
         if count <= _OF_PYTHON:
@@ -40,7 +41,7 @@ class Frozen:
 
 
 def _reachable() -> list[FunctionType]:
-    """All functions that modules lead to: a million objects take a second."""
+    """All functions that can be reached from modules; a million objects take a second."""
     found: list[FunctionType] = []
     pending: list[Any] = [each for each in list(sys.modules.values()) if _is_module(each)]
     seen = {id(each) for each in pending}

@@ -1,6 +1,6 @@
-"""Room on the stack for the frames that interceptions take besides those of the program.
+"""Raises the recursion limit for the frames that interceptions add to those of the program.
 
-Owns what we do to the recursion limit. Runs on the thread that commands, in the process under test.
+Runs in the process under test, on the thread that binds breakpoints.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Final
 from pytest_cideldill.patching.code_swap import FRAMES
 
 TAKEN: Final = FRAMES if sys.version_info >= (3, 12) else 8
-"""Frames of a call; before 3.12 each one is handed on, for its record."""
+"""Frames of an intercepted call. Before 3.12 each call is passed on, to be recorded."""
 
 _MOST: Final = 2**31 - 1 if sys.version_info >= (3, 12) else 12_000
-"""What the limit is never raised beyond: 3.11 takes room on the C stack for an interception."""
+"""The limit is never raised beyond this: on 3.11 an interception takes room on the C stack."""
 
 
 class Headroom:
-    """Raises the recursion limit: a program reaches the depth that it reaches without us."""
+    """Raises the recursion limit, so that a program reaches the same depth as without us."""
 
     def __init__(self) -> None:
         self._limits: tuple[int, int] | None = None
 
     def set(self, *, wanted: bool) -> None:
-        """Raise the limit; or put it back, unless the program has set another one meanwhile."""
+        """Raise the limit, or put it back unless the program has set another one meanwhile."""
         if wanted is (self._limits is not None):
             return
         limit = sys.getrecursionlimit()
@@ -39,4 +39,4 @@ class Headroom:
             try:
                 sys.setrecursionlimit(before)
             except RecursionError:
-                pass  # this thread is deeper than that
+                pass  # this thread is deeper than the old limit

@@ -1,7 +1,7 @@
-"""Installing a trace function on all threads of 3.11, beside coverage, and removing it again.
+"""Installs a trace function on all threads of 3.11, beside coverage, and removes it again.
 
-Coverage's tracers go on behind ours (`chain`); any other tracer is refused, by its name. Installing
-and removing run on the thread that commands, under its lock.
+Coverage's tracers go on behind ours (`coverage`); any other tracer is an error that names it. It
+installs and removes on the thread that binds breakpoints, under that thread's lock.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ class Installer:
 
     Args:
         on_call: Called at the start of every frame; a function of ours that is one object.
-        on_event: What `on_call` gives for frames that are to be traced.
-        tell: Takes a sentence about a thread that can't be traced.
+        on_event: The result of `on_call` for frames that are to be traced.
+        report: Called with a sentence about a thread that can't be traced.
     """
 
-    def __init__(self, on_call: Trace, on_event: Trace, tell: Callable[[str], None]) -> None:
+    def __init__(self, on_call: Trace, on_event: Trace, report: Callable[[str], None]) -> None:
         self.on_call = on_call
         self.on_event = on_event
-        self._tell = tell
+        self._report = report
         self._trace_thread = self._on_thread
-        # What new threads got before: coverage's installer, or None.
+        # The tracer that new threads got before: coverage's installer, or None.
         self._previous: Any = None
         self._states: ThreadStates | None = None
-        # Whether coverage measured the main thread when it was taken.
+        # Whether coverage measured the main thread when we took it over.
         self._shares_main = False
-        # Whether we are on the main thread, unless the program removed us.
+        # Whether we trace the main thread, unless the program removed us.
         self._has_main = False
         self.is_installed = False
 
     def check(self) -> None:
-        """Look at the own thread and at what new threads get.
+        """Look at the tracer of this thread and at the one that new threads get.
 
         Raises:
-            SourceUnavailable: Someone else traces.
+            SourceUnavailable: Another tool traces.
         """
         for tracer in (sys.gettrace(), threading.gettrace()):
             if not self._is_known(tracer):
@@ -66,7 +66,7 @@ class Installer:
         """Trace all threads that are not traced yet; see `check`.
 
         Returns:
-            Whether any of them runs the program.
+            Whether any of these threads runs the program.
         """
         self.check()
         states = self._all_states()
@@ -82,7 +82,7 @@ class Installer:
         return any(taken)
 
     def remove(self) -> None:
-        """Put back what was found; frames that go on are no longer ours."""
+        """Put back the tracers that were there before; running frames are no longer ours."""
         if not self.is_installed:
             return
         self.is_installed = False
@@ -105,7 +105,7 @@ class Installer:
                 tracer.give_back(frame)
 
     def leave(self, tracer: object) -> None:
-        """Undo what a program did that put `tracer` back on its thread after `remove`."""
+        """Remove `tracer` again, which the program put back on its thread after `remove`."""
         if sys.gettrace() is tracer:
             sys.settrace(tracer.inner if type(tracer) is Chain else None)
         if threading.gettrace() is self._trace_thread:
@@ -118,10 +118,10 @@ class Installer:
         frame.f_trace_lines = True
 
     def survive(self, frame: FrameType) -> None:
-        """Come back after an exception left a trace function, which removes it from its thread.
+        """Come back after an exception left a trace function, by which Python removes the function.
 
-        Called while it leaves. The next call or return on this thread, C functions included, comes
-        to a profile function first, unless the program has one: then `install` must do it.
+        Called while the exception leaves. A profile function gets the next call or return on this
+        thread, C functions included. If the program has one of its own, `install` must do it.
         """
         tracer: Any = sys.gettrace()
         if tracer is None or sys.getprofile() is not None:
@@ -152,11 +152,11 @@ class Installer:
             try:
                 self._states = ThreadStates()
             except (LayoutUnknown, AttributeError, OSError) as error:
-                self._tell(f"threads that run already can't be traced: {error}")
+                self._report(f"threads that run already can't be traced: {error}")
         return self._states
 
     def _function_of_own(self) -> int:
-        """The C function that traces the calling thread, 0 when it is the one for Python's."""
+        """The C function that traces the calling thread; 0 for the one that `sys.settrace` uses."""
         states = self._states
         return 0 if states is None else _own_function(states, states.tracing(states.current()))
 
@@ -168,8 +168,8 @@ class Installer:
         if tracer is None and self._shares_main and get_ident() == _MAIN:
             tracer, function = self._measure_again()
         if get_ident() == _MAIN:
-            if self._has_main:  # nobody but the program can have removed us
-                self._tell(_REMOVED)
+            if self._has_main:  # only the program can have removed us
+                self._report(_REMOVED)
             self._has_main = True
         if tracer is None:
             sys.settrace(self.on_call)
@@ -181,9 +181,9 @@ class Installer:
         return _runs_program(sys._getframe())
 
     def _measure_again(self) -> tuple[Any, int]:
-        """Coverage's tracer went when an exception removed ours: let it make a new one.
+        """Let coverage make a new tracer, after an exception removed ours and its own with it.
 
-        The old one would take the lines of any file for those of the function where it went.
+        The old one would take the lines of any file for those of the function where it was removed.
         """
         if self._previous is None or _package(self._previous) != "coverage":
             return None, 0
@@ -197,12 +197,12 @@ class Installer:
             return False
         tracer = tracing[1]
         if not self._is_known(tracer):
-            self._tell(f"a thread is traced by {_name(tracer)}, and nothing can be watched on it")
+            self._report(f"a thread is traced by {_name(tracer)}, and nothing can be watched on it")
             return False
         ident = states.ident(state) or 0
         if tracer is None and self._shares_main and ident == _MAIN:
-            return False  # it has lost coverage too, which only it can have again
-        # One that has not begun has the ident of the thread that starts it.
+            return False  # it has lost coverage too, and only that thread itself can get it back
+        # A thread that has not begun has the ident of the thread that starts it.
         is_own = ident == get_ident()
         self._has_main |= ident == _MAIN and not is_own
         if tracer is None:
@@ -252,7 +252,7 @@ class Installer:
 
 
 def _own_function(states: ThreadStates, tracing: Tracing | None) -> int:
-    """The C function that traces, 0 when it is the one for Python functions."""
+    """The C function that traces; 0 for the one that calls Python functions."""
     function = 0 if tracing is None else tracing[0]
     return 0 if function == states.trampoline else function
 
@@ -264,7 +264,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _runs_program(frame: FrameType | None) -> bool:
-    """Whether the thread of a frame has begun, and is none that we started."""
+    """Whether the thread of a frame has begun and was not started by us."""
     frames = list(_outwards(frame))
     return bool(frames) and not is_ours(frames[-1].f_code.co_filename)
 

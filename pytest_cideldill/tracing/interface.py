@@ -1,7 +1,7 @@
 """The interface of event sources, the same for every Python version.
 
-Runs in the process under test: handlers are called on the thread of the program, everything else on
-the thread that commands. Must not know what an event means to its consumer.
+Runs in the process under test: handlers are called on the thread of the program, all other
+functions on the thread that binds breakpoints. Must not know what an event means to its consumer.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.tracing.frozen import Frozen
-from pytest_cideldill.tracing.trail import Trail
 
 
 class SourceUnavailable(Exception):
-    """Events can't be had here; the message is a sentence that names who is in the way."""
+    """There can be no events here; the message is a sentence that names the cause."""
 
 
 class Deliberate(Exception):
-    """Raised by a handler to raise `error` in the program, at the place of the event.
+    """A handler raises it to raise `error` in the program, at the place of the event.
 
     Without it, an exception that starts in a handler is taken for a bug of ours and swallowed.
     """
@@ -50,7 +49,7 @@ class Deliberate(Exception):
 
 
 class Watch(Enum):
-    """What a consumer wants to be told about a code object that starts."""
+    """The further events of a code object that a consumer wants."""
 
     NOTHING = "nothing"
     END = "end"
@@ -60,49 +59,51 @@ class Watch(Enum):
 OnStart = Callable[[FrameType, Mapping[str, Any]], object]
 """`on_start(frame, locals) -> token`; the locals are good until it returns.
 
-None: this call is not recorded, and its end not told."""
+If the token is None, this call is not recorded and `on_end` is not called."""
 
 OnEnd = Callable[[object, FrameType, object, BaseException | None], None]
-"""`on_end(token, frame, result, error)`; `error` is what leaves the call, None when it returned."""
+"""`on_end(token, frame, result, error)`; `error` leaves the call, or is None if it returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raises:
-    """Which raised exceptions are told; all of it runs no code of the program.
+    """The handler for raised exceptions, and the choice of exceptions; runs no program code.
 
     Attributes:
-        wants: By their class; asked for every exception that is raised anywhere: it must be fast.
-        in_file: By the file of the frame, as `origin` tells it.
-        tell: `(frame, error, traceback)`, once for each frame that an exception passes, from the
-            one where it was raised outwards. The traceback begins at that frame.
+        wants: Whether a class is of interest. Called for every exception that is raised anywhere,
+            so it must be fast.
+        in_file: Whether the file of a frame is of interest, as `code_files.frame_file` gives it.
+        on_raise: `(frame, error, traceback)`, once for each frame that an exception passes, from
+            the one where it was raised outwards. The traceback begins at that frame.
     """
 
     wants: Callable[[type], object]
     in_file: Callable[[str], bool]
-    tell: Callable[[FrameType, BaseException, TracebackType], None]
+    on_raise: Callable[[FrameType, BaseException, TracebackType], None]
 
 
 Takes = dict[int, dict[int, tuple[frozenset[int], Callable[[FrameType], None]]]]
-"""id(code) → line → the offsets that don't count (`passes.repeats`), what is called there."""
+"""id(code) → line → the offsets that begin no new pass (`passes.repeats`), the function to call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What the consumer of a source does with events; called on the thread of the program.
+    """The handlers of a source's consumer; called on the thread of the program.
 
-    An exception that starts in a handler, or below it in the standard library, disarms what it was
-    called for and is told once through `on_failure`. Everything else passes into the program:
-    Ctrl-C, what signal handlers raise, and what a handler (not `on_code`) wraps in `Deliberate`.
+    An exception that starts in a handler, or below it in the standard library, disarms the line or
+    call and is reported once through `on_failure`. All other exceptions pass into the program:
+    Ctrl-C, those of signal handlers, and those that a handler (not `on_code`) wraps in
+    `Deliberate`.
 
     Attributes:
         on_code: `(code, frame)`: a code object that starts or runs while `Source.discover` is on.
             At least once for each, when it starts before its first line; must be idempotent.
         on_module_end: `(code, frame)`: code for which `on_code` answered `Watch.END` returned.
         on_line: `(frame, line)`: a watched line is about to run. Once per pass over its statement.
-        on_failure: A sentence about a failure of ours; any thread.
+        on_failure: Called with a sentence about a failure of ours, on any thread.
         is_ours: Whether a `co_filename` belongs to the consumer. This package always does.
-        quiet: Threads whose events are to be ignored now (evaluations), by ident.
-        takes: May be called instead of `on_line`. Kept by the consumer.
+        quiet: Idents of threads whose events are ignored now, as they evaluate.
+        takes: Functions that are called instead of `on_line`. The consumer changes the table.
     """
 
     on_code: Callable[[CodeType, FrameType], Watch]
@@ -114,32 +115,80 @@ class Handlers:
     takes: Takes = field(default_factory=dict)
 
 
-class Source(Protocol):
-    """Where events come from. Methods may be called from any thread, handlers included.
+# --- trails: threads that are followed -----------------------------------------------------------
 
-    Guarantees: no lock is taken in a callback; what is armed works at once in running frames,
-    suspended generators and the frame that is stopped in a handler; nothing is armed after `close`,
-    and nothing in a forked child.
+
+class Left(Enum):
+    """A way to leave a frame."""
+
+    RETURN = "returns"
+    YIELD = "hands out an item"
+    AWAIT = "waits; something else runs until it goes on"
+    UNWIND = "an exception leaves it"
+
+
+def _ignore(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trail:
+    """The wanted events of one thread, until it is replaced; handlers may replace it.
+
+    Attributes:
+        frame: The frame whose lines and end are wanted.
+        lines: Whether its lines are wanted, once per pass over a statement.
+        only: If given, the only line that is wanted.
+        starts: Whether it is wanted that any frame starts or goes on.
+        anywhere: Whether lines of all frames are wanted, and some places between lines.
+        on_line: `(frame, line)`: a line is about to run. As `Handlers.on_line`.
+        on_start: `(frame)`: a frame starts or goes on.
+        on_leave: `(frame, left)`: the frame is left.
+    """
+
+    frame: FrameType | None = None
+    lines: bool = False
+    only: int | None = None
+    starts: bool = False
+    anywhere: bool = False
+    on_line: Callable[[FrameType, int], None] = _ignore
+    on_start: Callable[[FrameType], None] = _ignore
+    on_leave: Callable[[FrameType, Left], None] = _ignore
+
+
+REST = Trail()
+"""The trail of a thread that stands still: no event is wanted, but the thread stays armed."""
+
+
+# --- sources ------------------------------------------------------------------------------------
+
+
+class Source(Protocol):
+    """A source of events. Methods may be called from any thread, also in handlers.
+
+    Guarantees: no callback takes a lock; a line or call that is armed gives events at once, also in
+    running frames, in suspended generators and in a frame that a handler has stopped; nothing is
+    armed after `close`, and nothing in a forked child.
 
     Differences: a loop written on one line passes once with `sys.monitoring`, once per round with
-    `sys.settrace`. An exception that leaves a handler blinds `sys.settrace` on its thread until the
-    next call or return there; at the recursion limit, or when a signal handler raises as a handler
-    begins, until `refresh`. While raises are told, an exception that is raised in the last frame
-    below the recursion limit becomes a RecursionError.
+    `sys.settrace`. After an exception leaves a handler, `sys.settrace` gives no events on that
+    thread until the next call or return there; if that was at the recursion limit, or if a signal
+    handler raised it as a handler began, until `refresh`. While raises are watched, an exception
+    that is raised in the last frame below the recursion limit becomes a RecursionError.
     """
 
     @property
     def engine(self) -> dict[str, str]:
-        """As `engine()`, with what was found here."""
+        """The result of `engine()`, with the tool ids of this source."""
 
     def discover(self, wanted: bool) -> None:
-        """Whether `on_code` and `on_module_end` are called.
+        """Set whether `on_code` and `on_module_end` are called.
 
-        Running code is offered first, on the calling thread.
+        They are called for running code first, on the calling thread.
 
         Raises:
-            SourceUnavailable: Someone else's tracer came meanwhile (3.11). What was asked for stays
-                wanted: `refresh` tries again.
+            SourceUnavailable: Another tool's tracer came meanwhile (3.11). The request stays
+                noted, and `refresh` tries again.
         """
 
     def watch_lines(
@@ -149,75 +198,77 @@ class Source(Protocol):
 
         Args:
             code: The code object that holds the lines.
-            lines: Others than its own are ignored: a line event costs more, the farther it is from
-                the first line of its code object, so nothing may be armed in vain.
-            file: Where the source is, when `co_filename` is stale.
+            lines: Lines that the code object does not have are ignored. A line event costs more,
+                the farther it is from the first line of its code object, so no line is armed in
+                vain.
+            file: The path of the source, where `co_filename` is stale.
 
         Returns:
             The lines that are watched now.
 
         Raises:
-            SourceUnavailable: This code object can't be armed (made by C), or as `discover`.
+            SourceUnavailable: This code object can't be armed (C code made it), or as `discover`.
         """
 
     def ran(self, code: CodeType) -> set[int]:
-        """The other lines of a code object that ran since its lines are watched as they are now.
+        """The unwatched lines of a code object that ran since the last `watch_lines` for it.
 
-        The set goes on growing until `watch_lines` is called again. What evaluations run is left
-        out.
+        The set goes on growing until `watch_lines` is called again. Lines that evaluations run are
+        left out.
         """
 
     def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
-        """Tell calls from their start to their return or to the exception that leaves them.
+        """Record calls, from their start to their return or to the exception that leaves them.
 
-        Yields and resumptions are no calls. Calls that run already are not told, and neither is the
-        end of a generator that 3.13 closes without running it.
+        Yields and resumptions are no calls. Calls that run already are not recorded, and neither is
+        the end of a generator that 3.13 closes without running it.
 
         Raises:
             SourceUnavailable: As `watch_lines`.
         """
 
     def stop_recording(self, code: CodeType) -> None:
-        """Tell no more calls; the ends of those under way are not told."""
+        """Record no more calls; the ends of running calls are not recorded."""
 
     def watch_raises(self, raises: Raises | None) -> None:
-        """Tell exceptions that are raised, in Python or C; None: no more.
+        """Watch exceptions that are raised, in Python or C; None ends it.
 
-        Not told: what is raised again as it is (`raise`, `finally`), and the ends of `for` loops.
+        Exceptions that are raised again unchanged (`raise`, `finally`) and the ends of `for` loops
+        give no events.
 
         Raises:
             SourceUnavailable: As `discover`.
         """
 
     def follow(self, ident: int, trail: Trail | None) -> None:
-        """Replace what is told of a thread, from its next event on; None: nothing.
+        """Replace the trail of a thread, from its next event on; None removes it.
 
         Costs calls and other threads nothing with `sys.monitoring`; with `sys.settrace` every call
         while any thread has a trail.
 
         Raises:
-            SourceUnavailable: As `watch_lines`; nothing is told then.
+            SourceUnavailable: As `watch_lines`; then the thread has no trail.
         """
 
     def refresh(self) -> bool:
-        """Arm again where a program removed us (3.11); cheap, meant for the start of a test.
+        """Arm again where a program removed us (3.11); cheap enough for the start of each test.
 
         Returns:
-            Whether we were removed somewhere: events since then are lost.
+            Whether a thread had lost us: its events since then are lost.
 
         Raises:
-            SourceUnavailable: Someone else traces now.
+            SourceUnavailable: Another tool traces now.
         """
 
     def close(self) -> None:
-        """Leave no trace: nothing armed, registered or claimed. Idempotent."""
+        """Disarm, unregister and release everything. Idempotent."""
 
     def forget(self) -> None:
-        """`close` in a forked child. Sources call it themselves."""
+        """Do the work of `close` in a forked child. Sources call it themselves."""
 
 
 def source_class() -> Callable[[Handlers], Source]:
-    """That of this Python version, imported when it is first asked for."""
+    """The class of sources of this Python version, imported at the first call."""
     if sys.version_info >= (3, 12):
         from pytest_cideldill.tracing.sysmon import MonitoringSource
 
@@ -231,11 +282,11 @@ def open_source(handlers: Handlers) -> Source:
     """The event source of this Python version, with nothing armed.
 
     Raises:
-        SourceUnavailable: All tool ids are taken (3.12+), or someone else traces (3.11).
+        SourceUnavailable: All tool ids are taken (3.12+), or another tool traces (3.11).
     """
     source = source_class()(handlers)
     at_fork(after_in_child=_if_alive(source, attrgetter("forget")))
-    # While the interpreter ends finalizers run code of the program, and ours is gone by then.
+    # While the interpreter ends, finalizers run code of the program, but our code is gone by then.
     at_exit("watching", _if_alive(source, attrgetter("close")))
     return source
 
@@ -243,7 +294,7 @@ def open_source(handlers: Handlers) -> Source:
 def _if_alive(
     source: Source, method: Callable[[Source], Callable[[], object]]
 ) -> Callable[[], None]:
-    """Calls a method; hooks that can't be removed let a closed source go by a weak reference."""
+    """A function that calls a method by a weak reference, for hooks that can't be removed."""
     reference = weakref.ref(source)
 
     def call() -> None:
@@ -254,7 +305,7 @@ def _if_alive(
     return call
 
 
-# --- what exists already ------------------------------------------------------------------------
+# --- code that exists already -------------------------------------------------------------------
 
 _frozen = Frozen()
 
@@ -272,7 +323,7 @@ def existing_functions() -> list[FunctionType]:
 def existing_code() -> list[tuple[CodeType, str]]:
     """The code of all functions, suspended generators and coroutines, each once, and its file."""
     found: dict[int, tuple[CodeType, str]] = {}
-    # Not in a new list: the collector has that as well, and it would hold itself and all others.
+    # Not collected in a new list: the collector would return that list as well, with all objects.
     for each in chain(_frozen.beside([]), gc.get_objects()):
         code, names = _code_of(each)
         if type(code) is CodeType:
@@ -282,7 +333,7 @@ def existing_code() -> list[tuple[CodeType, str]]:
 
 
 def _code_of(each: Any) -> tuple[object, Any]:
-    """Code and globals of an object that has any."""
+    """The code and globals of an object, if it has any."""
     kind, frame = type(each), None
     if kind is FunctionType:
         return code_of(each), each.__globals__
@@ -297,9 +348,9 @@ def _code_of(each: Any) -> tuple[object, Any]:
 
 
 class Seen:
-    """Which code objects were seen, without keeping them alive.
+    """The code objects that were seen; they are not kept alive.
 
-    Keyed by id: hashing a code object walks its bytecode.
+    They are keyed by id, as hashing a code object walks its bytecode.
     """
 
     __slots__ = ("ids",)
@@ -308,7 +359,7 @@ class Seen:
         self.ids: dict[int, weakref.ref[CodeType]] = {}
 
     def is_new(self, code: CodeType) -> bool:
-        """Whether `code` was not asked about before."""
+        """Whether this is the first call for `code`."""
         key = id(code)
         references = self.ids
         if key in references:

@@ -1,8 +1,8 @@
-"""Which line events begin a pass over a statement, and which only come back to one of its lines.
+"""Separates line events that begin a pass over a statement from those that only return to it.
 
 `x = f(` … `)` gives two events for its first line, `with` one more on exit, a rewritten assertion
-many. Pure: a code object and a source file in, offsets out. Not on the hot path: asked when a line
-is armed, and only lines with several events need the source.
+many. Pure: takes a code object and a source file, gives offsets. Not on the hot path: called when a
+line is armed, and only lines with several events need the source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDS = frozenset(
 )
 _ENTERS_WITH = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
 _THROWN = "CLEANUP_THROW"
-"""What an exception goes through that comes up in an `await`; 3.13 tells the line again."""
+"""The instruction for an exception in an `await`, where 3.13 repeats the event of the line."""
 
 _AWAITS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
@@ -39,7 +39,7 @@ _NONE: frozenset[int] = frozenset()
 def repeats(code: CodeType, line: int, file: str) -> frozenset[int]:
     """The offsets at which an event of `line` belongs to a pass that was counted already.
 
-    Empty when every event counts; also when the source can't be read.
+    Empty if every event counts, or if the source can't be read.
     """
     is_single = len([start for start, number in _runs(code) if number == line]) < 2
     if is_single and not code.co_flags & _AWAITS:
@@ -49,16 +49,16 @@ def repeats(code: CodeType, line: int, file: str) -> frozenset[int]:
 
 
 def continuations(code: CodeType, line: int, file: str) -> frozenset[int]:
-    """The offsets at which an event only goes on with the statement that `line` is in.
+    """The offsets at which an event only continues the statement that `line` is in.
 
-    Of all its lines; empty when the source can't be read.
+    They are those of all lines of the statement; empty if the source can't be read.
     """
     statement = _statement(code, line, file)
     return _NONE if statement is None else _Flow(code, statement).repeats()
 
 
 def _runs(code: CodeType) -> Iterator[tuple[int, int]]:
-    """Where the line changes: `(offset, line)`."""
+    """The places where the line changes: `(offset, line)`."""
     current = None
     for start, _, line in code.co_lines():
         if line is not None and line != current:
@@ -90,14 +90,14 @@ def _statement(code: CodeType, line: int, file: str) -> _Statement | None:
                 return statement
             if statement.first > line:
                 return None
-    # SyntaxError also for unmatched parentheses and for text that is no longer what was compiled.
+    # SyntaxError also for unmatched parentheses, and for text that was edited since.
     except (OSError, ValueError, SyntaxError, tokenize.TokenError):
         return None
     return None
 
 
 def _statements(lines: list[str], first: int) -> Iterator[_Statement]:
-    """Logical lines. Tokens and not a syntax tree, which would take the whole file."""
+    """The logical lines, by tokens: a syntax tree would take the whole file."""
     start = 0
     words: list[str] = []
     for token in tokens(lines):
@@ -147,9 +147,9 @@ class _Flow:
         return lines
 
     def repeats(self, line: int | None = None) -> frozenset[int]:
-        """Follows the flow from every entry to the first event of `line`: the others repeat.
+        """The offsets of events that repeat: all but the first event of `line` after each entry.
 
-        Without a line: to the first event of any.
+        Without a line, all but the first event of any line.
         """
         candidates = {start for start, number in _runs(self._code) if line in (number, None)}
         targets = set(self._targets())
@@ -171,7 +171,7 @@ class _Flow:
         return frozenset(candidates - counted)
 
     def _entries(self, *, rounds: bool) -> Iterator[int]:
-        """Where a pass begins: from outside, and if `rounds` once per round of a loop inside."""
+        """Offsets where a pass begins: from outside; with `rounds` also each round of a loop."""
         for region in self._regions():
             if self._is_with and not any(each.opname in _ENTERS_WITH for each in region):
                 continue  # the exit, which carries the lines of the header
@@ -196,7 +196,7 @@ class _Flow:
             yield region
 
     def _targets(self) -> Iterator[int]:
-        """Where a line event may come although the line does not change."""
+        """Offsets where a line event may come although the line does not change."""
         for each in self._instructions:
             target = each.offset if each.opname == _THROWN else _target(each)
             if target is not None:
@@ -204,7 +204,7 @@ class _Flow:
 
 
 def successors(instructions: list[dis.Instruction]) -> dict[int, list[int]]:
-    """Where each instruction may go on, by offset; the way back of loops is left out."""
+    """The offsets that may follow each instruction; the jumps back of loops are left out."""
     found: dict[int, list[int]] = {}
     for each, following in zip(instructions, [*instructions[1:], None], strict=True):
         target = _target(each)
@@ -220,6 +220,6 @@ def _target(instruction: dis.Instruction) -> int | None:
 
 
 def _is_round(instruction: dis.Instruction) -> bool:
-    """Whether it goes back for the next round of a loop; `await` goes back within one."""
+    """Whether an instruction jumps back to the next round of a loop; not so that of `await`."""
     name = instruction.opname
     return "BACKWARD" in name and "NO_INTERRUPT" not in name

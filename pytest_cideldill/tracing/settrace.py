@@ -1,7 +1,8 @@
-"""Events from `sys.settrace`, for 3.11. Trace functions run on the thread of the program.
+"""The event source by `sys.settrace`, for 3.11. Trace functions run on the thread of the program.
 
-Installed on all threads while anything is wanted, and not a moment longer: it costs every call. A
-thread that coverage measures keeps its tracer, which goes on behind ours (`chain`).
+They are installed on all threads while any event is wanted, and not a moment longer, as they cost
+time at every call. A thread that coverage measures keeps its tracer, which goes on behind ours
+(`coverage`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.interpreter.running import current_frames, running_frames
 from pytest_cideldill.tracing.code_shapes import RETURN, YIELD, Raised, Shape
 from pytest_cideldill.tracing.installer import Installer
-from pytest_cideldill.tracing.interface import Handlers, Raises
+from pytest_cideldill.tracing.interface import Handlers, Left, Raises, Trail
 from pytest_cideldill.tracing.source import BESIDE, BaseSource
-from pytest_cideldill.tracing.trail import Left, Trail
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _set_traceback = BaseException.__dict__["__traceback__"].__set__
@@ -26,12 +26,12 @@ _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERA
 
 
 class TracingSource(BaseSource):
-    """See `events.Source`."""
+    """The source of 3.11, see `interface.Source`."""
 
     def __init__(self, handlers: Handlers) -> None:
         super().__init__(handlers)
-        # Keeps code alive whose id is in one of the dicts; until close, as callbacks, which take no
-        # lock, remove from those.
+        # Keeps code alive whose id is in one of the dicts. Until close, as callbacks remove items
+        # from the dicts and take no lock.
         self._kept: dict[int, CodeType] = {}
         self._shapes: dict[int, Shape] = {}
         # By the id of the frame.
@@ -39,15 +39,15 @@ class TracingSource(BaseSource):
         # Whether calls are of interest beyond the code that is kept: one test for the hot path.
         self._is_alert = False
         self._followed = self._trails.threads
-        # Thread → where an exception came up last in the frame that is followed.
+        # Thread → the place where an exception came up last in the frame that is followed.
         self._came_up: dict[int, int] = {}
-        # Held while installing and removing. Nobody waits for it: its holder may be a thread that
-        # a signal handler stopped.
+        # Held while installing and removing. No thread waits for it: its holder may be a thread
+        # that a signal handler stopped.
         self._lock = allocate_lock()
         # One object each: they are recognised by identity.
         self._trace_call = self._on_call
         self._trace_frame = self._on_event
-        self._installer = Installer(self._trace_call, self._trace_frame, self._border.tell)
+        self._installer = Installer(self._trace_call, self._trace_frame, self._border.report)
         self._installer.check()
 
     def refresh(self) -> bool:
@@ -92,7 +92,7 @@ class TracingSource(BaseSource):
                     self._installer.trace_frame(frame)
 
     def _update(self) -> None:
-        """Install or remove. Never waits: who has the lock looks again after releasing it."""
+        """Install or remove. Never waits: the thread that has the lock looks again afterwards."""
         self._is_alert = self._discovering or bool(self._followed)
         while self._is_wanted() != self._installer.is_installed:
             if not self._lock.acquire(False):
@@ -124,7 +124,7 @@ class TracingSource(BaseSource):
     # --- trace functions --------------------------------------------------------------------
 
     def _on_call(self, frame: FrameType, event: str, arg: object) -> Any:  # noqa: ARG002
-        """A frame starts or a generator goes on; the answer traces the rest of the frame."""
+        """Handle the start of a frame or of a generator's next part; the result traces the rest."""
         __tracebackhide__ = True
         try:
             key = id(frame.f_code)
@@ -157,7 +157,7 @@ class TracingSource(BaseSource):
             raise
 
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Something happens in a frame that is traced."""
+        """Handle an event of a frame that is traced."""
         __tracebackhide__ = True
         if not self._installer.is_installed:
             frame.f_trace = None  # a generator stood still when we went
@@ -180,13 +180,13 @@ class TracingSource(BaseSource):
                     self._passes_raise(frame, *arg)
                 if key in self._recorders:
                     self._noted(frame, arg[1])
-                    frame.f_trace_lines = True  # they tell when it is handled
+                    frame.f_trace_lines = True  # they show when it is handled
                 if self._followed:
                     self._comes_up(frame)
             return self._trace_frame
         except BaseException as error:
             if event in ("line", "exception") and key in self._recorders:
-                # No event will tell it: tracing is off until `survive` brings it back.
+                # There will be no event for it: tracing is off until `survive` brings it back.
                 self._noted(frame, error)
             self._installer.survive(frame)
             raise
@@ -194,7 +194,7 @@ class TracingSource(BaseSource):
     # --- threads that are followed ----------------------------------------------------------
 
     def _is_followed(self, frame: FrameType) -> bool:
-        """A frame starts or goes on: whether its events are to be told."""
+        """Whether the events of a frame that starts or goes on are wanted by a trail."""
         __tracebackhide__ = True
         trail = self._trails.mine()
         if trail is not None and frame is not trail.frame and not trail.anywhere:
@@ -225,7 +225,7 @@ class TracingSource(BaseSource):
             self._came_up[get_ident()] = frame.f_lasti
 
     def _leaves(self, frame: FrameType, value: object) -> None:
-        """The end of a frame that is followed; a yield is told apart from what is thrown in."""
+        """Handle the end of a frame that is followed: a return, a yield or an exception."""
         __tracebackhide__ = True
         trail = self._trails.mine()
         if trail is None or (frame is not trail.frame and not trail.anywhere):
@@ -265,8 +265,8 @@ class TracingSource(BaseSource):
         recorder = self._recorders.get(key)
         shape = self._shapes.get(key)
         if recorder is None or shape is None or frame.f_lasti != shape.start:
-            return  # a generator goes on, or is thrown into
-        self._raised.pop(id(frame), None)  # of a frame that had this id
+            return  # a generator goes on, or an exception is thrown into it
+        self._raised.pop(id(frame), None)  # entries of an older frame that had this id
         try:
             self._calls.begin(recorder, frame)
         finally:
@@ -289,7 +289,7 @@ class TracingSource(BaseSource):
         error: BaseException,
         traceback: TracebackType | None,
     ) -> None:
-        """An exception is raised in a frame or passes it."""
+        """Handle an exception that is raised in a frame or passes it."""
         __tracebackhide__ = True
         raises = self._raises
         try:
@@ -301,7 +301,7 @@ class TracingSource(BaseSource):
             return
         _set_traceback(error, traceback)  # as on later versions; it is put there when it is caught
         try:
-            self._tell_raise(frame, error, traceback)
+            self._emit_raise(frame, error, traceback)
         finally:
             keep_as_they_are(frame)
 
@@ -316,12 +316,12 @@ class TracingSource(BaseSource):
                 frame.f_trace_lines = self._needs_lines(key, frame)
 
     def _needs_lines(self, key: int, frame: FrameType) -> bool:
-        # In a generator, to tell a yield from an exception that leaves at a yield.
+        # In a generator, to distinguish a yield from an exception that leaves at a yield.
         kept = key in self._lines or bool(frame.f_code.co_flags & _GENERATORS)
         return kept or bool(self._followed and self._trails.on(frame.f_code))
 
     def _left(self, key: int, frame: FrameType, result: object) -> None:
-        """A frame returns, yields, or an exception leaves it: settrace calls it all `return`."""
+        """Handle the event `return`: a frame returns, yields, or an exception leaves it."""
         __tracebackhide__ = True
         if key in self._ends and frame.f_code.co_code[frame.f_lasti] == RETURN:
             self._ended(frame.f_code, frame)

@@ -1,7 +1,7 @@
-"""What the sources of all Python versions share: what is wanted, and handlers that may fail.
+"""The base class of event sources: keeps which events are wanted, and calls handlers safely.
 
-Handlers run on the thread of the program, everything else on the thread that commands. Must not
-know where events come from.
+Handlers run on the thread of the program, all other functions on the thread that binds breakpoints.
+Must not know where events come from.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pytest_cideldill.tracing.interface import (
     Raises,
     Seen,
     SourceUnavailable,
+    Trail,
     Watch,
 )
 from pytest_cideldill.tracing.passes import repeats
-from pytest_cideldill.tracing.trail import Trail
 from pytest_cideldill.tracing.trails import Trails
 
 # Not the attributes: a class may define its own.
@@ -39,15 +39,14 @@ _set_context = BaseException.__dict__["__context__"].__set__
 
 
 BESIDE: Final = frozenset({-1})
-"""Known by its identity: in the place of the offsets of a line that is not watched, and is known to
-run."""
+"""Replaces the offsets of a line that is not watched and has run; recognized by identity."""
 
 
 class BaseSource(ABC):
-    """See `events.Source`.
+    """The part of a source that all Python versions share, see `interface.Source`.
 
-    State is in plain dicts keyed by `id(code)`; values are replaced, or only grow. Who makes what
-    is wanted come true keeps the code objects alive.
+    State is in plain dicts keyed by `id(code)`; values are replaced, or only grow. Subclasses arm
+    the wanted events, and keep the code objects alive.
     """
 
     def __init__(self, handlers: Handlers) -> None:
@@ -61,17 +60,17 @@ class BaseSource(ABC):
         self._trails = Trails(self._border, handlers.quiet)
         self._discovering = False
         self._closed = False
-        # Code → line → the offsets that don't count.
+        # Code → line → the offsets that begin no new pass.
         self._lines: dict[int, dict[int, frozenset[int]]] = {}
-        # Code → its other lines that ran since these are watched; only added to.
+        # Code → its unwatched lines that ran since the last `watch_lines`; only added to.
         self._ran: dict[int, set[int]] = {}
-        # Code whose end is told.
+        # Code for whose end `on_module_end` is called.
         self._ends: dict[int, CodeType] = {}
         self._seen = Seen()
         # Replaced whole.
         self._raises: Raises | None = None
 
-    # --- how it comes true ------------------------------------------------------------------
+    # --- arming, by subclasses --------------------------------------------------------------
 
     @abstractmethod
     def _arm(self, code: CodeType) -> None:
@@ -83,11 +82,11 @@ class BaseSource(ABC):
 
     @abstractmethod
     def _follow(self, ident: int, before: Trail | None, now: Trail | None) -> None:
-        """Get the events of a thread's trail that is new, and no longer those of the one before."""
+        """Get the events of a thread's new trail, and no longer those of its old one."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Nothing is wanted any more, for good."""
+        """Disarm everything, for good."""
 
     # --- the interface ----------------------------------------------------------------------
 
@@ -188,7 +187,7 @@ class BaseSource(ABC):
     def _offer(self, code: CodeType, frame: FrameType) -> None:
         __tracebackhide__ = True
         if is_trampoline(code):
-            return  # it only looks like the user's
+            return  # code of ours, though its file name looks like the user's
         try:
             if self._handlers.on_code(code, frame) is Watch.END and self._discovering:
                 self._ends[id(code)] = code
@@ -230,7 +229,7 @@ class BaseSource(ABC):
         return verdict is Verdict.FOREIGN
 
     def _passes_by(self, key: int, line: int) -> bool:
-        """A line of code that is armed runs, but is not watched; False: for an evaluation."""
+        """Note that an unwatched line of armed code runs; False if an evaluation runs it."""
         if get_ident() in self._quiet:
             return False
         ran = self._ran.get(key)
@@ -238,10 +237,10 @@ class BaseSource(ABC):
             ran.add(line)
         return True
 
-    def _tell_raise(
+    def _emit_raise(
         self, frame: FrameType, error: BaseException, traceback: TracebackType | None
     ) -> None:
-        """An exception passes a frame; the classes that are not wanted were left out."""
+        """Handle an exception that passes a frame; unwanted classes were left out before."""
         __tracebackhide__ = True
         raises = self._raises
         if raises is None or get_ident() in self._quiet:
@@ -251,7 +250,7 @@ class BaseSource(ABC):
             return
         try:
             if raises.in_file(frame_file(frame)) and not is_trampoline(frame.f_code):
-                raises.tell(frame, error, traceback)
+                raises.on_raise(frame, error, traceback)
         except Deliberate as wanted:
             instead = wanted.error
         except BaseException as failure:
@@ -265,7 +264,7 @@ class BaseSource(ABC):
         try:
             raise _with_traceback(instead, place)
         finally:
-            # Set here, as `raise` puts there what is being handled.
+            # Set here, as `raise` puts the exception there that is being handled.
             _set_context(instead, error)
 
     def _judge_raises(self, failure: BaseException, code: CodeType) -> bool:
@@ -276,7 +275,7 @@ class BaseSource(ABC):
         return verdict is Verdict.FOREIGN
 
     def _drop_line(self, code: CodeType, line: int) -> None:
-        """Not disarmed, which could race with a command: its events just mean nothing any more."""
+        """Ignore the events of a line. It stays armed: to disarm it could race with a command."""
         self._takes.get(id(code), {}).pop(line, None)
         lines = self._lines.get(id(code), {}).copy()
         left = {key: each for key, each in lines.items() if key != line and each is not BESIDE}

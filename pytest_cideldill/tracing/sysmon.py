@@ -1,4 +1,4 @@
-"""Events from `sys.monitoring`, 3.12 and later. Callbacks run on the thread of the program.
+"""The event source by `sys.monitoring`, for 3.12 on. Callbacks run on the thread of the program.
 
 One tool id discovers code: a global PY_START that disables itself at each code object. The other
 watches: local events on single code objects, which cost nothing anywhere else; raises, which are
@@ -8,9 +8,9 @@ global only.
 from __future__ import annotations
 
 import sys
-from _thread import RLock
+from _thread import RLock, get_ident
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import chain, repeat
 from operator import or_
@@ -19,8 +19,14 @@ from typing import Any, Final
 
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.engine import engine
-from pytest_cideldill.tracing.interface import Handlers, SourceUnavailable
-from pytest_cideldill.tracing.linecall import line_callback
+from pytest_cideldill.tracing.interface import (
+    Deliberate,
+    Handlers,
+    Left,
+    SourceUnavailable,
+    Takes,
+    Trail,
+)
 from pytest_cideldill.tracing.source import BaseSource
 from pytest_cideldill.tracing.tool_ids import (
     NONE,
@@ -33,7 +39,6 @@ from pytest_cideldill.tracing.tool_ids import (
     lend,
     owners,
 )
-from pytest_cideldill.tracing.trail import Left, Trail
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _monitoring: Final = sys.monitoring
@@ -56,7 +61,7 @@ _THROW: Final = _monitoring.events.PY_THROW
 _JUMP: Final = _monitoring.events.JUMP
 _ALL: Final = (_START, _RETURN, _UNWIND, _LINE, _YIELD, _RESUME, _THROW, _JUMP, _RAISE)
 _ANYWHERE: Final = _LINE | _JUMP | _RESUME | _RETURN
-"""What a loop of any kind gives sooner or later: one on a single line has no line events."""
+"""One of these events comes in any loop sooner or later; a loop on one line has no line events."""
 
 # Not the attribute: a class may define its own.
 _traceback_of: Final = BaseException.__dict__["__traceback__"].__get__
@@ -66,7 +71,7 @@ _getframe: Final = sys._getframe
 
 
 class MonitoringSource(BaseSource):
-    """See `events.Source`: a program can't remove it, so there is nothing to refresh.
+    """The source of 3.12 and later, see `interface.Source`.
 
     `_armed` keeps the code objects alive for as long as anything is armed on them.
     """
@@ -76,7 +81,7 @@ class MonitoringSource(BaseSource):
         self._armed: dict[int, CodeType] = {}
         self._discovery, self._probe = claim()
         self._moving = RLock()
-        # Why there are no ids at the moment.
+        # The reason why there are no ids at the moment.
         self._loss = ""
         self._on_line = line_callback(
             handlers.takes, handlers.quiet, self._on_other_line, self._judge_hit
@@ -110,7 +115,7 @@ class MonitoringSource(BaseSource):
             raise SourceUnavailable(self._loss)
 
     def refresh(self) -> bool:
-        """See `Source`: a program may have taken ids, and given them back."""
+        """See `Source`: a program may have taken our tool ids, and given them back."""
         if self._closed:
             return False
         was_lost = self._probe == NONE
@@ -150,7 +155,7 @@ class MonitoringSource(BaseSource):
         self._handlers.on_failure(self._loss)
 
     def _keeps_ids(self) -> bool:
-        """Whether there are any; leaves those that were taken behind our back."""
+        """Whether we hold any ids; leaves those that another tool has taken without notice."""
         for tool in {self._discovery, self._probe} - {NONE}:
             if not is_ours(tool):
                 self.leave(tool)
@@ -159,8 +164,8 @@ class MonitoringSource(BaseSource):
     def _move(self, now: tuple[int, int]) -> None:
         """Go on with other ids, which were claimed, or with `NONE`.
 
-        The step itself is one call of C: other threads miss no event and get none twice, and what
-        they arm afterwards looks up the new ids in one call, too.
+        The step itself is one call of C, so other threads miss no event and get none twice. If they
+        arm afterwards, they look up the new ids in one call, too.
         """
         before = (self._discovery, self._probe)
         left = {*before} - {*now, NONE}
@@ -178,7 +183,7 @@ class MonitoringSource(BaseSource):
             *(self._vacated(*each) for each in registered.items()),
         )
         _run(chain.from_iterable(steps))
-        _restart_events()  # what was disabled with an id stays so for its next owner
+        _restart_events()  # events that were disabled stay disabled for the next owner
         for tool, held in registered.items():
             self._restore(tool, held)
         for tool in left - ours:
@@ -190,11 +195,11 @@ class MonitoringSource(BaseSource):
             self._update()
 
     def _codes(self) -> Iterable[CodeType]:
-        """Those that are armed when it is read, in C."""
+        """The code objects that are armed when C code reads this iterable."""
         return chain.from_iterable(map(dict.values, (self._armed,)))
 
     def _copied(self, old: int, new: int) -> Iterable[object]:
-        """Copies the events of one id to another, as it is read."""
+        """An iterable that copies the events of one id to another when it is read."""
         local = map(
             or_,
             map(_get_local_events, repeat(old), self._codes()),
@@ -207,9 +212,9 @@ class MonitoringSource(BaseSource):
         )
 
     def _vacated(self, tool: int, registered: list[Any]) -> Iterable[object]:
-        """Frees an id, as it is read; the callbacks that were registered go to the list.
+        """An iterable that frees an id when it is read; the id's callbacks are put into the list.
 
-        That leaves callbacks and events to the next owner: they go first.
+        A freed id keeps callbacks and events for its next owner, so they are removed first.
         """
         return chain(
             map(_set_local_events, repeat(tool), self._codes(), repeat(0)),
@@ -219,7 +224,7 @@ class MonitoringSource(BaseSource):
         )
 
     def _withdraw(self, tool: int) -> None:
-        """Take what is ours from an id that is another tool's by now."""
+        """Remove our events and callbacks from an id that belongs to another tool by now."""
         registered = [_register_callback(tool, event, None) for event in _ALL]
         theirs = self._restore(tool, registered)
         ours = sum(_ALL) & ~theirs
@@ -229,7 +234,7 @@ class MonitoringSource(BaseSource):
                 _set_local_events(tool, code, _get_local_events(tool, code) & ~ours)
 
     def _restore(self, tool: int, registered: list[Any]) -> int:
-        """Register the program's callbacks again; their events."""
+        """Register the program's callbacks again; returns their events."""
         events = 0
         for event, held in zip(_ALL, registered, strict=True):
             is_ours = type(held) is MethodType and held.__self__ is self
@@ -239,7 +244,7 @@ class MonitoringSource(BaseSource):
         return events
 
     def _with(self, role: str, function: Callable[..., Any], *columns: Iterable[object]) -> bool:
-        """Call a function with the id of a role for each row; False when it is no longer ours."""
+        """Call a function with the id of a role for each row; False if the id is not ours now."""
         calls: Iterable[Any] = map(function, map(getattr, repeat(self), repeat(role)), *columns)
         try:
             _run(calls)
@@ -272,7 +277,7 @@ class MonitoringSource(BaseSource):
         return events
 
     def _arm(self, code: CodeType) -> None:
-        """Lock-free: who arms last looks again afterwards."""
+        """See `BaseSource`. Takes no lock: each thread looks again after it has armed."""
         key = id(code)
         while True:
             wanted = self._wanted(code)
@@ -285,8 +290,9 @@ class MonitoringSource(BaseSource):
                     self._armed.pop(key, None)
                 return
             try:
-                # Off and on: line events that were disabled, as nobody wanted them, come back. In
-                # one call of C: another thread that came between would pass lines unseen.
+                # Off and on, so that line events come back that were disabled because no line was
+                # watched. In one call of C: between two calls other threads would pass lines
+                # unseen.
                 off_and_on = (wanted & ~_LINE, wanted)
                 is_set = self._with("_probe", _set_local_events, (code, code), off_and_on)
             except SystemError as error:  # code made by C (Cython) has no instructions
@@ -306,13 +312,13 @@ class MonitoringSource(BaseSource):
             state.pop(key, None)
 
     def _update(self) -> None:
-        """Lock-free as well."""
+        """See `BaseSource`. Takes no lock either."""
         while self._keeps_ids():
             start = _START if self._discovering else 0
             wanted = {"_discovery": start, "_probe": self._wanted_of_all()}
             if self._discovery == self._probe:
                 wanted = dict.fromkeys(wanted, start | wanted["_probe"])
-            # Only what differs: each setting uses up one of 2**24 versions of the process.
+            # Set only if it differs: each setting uses up one of 2**24 versions of the process.
             differing = {
                 role: events
                 for role, events in wanted.items()
@@ -326,7 +332,7 @@ class MonitoringSource(BaseSource):
                 _restart_events()  # our own discovery has disabled PY_START
 
     def _wanted_of_all(self) -> int:
-        """What is wanted of all code, discovery aside."""
+        """The events that are wanted of all code, except those for discovery."""
         if self._closed:
             return 0
         events: int = _UNWIND if self._recorders else 0
@@ -345,7 +351,7 @@ class MonitoringSource(BaseSource):
         self._update()
 
     def _register(self) -> None:
-        """Other callbacks while a thread is followed: those for every day have no test for it."""
+        """Register the callbacks; while a thread is followed they are others than usual."""
         while True:
             follows = bool(self._trails.threads)
             is_single = self._discovery == self._probe
@@ -357,7 +363,7 @@ class MonitoringSource(BaseSource):
                 return
 
     def _callbacks(self, *, is_single: bool) -> dict[int, Callable[..., Any] | None]:
-        """Event → what is called, with the id that watches."""
+        """Event → the callback for the id that watches."""
         follows = bool(self._trails.threads)
         start = self._on_only_start if is_single else self._on_start
         return {
@@ -380,7 +386,7 @@ class MonitoringSource(BaseSource):
         return _DISABLE
 
     def _on_only_start(self, code: CodeType, _offset: int) -> Any:
-        """Both uses of PY_START, when only one tool id was free."""
+        """Serve both uses of PY_START, if only one tool id was free."""
         __tracebackhide__ = True
         if self._discovering and self._seen.is_new(code):
             self._offer(code, _getframe(1))
@@ -409,7 +415,7 @@ class MonitoringSource(BaseSource):
             self._calls.end(_getframe(1), None, error)
 
     def _on_other_line(self, code: CodeType, line: int, frame: FrameType) -> Any:
-        """One that nobody watches, or that nobody takes by itself."""
+        """Handle a line that is not watched, or that no function of `takes` handles."""
         __tracebackhide__ = True
         repeated = self._lines.get(id(code), {}).get(line)
         if repeated is None:
@@ -428,7 +434,7 @@ class MonitoringSource(BaseSource):
             if self._judge_raises(failure, code):
                 raise
             return
-        self._tell_raise(_getframe(1), error, _traceback_of(error))
+        self._emit_raise(_getframe(1), error, _traceback_of(error))
 
     # --- callbacks while a thread is followed; nothing is disabled ------------------------------
 
@@ -502,3 +508,55 @@ class MonitoringSource(BaseSource):
         elif frame.f_lasti not in repeated:
             self._hit(frame, line)
         self._trails.line(trail, frame, line)
+
+
+# --- the callback of lines ----------------------------------------------------------------------
+
+LineCallback = Callable[[CodeType, int], Any]
+
+
+def line_callback(
+    takes: Takes,
+    quiet: Collection[int],
+    other_line: Callable[[CodeType, int, FrameType], Any],
+    is_theirs: Callable[[BaseException, FrameType, int], bool],
+) -> LineCallback:
+    """The callback for `LINE`: as short a path as there is, on the thread that passes the line.
+
+    It is a closure, as a method would look up each attribute of the source at every line.
+
+    Args:
+        takes: The functions that handle watched lines.
+        quiet: The threads that evaluate for us.
+        other_line: Called at a line for which `takes` has no function.
+        is_theirs: Whether an exception that `take` raised at a line belongs to the program.
+    """
+    getframe, ident, key = sys._getframe, get_ident, id
+
+    def on_line(code: CodeType, line: int) -> Any:
+        __tracebackhide__ = True
+        try:
+            watched = takes[key(code)][line]
+        except KeyError:
+            watched = None
+        frame = getframe(1)
+        if watched is None:  # not above: there the KeyError would be the context of exceptions
+            return other_line(code, line, frame)
+        repeated, take = watched
+        if repeated and frame.f_lasti in repeated:
+            return None
+        if quiet and ident() in quiet:
+            return None
+        try:
+            take(frame)
+        except Deliberate as wanted:
+            error = wanted.error
+        except BaseException as failure:
+            if is_theirs(failure, frame, line):
+                raise
+            return None
+        else:
+            return None
+        raise error
+
+    return on_line

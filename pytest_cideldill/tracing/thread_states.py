@@ -1,8 +1,9 @@
-"""Who traces each thread of a 3.11 interpreter: Python itself offers only the calling one.
+"""Reads and sets the tracers of all threads of a 3.11 interpreter.
 
-Runs on the thread that commands, holding the GIL. A thread may end, and its state be freed, when
-the GIL changes hands, which it can after any bytecode. So each look at a state that is not the
-caller's is one expression of C functions: it walks the list anew and touches only what is in it.
+Python itself offers that for the calling thread only. Runs on the thread that binds breakpoints,
+holding the GIL. A thread may end, and its state be freed, when the GIL changes hands, which can
+happen after any bytecode. So each access to another thread's state is one expression of C
+functions, which walks the list of states anew and touches only states in it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from operator import attrgetter, truth
 from typing import Any
 
 _WORDS = 60
-"""How much of a thread state is looked at; its fields of interest come long before."""
+"""Words of a thread state that are looked at; its fields of interest are among the first."""
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _NULL: Any = ctypes.py_object()
@@ -27,14 +28,14 @@ Tracing = tuple[int, object]
 
 
 class LayoutUnknown(Exception):
-    """This interpreter keeps its thread states in another way than CPython 3.11."""
+    """This interpreter lays out its thread states in another way than CPython 3.11."""
 
 
 class ThreadStates:
-    """Reads and sets who traces each thread. States are named by their addresses."""
+    """Reads and sets the tracer of each thread. A state is identified by its address."""
 
     def __init__(self) -> None:
-        # A handle of our own: argument types set on `ctypes.pythonapi` would be everybody's.
+        # A handle of our own: argument types set on `ctypes.pythonapi` would affect other code.
         api = ctypes.PyDLL(None)
         self._head = _function(api.PyInterpreterState_ThreadHead, ctypes.c_void_p, ctypes.c_void_p)
         # `accumulate` passes a second argument, which the C function ignores.
@@ -53,7 +54,7 @@ class ThreadStates:
         self._learn_layout()
 
     def _learn_layout(self) -> None:
-        """Find the fields by values that are known to be in them."""
+        """Find the fields of a thread state by values that must be in them."""
 
         def mark(*_: object) -> None:
             pass
@@ -89,12 +90,12 @@ class ThreadStates:
         return list(self._walk())
 
     def ident(self, state: int) -> int | None:
-        """The thread's ident, None when it is gone."""
+        """The ident of a thread; None if it is gone."""
         words = self._words(state)
         return None if words is None else words[self._ident_at // _WORD]
 
     def tracing(self, state: int) -> Tracing | None:
-        """Who traces a thread; None when the thread is gone."""
+        """The tracer of a thread; None if the thread is gone."""
         addresses = map(self._tracer_at.__add__, filter(state.__eq__, self._walk()))
         try:
             found = list(map(attrgetter("value"), map(ctypes.py_object.from_address, addresses)))
@@ -106,7 +107,7 @@ class ThreadStates:
         return words[self._tracer_at // _WORD - 2], found[0]
 
     def trace(self, state: int, function: int, tracer: object) -> None:
-        """Let `function(tracer, ...)` trace a thread, nothing when `function` is 0."""
+        """Let `function(tracer, ...)` trace a thread; if `function` is 0, nothing traces it."""
         value = tracer if function else _NULL
         alive = filter(state.__eq__, self._walk())
         deque(map(self._set, alive, repeat(function), repeat(value)), maxlen=0)

@@ -1,7 +1,8 @@
-"""Which tool ids of `sys.monitoring` are ours: there are six for all tools of a process.
+"""Claims tool ids of `sys.monitoring`, and gives them up when the program wants them.
 
-A program may claim or free any of them: while we hold some, the functions that do so let the holder
-of an id leave it first. Runs on the threads of the program.
+There are six ids for all tools of a process, and a program may claim or free any of them. While we
+hold some, the functions for that are replaced by ours, which let the holder of an id leave it
+first. Runs on the threads of the program.
 """
 
 from __future__ import annotations
@@ -22,37 +23,37 @@ gives up explaining.
 """
 
 NONE: Final = -1
-"""Stands for the id of a tool that has none."""
+"""The id of a tool that has none."""
 
 _LAST: Final = (3, 1)
-"""Better than none for who must leave all others; their tools may claim them back."""
+"""Ids to use if all others must be left; their usual tools may claim them back."""
 
 _NAME: Final = "pytest-cideldill"
 
 _DISPOSE: Final = ("use_tool_id", "free_tool_id", "clear_tool_id")
-"""Functions that dispose of an id; the last one is of 3.14. The others need one that is claimed."""
+"""Functions that claim, free or clear an id. `clear_tool_id` came with 3.14."""
 
 ORIGINAL: Final = SimpleNamespace(
     **{name: getattr(sys.monitoring, name) for name in _DISPOSE if hasattr(sys.monitoring, name)}
 )
-"""These functions for ourselves."""
+"""The original functions, for our own use."""
 
 
 class Holder(Protocol):
-    """Who holds tool ids."""
+    """A source that holds tool ids."""
 
     def holds(self, tool: object) -> bool:
-        """Whether an id is one of its own."""
+        """Whether this source holds an id."""
 
     def leave(self, tool: int) -> None:
-        """Go on with other ids, or without: a program means this one."""
+        """Go on with other ids, or without any, as the program wants this one."""
 
 
 def claim() -> tuple[int, int]:
-    """Two tool ids, or the same one twice when no second is free.
+    """Two tool ids, or the same one twice if no second one is free.
 
     Raises:
-        SourceUnavailable: None is free.
+        SourceUnavailable: No id is free.
     """
     taken = _claim(IDS, 2)
     if not taken:
@@ -61,9 +62,9 @@ def claim() -> tuple[int, int]:
 
 
 def claim_instead(mine: tuple[int, int], wanted: int) -> tuple[int, int]:
-    """The ids to go on with when one of `mine` is given up; both `NONE` when there are none.
+    """The ids to go on with after one of `mine` is given up; both are `NONE` if none is free.
 
-    The other one is kept, for both uses if need be; new ones are claimed.
+    New ids are claimed. The other id of `mine` is kept, if need be for both uses.
     """
     kept = [tool for tool in mine if tool not in (wanted, NONE)]
     others = [tool for tool in IDS if tool != wanted]
@@ -77,17 +78,17 @@ def claim_instead(mine: tuple[int, int], wanted: int) -> tuple[int, int]:
 
 
 def is_ours(tool: int) -> bool:
-    """Whether an id that we hold was not given to another tool behind our back."""
+    """Whether an id that we hold is still ours, and was not given to another tool."""
     return sys.monitoring.get_tool(tool) == _NAME
 
 
 def claim_back(tool: int) -> bool:
-    """Whether an id is ours, perhaps again: a program may have freed it."""
+    """Whether an id is ours; it is claimed again if the program has freed it."""
     return is_ours(tool) or bool(_claim([tool], 1))
 
 
 def owners(tools: tuple[int, ...] = tuple(range(6))) -> str:
-    """Who holds which of these ids."""
+    """A text that says which tool holds which of these ids."""
     held = {tool: sys.monitoring.get_tool(tool) for tool in tools}
     return ", ".join(f"{tool} ({name})" for tool, name in held.items() if name)
 
@@ -105,14 +106,14 @@ def _claim(tools: Iterable[int], most: int) -> list[int]:
     return taken
 
 
-# --- what the program calls -----------------------------------------------------------------------
+# --- functions for the program --------------------------------------------------------------------
 
 _holders: Final[list[Holder]] = []
 _stand_ins: Final[dict[str, Disguise]] = {}
 
 
 def lend(holder: Holder) -> None:
-    """Let the program dispose of the ids of a holder from now on."""
+    """From now on, let the program claim and free the ids of a holder."""
     _holders.append(holder)
     for name, original in vars(ORIGINAL).items():
         if name not in _stand_ins:
@@ -121,7 +122,7 @@ def lend(holder: Holder) -> None:
 
 
 def end_lending(holder: Holder) -> None:
-    """Undo it: with the last holder the functions are those of the interpreter again."""
+    """Undo `lend`; after the last holder the interpreter's own functions are back."""
     _holders[:] = [each for each in _holders if each is not holder]
     while _stand_ins and not _holders:
         name, stand_in = _stand_ins.popitem()

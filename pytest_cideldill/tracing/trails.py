@@ -1,4 +1,4 @@
-"""The threads that are followed, and the telling of what they do. Same for both kinds of sources.
+"""Keeps the trails of threads that are followed, and calls their handlers, for both sources.
 
 Runs on the thread of the program, without locks. Each thread has at most one trail.
 """
@@ -12,22 +12,21 @@ from typing import Any
 
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.tracing.border import Border, Verdict
-from pytest_cideldill.tracing.interface import Deliberate
+from pytest_cideldill.tracing.interface import Deliberate, Left, Trail
 from pytest_cideldill.tracing.passes import continuations, repeats
-from pytest_cideldill.tracing.trail import Left, Trail
 
 _COROUTINES = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 _HANDED_OUT = "async_generator_wrapped_value"
-"""The type of what an asynchronous generator yields to its consumer, not to the event loop."""
+"""The type of values that an asynchronous generator yields to its consumer, not to the loop."""
 
 _name_of = type.__dict__["__name__"].__get__  # a user's metaclass may define its own
 
 
 class Trails:
-    """See the module.
+    """The trails of all threads.
 
     Attributes:
-        threads: Thread → its trail. Single items are set and popped: atomic.
+        threads: Thread → its trail. Single items are set and popped, which is atomic.
     """
 
     __slots__ = ("_border", "_quiet", "_repeats", "threads")
@@ -36,11 +35,12 @@ class Trails:
         self._border = border
         self._quiet = quiet
         self.threads: dict[int, Trail] = {}
-        # Code and line → the offsets that begin nothing new; the code is kept for its id.
+        # Code and line → the offsets that begin no new pass; the code is kept, so its id stays
+        # taken.
         self._repeats: dict[tuple[int, int, bool], tuple[CodeType, frozenset[int]]] = {}
 
     def put(self, ident: int, trail: Trail | None) -> Trail | None:
-        """Replace the trail of a thread; the one that it had."""
+        """Replace the trail of a thread; returns the old one."""
         before = self.threads.get(ident)
         if trail is None:
             self.threads.pop(ident, None)
@@ -55,30 +55,30 @@ class Trails:
         return self.threads.get(get_ident())
 
     def on(self, code: CodeType) -> list[Trail]:
-        """Those of frames of this code."""
+        """The trails of frames of this code."""
         return [
-            each
-            for each in self.threads.copy().values()
-            if each.frame is not None and each.frame.f_code is code
+            trail
+            for trail in self.threads.copy().values()
+            if trail.frame is not None and trail.frame.f_code is code
         ]
 
     @property
     def want_starts(self) -> bool:
-        """Whether any wants to be told what starts."""
+        """Whether any trail wants the starts of frames."""
         return any(each.starts for each in self.threads.copy().values())
 
     @property
     def want_all(self) -> bool:
-        """Whether any wants lines of all frames."""
+        """Whether any trail wants lines of all frames."""
         return any(each.anywhere for each in self.threads.copy().values())
 
     def line(self, trail: Trail | None, frame: FrameType, line: int) -> None:
-        """A line is about to run.
+        """Handle a line that is about to run.
 
         Args:
-            trail: The one that the thread had before others were told of the line.
-            frame: Where.
-            line: Which.
+            trail: The trail that the thread had before breakpoints handled the line.
+            frame: The frame that runs.
+            line: The number of the line.
         """
         __tracebackhide__ = True
         if trail is None or self.mine() is not trail or get_ident() in self._quiet:
@@ -88,21 +88,21 @@ class Trails:
                 return
             if frame.f_lasti in self._old(frame, line, whole=trail.only is None):
                 return
-        self._tell(frame.f_code, trail.on_line, frame, line)
+        self._emit(frame.f_code, trail.on_line, frame, line)
 
     def start(self, trail: Trail, frame: FrameType) -> None:
-        """A frame starts or goes on."""
+        """Handle a frame that starts or goes on."""
         __tracebackhide__ = True
         if trail.starts and get_ident() not in self._quiet:
-            self._tell(frame.f_code, trail.on_start, frame)
+            self._emit(frame.f_code, trail.on_start, frame)
 
     def leave(self, trail: Trail, frame: FrameType, left: Left) -> None:
-        """The frame of the trail is left."""
+        """Handle that the frame of the trail is left."""
         __tracebackhide__ = True
-        self._tell(frame.f_code, trail.on_leave, frame, left)
+        self._emit(frame.f_code, trail.on_leave, frame, left)
 
     def _old(self, frame: FrameType, line: int, *, whole: bool) -> frozenset[int]:
-        """Where an event of `line` begins no new pass: over its `whole` statement, or over it."""
+        """Offsets where an event of `line` begins no new pass, over the line or its statement."""
         code = frame.f_code
         key = (id(code), line, whole)
         known = self._repeats.get(key)
@@ -112,7 +112,7 @@ class Trails:
             known = self._repeats[key] = (code, found)
         return known[1]
 
-    def _tell(self, code: CodeType, handler: Callable[..., None], *arguments: Any) -> None:
+    def _emit(self, code: CodeType, handler: Callable[..., None], *arguments: Any) -> None:
         __tracebackhide__ = True
         try:
             handler(*arguments)
@@ -122,7 +122,8 @@ class Trails:
             verdict = self._border.judge(failure, "following the program", code)
             if verdict is Verdict.FOREIGN:
                 raise
-            # No trail: it is told nothing more. What is armed for it goes with the next one.
+            # Its trail is removed, so it gets no more events. They are disarmed with the next
+            # trail.
             self.threads.pop(get_ident(), None)
             return
         else:

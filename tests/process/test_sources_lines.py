@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.tracing.interface import Watch, existing_code, existing_functions
-from pytest_cideldill.tracing.trail import Trail
+from pytest_cideldill.tracing.interface import Trail, Watch, existing_code, existing_functions
 from tests.process.sources_checks import (
     MONITORING,
     Consumer,

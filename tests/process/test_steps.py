@@ -16,8 +16,7 @@ import pytest
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.pauses.stepping import StepOrder, Steps
 from pytest_cideldill.project import Project
-from pytest_cideldill.tracing.interface import Source
-from pytest_cideldill.tracing.trail import REST, Trail
+from pytest_cideldill.tracing.interface import REST, Source, Trail
 from tests.process.sources_checks import (
     MONITORING,
     ROOT,

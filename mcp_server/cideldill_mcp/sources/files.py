@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.interpreter.regular_files import NO_LINK, open_regular
+from pytest_cideldill.interpreter.untrusted_files import NO_LINK, open_regular
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.reading import Unreadable, encoding_of
 
