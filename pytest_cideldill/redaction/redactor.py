@@ -1,7 +1,8 @@
 """The `Redactor`: replaces secrets in everything that leaves the process under test.
 
 A secret becomes a tag like `<redacted:token#a1>`: one tag per value, so that an agent sees which
-values are equal (docs/secrets.md). Runs on any thread, takes no lock, runs no user code, never raises.
+values are equal (docs/secrets.md). Runs on any thread, takes no lock, runs no user code, never
+raises.
 """
 
 from __future__ import annotations
