@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import CALLS_OF, lost_reports, to_plain
+from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.protocol.reducer import FAILED, TestRun
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.hit_blocks import HitBlock, ids_in
-from pytest_cideldill.records.manifest import FAILED, Summary, summarize
+from pytest_cideldill.records.manifest import Listener, Summary, summarize
 from pytest_cideldill.records.reader import run_folders
 from pytest_cideldill.reports.bounds import ROW_BYTES, Bounds
 from pytest_cideldill.reports.outcomes import Failure, Test
@@ -28,10 +29,8 @@ KEPT: Final = 10_000
 
 _MOST_OPEN: Final = 60_000
 _MOST_PHASES: Final = 1_000
-_MOST_LOST: Final = 1_000
 _MOST_CHARACTERS: Final = 20_000
-"""Tests that are looked for when more is told of them; reports of a test, and those of one that got
-lost; characters of a note."""
+"""Tests that are looked for when more is told of them; reports of a test; characters of a note."""
 
 _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 
@@ -106,7 +105,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Story:
+class Story(Listener):
     """See the module.
 
     Attributes:
@@ -131,9 +130,7 @@ class Story:
     is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
-    _gone: set[int] = field(default_factory=set)
     _untold: set[int] = field(default_factory=set)
-    _uncollected: set[int] = field(default_factory=set)
     _first_room: int = ROW_BYTES
     _root: str = ""
     _last: deque[tuple[int, Callable[[], bytes]]] = field(default_factory=deque)
@@ -160,10 +157,10 @@ class Story:
         """Failures that have no frames and no output here."""
         return self.extent.shortened
 
-    def take(self, line: Line, size: int) -> None:
+    def take(self, line: Line) -> None:
         """See `manifest.Listener`."""
         try:
-            self._take(line, size)
+            self._take(line)
         except _SENSELESS:
             self.damaged += 1
 
@@ -171,11 +168,41 @@ class Story:
         """See there."""
         self._begun(worker, nodeid, ts)
 
-    def take_passed(self, worker: str, nodeid: str, ts: float, took_s: float, count: int) -> None:
+    def take_relayed(self, worker: str, nodeid: str, ts: float) -> None:
         """See there."""
+        if (worker, nodeid) not in self._open:
+            self._begun(worker, nodeid, ts)
+
+    def take_report(self, worker: str, nodeid: str, report: dict[str, Any], size: int) -> None:
+        """See there."""
+        is_failure = report["category"] in FAILED
+        report = self.extent.report(report, size, is_failure=is_failure)
         test = self._test(worker, nodeid)
-        if not test.is_over:
-            self._ended(test, ts, took_s, {"passed": count})
+        if len(test.phases) < _MOST_PHASES and self.extent.takes("report"):
+            test.phases.append(report)
+        if is_failure and self.extent.takes("failure"):
+            self.failures.append(Failure(nodeid, worker, report))
+
+    def take_ended(
+        self, test: TestRun, ts: float, took_s: float, plain: dict[str, int], *, again: bool
+    ) -> None:
+        """See there."""
+        ended = self._test(*test)
+        if ended.is_over:
+            return
+        ended.ended = ts
+        ended.duration_s += took_s
+        ended.plain = plain if len(plain) < _MOST_PHASES else {}
+        ended.is_tried_again = again
+        if not again and not self._hold(ended):
+            self._open.pop(test, None)
+
+    def take_not_collected(self, worker: str, nodeid: str, longrepr: str, size: int) -> None:
+        """See there."""
+        report = {"phase": "collect", "category": "error", "longrepr": longrepr}
+        report = self.extent.report(report, size, is_failure=True)
+        if self.extent.takes("failure"):
+            self.failures.append(Failure(nodeid, worker, report))
 
     def take_damaged(self) -> None:
         """See there."""
@@ -221,7 +248,6 @@ class Story:
         for test in self._open.values():
             self._hold(test)
         self._open.clear()
-        self._gone.clear()
         self.tests.sort(key=lambda each: each.began or 0.0)  # parts are read one after the other
         for globbed, reasons in self._of_globs.items():
             if all(reason for _, reason in reasons):  # of all workers
@@ -242,28 +268,11 @@ class Story:
         while self._in_last - self._last[0][0] >= self.kept:
             self._in_last -= self._last.popleft()[0]
 
-    def _take(self, line: Line, size: int) -> None:
+    def _take(self, line: Line) -> None:
         values = line.values
         match line.type:
             case "worker_up":
                 self._root = str(values["rootdir"]).rstrip("/\\")
-            case "test_started":
-                self._begun(line.worker, values["nodeid"], line.ts)
-            case "test_phase":
-                self._reported(line.worker, values["nodeid"], values, size)
-            case "test_outcome":
-                test = self._test(line.worker, values["nodeid"])
-                if test.is_over:
-                    return
-                if failed := values.get("failed"):
-                    for lost in lost_reports(test.nodeid, failed[:_MOST_LOST], test.failed):
-                        self._reported(line.worker, values["nodeid"], to_plain(lost), 100)
-                plain, again = dict(values["plain"]), bool(values.get("again"))
-                self._ended(test, line.ts, values["duration_s"], plain, again=again)
-            case "node_relayed":
-                self._relayed(values["about"], line.ts, values, size)
-            case "collection_failed":
-                self._not_collected(line.worker, values, size)
             case "add_line" | "add_trace" | "add_breakpoint":
                 self._declared(values)
             case "redaction_chosen":
@@ -307,55 +316,6 @@ class Story:
             if test.is_held:
                 self.tests.append(test)
         return test.is_held
-
-    def _reported(self, worker: str, nodeid: str, told: dict[str, Any], size: int) -> None:
-        is_failure = told["category"] in FAILED
-        told = self.extent.report(told, size, is_failure=is_failure)
-        test = self._test(worker, nodeid)
-        if len(test.phases) < _MOST_PHASES and self.extent.takes("report"):
-            test.phases.append(told)
-        if is_failure and self.extent.takes("failure"):
-            self.failures.append(Failure(str(nodeid), worker, told))
-
-    def _not_collected(self, worker: str, values: dict[str, Any], size: int) -> None:
-        """Workers all tell the same."""
-        key = hash(values["nodeid"])
-        if key in self._uncollected:
-            return
-        self._uncollected.add(key)
-        told = {"phase": "collect", "category": "error", "longrepr": values["longrepr"]}
-        told = self.extent.report(told, size, is_failure=True)
-        if self.extent.takes("failure"):
-            self.failures.append(Failure(values["nodeid"], worker, told))
-
-    def _ended(
-        self, test: Test, ts: float, took_s: float, plain: dict[str, int], *, again: bool = False
-    ) -> None:
-        test.ended = ts
-        test.duration_s += float(took_s)
-        test.plain = plain if len(plain) < _MOST_PHASES else {}
-        test.is_tried_again = again
-        if not again and not self._hold(test):
-            key = test.worker, test.nodeid
-            self._open.pop(key, None)
-            self._gone.add(hash(key))
-
-    def _relayed(self, worker: str, ts: float, values: dict[str, Any], size: int) -> None:
-        """By xdist's controller: what its worker told too is known."""
-        key = worker, values["nodeid"]
-        test = self._open.get(key)
-        if test is None:
-            if hash(key) in self._gone:
-                return
-            test = self._begun(worker, values["nodeid"], ts)
-        known = {(each["phase"], each.get("attempt")) for each in test.phases}
-        for told in values["phases"]:
-            if (told["phase"], told.get("attempt")) not in known:
-                self._reported(worker, test.nodeid, told, size // len(values["phases"]))
-        if values["has_ended"] and test.ended is None:
-            plain = dict(values["plain"])
-            took_s = float(values["duration_s"])
-            self._ended(test, ts + took_s, took_s, plain, again=bool(values.get("again")))
 
     def _tracepoint(self, id: str) -> Tracepoint:
         found = self.tracepoints.get(id)

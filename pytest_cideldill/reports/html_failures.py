@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pytest_cideldill.records.manifest import FAILED
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.reports.digest import Story
 from pytest_cideldill.reports.markup import Markup, joined, tag
 from pytest_cideldill.reports.outcomes import Failure, place_of, variables_of

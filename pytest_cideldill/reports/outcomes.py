@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import is_made_again
-from pytest_cideldill.records.manifest import FAILED
+from pytest_cideldill.protocol.reducer import outcome_after
 from pytest_cideldill.reports.words import first_line, said, unstyled
 
 
@@ -45,21 +45,12 @@ class Test:
     @property
     def outcome(self) -> str:
         """pytest's category; of several failures the first. `unfinished`: its process was gone."""
-        told = [
-            str(each["category"] or each["outcome"])
-            for each in self.phases
-            if not is_made_again(each["category"], each["outcome"], each.get("attempt"))
-        ]
-        failed = [each for each in told if each in FAILED]
-        plain = ["passed"] if "passed" in self.plain else list(self.plain)
-        open_end = [] if self.ended is not None else ["unfinished"]
-        return [*failed, *told, *open_end, *plain, "passed"][0]
-
-    @property
-    def failed(self) -> list[tuple[str, str]]:
-        """Phase and category of the reports that pytest counts as failures."""
-        failed = (each for each in self.phases if each.get("outcome") == "failed")
-        return [(each["phase"], each["category"]) for each in failed]
+        known: str | None = None
+        for each in self.phases:
+            category, outcome = each["category"], each["outcome"]
+            if not is_made_again(category, outcome, each.get("attempt")):
+                known = outcome_after(known, category, outcome)
+        return known or ("passed" if self.ended is not None else "unfinished")
 
     @property
     def why(self) -> str:

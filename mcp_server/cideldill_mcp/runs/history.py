@@ -17,10 +17,11 @@ from typing import Any
 
 from cideldill_mcp.replies.prose import short
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.results import FAILED, TestResult
+from cideldill_mcp.runs.results import TestResult
 from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.sourcecode.catalog import find_sources
 
 MAX_NAMES = 5

@@ -19,7 +19,6 @@ from typing import Any
 from cideldill_mcp.breakpoints.kinds import from_command
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.results import FAILED
 from cideldill_mcp.runs.run import Run, RunOrder
 from pytest_cideldill.protocol import (
     AddBreakpoint,
@@ -36,6 +35,7 @@ from pytest_cideldill.protocol import (
     RedactionChosen,
 )
 from pytest_cideldill.protocol.current_test_file import FilePosition
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.records.format import DROPPED, ROWS, Line
 from pytest_cideldill.records.merge import Raw, raw_lines
 from pytest_cideldill.records.reader import run_folders
@@ -85,7 +85,6 @@ class _Opening:
         self._is_hiding = True
         self._extent = Bounds()
         self._gone: set[int] = set()  # of tests of which nothing is held
-        self._uncollected: set[int] = set()
         self._rows: list[dict[str, Any]] = []
         self._rows_line: Line | None = None
 
@@ -175,11 +174,11 @@ class _Opening:
             case "node_relayed":
                 return hash((values["about"], values["nodeid"])) not in self._gone
             case "collection_failed":
-                if (key := hash(values["nodeid"])) in self._uncollected:
+                results = None if self._run is None else self._run.results
+                if results is None or results.is_uncollected(values["nodeid"]):
                     return False
-                self._uncollected.add(key)
-                if not takes("failure") and self._run is not None:
-                    self._run.results.outcomes["error"] += 1
+                if not takes("failure"):
+                    results.tally_collection_failure(values["nodeid"])
                     return False
         return True
 

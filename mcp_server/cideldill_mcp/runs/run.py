@@ -319,7 +319,7 @@ class Run:
             cut_off=self._main is not None and self._main.is_cut_off,
             cut=self.cut,
             ran=results.done,
-            failed=results.failed_reports + len(results.collection_errors),
+            failed=results.failed,
             searched=results.searched,
         )
         self.end = classify(self._evidence)

@@ -11,7 +11,7 @@ from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.runs.history import failed_nodeids
 from cideldill_mcp.runs.registry import Runs, run_active
-from cideldill_mcp.runs.results import FAILED, Results
+from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import Tell
 from cideldill_mcp.tools import run_replies
@@ -19,6 +19,7 @@ from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
 from cideldill_mcp.tools.tracepoints import location, wishes
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol.reducer import FAILED
 
 PAUSE_ON = ("never", "failure", "error")
 LIST_S = 50.0
