@@ -1,6 +1,6 @@
-"""What a record holds at a glance: `run.json` in each run's folder, `manifest.json` of all of them.
+"""Summaries of a record: `run.json` in each run's folder, `manifest.json` of all runs.
 
-For people, other programs and the last line of a run; whoever opens a record reads the events.
+They are for people, other programs and the last line of a run; readers of a record read the events.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Summary:
         python: Version.
         pytest: Version.
         rootdir: Absolute path on the machine of the run.
-        workers: The processes that told anything.
+        workers: The processes that wrote anything.
         outcomes: pytest's category → how many tests.
         events: Lines in all.
         hits: Messages of tracepoints.
@@ -151,7 +151,7 @@ def summarize(
     listener: Listener | None = None,
     stretches: Sequence[Stretch] = (),
 ) -> Summary:
-    """What the files of a run say.
+    """Read the files of a run and sum them up.
 
     Args:
         folder: Of the run.
@@ -196,7 +196,7 @@ def write_summaries(
     listener: Listener | None = None,
     stretches: Sequence[Stretch] = (),
 ) -> Summary:
-    """Write that of a run, and the manifest of the record that it is in; arguments as there.
+    """Write the summary of a run, and the manifest of its record; arguments as for `summarize`.
 
     Raises:
         OSError: A file can't be read or written.
@@ -208,7 +208,9 @@ def write_summaries(
 
 
 def write_manifest(record: Path) -> None:
-    """Of the runs that are over; at the start of one, so that its format is told if it is killed.
+    """Write the manifest of the runs that are over.
+
+    It is written at the start of a run, too, so that the format is known if the run is killed.
 
     Raises:
         OSError: The file can't be written.
@@ -330,7 +332,7 @@ def _take(summary: Summary, line: Line) -> None:
 
 
 def _write(path: Path, plain: Any) -> None:
-    """At once, for whoever reads it meanwhile; several runs write a manifest."""
+    """Replace a file at once: it may be read meanwhile, and several runs write a manifest."""
     with replacing(path) as file:
         file.write(json.dumps(plain, indent=1).encode() + b"\n")
 

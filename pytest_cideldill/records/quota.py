@@ -1,7 +1,7 @@
-"""How many rows of one breakpoint, or of one function, a process writes.
+"""The quota of rows of one breakpoint, or of one function, that a process writes.
 
-Two limits, so that a hot line neither fills the disk nor uses up within one test what later tests
-would have told: so many in any second, and so many in all.
+Two limits, so that a hot line neither fills the disk nor leaves later tests without rows: so
+many in any second, and so many in all.
 """
 
 from __future__ import annotations

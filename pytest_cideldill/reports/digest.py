@@ -1,6 +1,6 @@
-"""A recorded run as people look at it: tests, failures, tracepoints and calls, read once.
+"""The digest of a recorded run for people: tests, failures, tracepoints and calls, read once.
 
-The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: the
+The report, `cideldill show` and the summary for CI pages all show it. Rows may be many: the
 first and the last ones are kept, and only those are decoded; the others are counted. Whatever a
 record holds was written by somebody else: lines that make no sense are passed over, and counted,
 and what is held has bounds (`extent`).
@@ -30,11 +30,11 @@ KEPT: Final = 10_000
 _MOST_OPEN: Final = 60_000
 _MOST_PHASES: Final = 1_000
 _MOST_CHARACTERS: Final = 20_000
-"""Tests that are looked for when more is told of them; reports of a test; characters of a note."""
+"""Tests that are found when more lines are about them; reports of a test; characters of a note."""
 
 _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 
-_TOLD: Final = {
+_NOTES: Final = {
     "warning": "message",
     "log": "message",
     "changed": "what",
@@ -42,7 +42,7 @@ _TOLD: Final = {
     "internal_error_raised": "longrepr",
     "worker_lost": "error",
 }
-"""Types of lines that are told as they are → their text."""
+"""Types of lines that become notes → the key of their text."""
 
 
 @dataclass(slots=True)
@@ -71,13 +71,13 @@ class KeptRows:
 
 @dataclass(slots=True)
 class Tracepoint:
-    """What was watched, and what it told.
+    """A watched place, and its messages.
 
     Attributes:
         place: `file:line`, or a function.
-        message: Its template; None: it told none, as it pauses.
+        message: Its template; None: it has none, as it pauses.
         hits: Its messages.
-        reasons: Why it told none, as its processes know; empty texts: it did.
+        reasons: Why it was not hit, as its processes know; empty texts: it was.
     """
 
     id: str
@@ -89,13 +89,13 @@ class Tracepoint:
 
     @property
     def why_not(self) -> str:
-        """Why it told nothing; empty: it did, or that is not known."""
+        """Why it was not hit; empty: it was, or that is not known."""
         return self.reasons[0] if self.reasons and all(self.reasons) and not self.hits.count else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was told beside tests: warnings, words of `cideldill.log`, a lost worker."""
+    """A line beside tests: warnings, words of `cideldill.log`, a lost worker."""
 
     ts: float
     worker: str
@@ -111,7 +111,7 @@ class Story(Listener):
     Attributes:
         folder: Of the run.
         kept: How many rows are kept from either end.
-        summary: What the manifest tells of it.
+        summary: Its summary, as in the manifest.
         damaged: Lines that make no sense.
         extent: What is held, and what is only counted.
         is_hiding: Whether secrets were replaced by tags.
@@ -130,7 +130,7 @@ class Story(Listener):
     is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
-    _untold: set[int] = field(default_factory=set)
+    _unheld: set[int] = field(default_factory=set)
     _first_room: int = ROW_BYTES
     _root: str = ""
     _last: deque[tuple[int, Callable[[], bytes]]] = field(default_factory=deque)
@@ -143,9 +143,9 @@ class Story(Listener):
 
     @property
     def hottest(self) -> list[Tracepoint]:
-        """The tracepoints that told anything, by how often."""
-        told = [each for each in self.tracepoints.values() if each.hits.count]
-        return sorted(told, key=lambda each: -each.hits.count)
+        """The tracepoints that were hit, by how often."""
+        hit = [each for each in self.tracepoints.values() if each.hits.count]
+        return sorted(hit, key=lambda each: -each.hits.count)
 
     def has(self, nodeid: str) -> bool:
         """Whether a test ran, or a file was to be collected."""
@@ -252,8 +252,8 @@ class Story(Listener):
         for globbed, reasons in self._of_globs.items():
             if all(reason for _, reason in reasons):  # of all workers
                 ts, reason = reasons[-1]
-                told = f"{globbed}: none were recorded: {reason}"
-                self.notes.append(Note(ts, "main", "warning", told))
+                text = f"{globbed}: none were recorded: {reason}"
+                self.notes.append(Note(ts, "main", "warning", text))
         room = ROW_BYTES
         while self._last and room > 0:  # the newest ones, if not all can be held
             for id, line in reversed(list(_by_breakpoint(self._last.pop()[1]()))):
@@ -285,8 +285,8 @@ class Story(Listener):
                         self.tracepoints[id].reasons.append(reason)
                     elif id.startswith(CALLS_OF):
                         self._of_globs.setdefault(id, []).append((line.ts, reason))
-            case type if type in _TOLD:
-                text = str(values[_TOLD[type]])
+            case type if type in _NOTES:
+                text = str(values[_NOTES[type]])
                 named = [f"{key}={value}" for key, value in (values.get("values") or {}).items()]
                 text = " ".join([text, *named])[:_MOST_CHARACTERS]
                 if not self.extent.takes("note"):
@@ -309,7 +309,7 @@ class Story(Listener):
         return test
 
     def _hold(self, test: Test) -> bool:
-        """Tell it one by one, if there is room; else it is counted."""
+        """Hold it to be shown, if there is room; else it is counted."""
         if not test.is_held:
             is_plain = not test.phases and test.ended is not None
             test.is_held = self.extent.takes("passed test" if is_plain else "other test")
@@ -320,8 +320,8 @@ class Story(Listener):
     def _tracepoint(self, id: str) -> Tracepoint:
         found = self.tracepoints.get(id)
         if found is None:
-            if hash(id) in self._untold or not self.extent.takes("tracepoint"):
-                self._untold.add(hash(id))
+            if hash(id) in self._unheld or not self.extent.takes("tracepoint"):
+                self._unheld.add(hash(id))
                 return Tracepoint(id, id)  # nobody sees it
             found = self.tracepoints[id] = Tracepoint(id, id)
         return found
@@ -368,7 +368,7 @@ def runs_in(record: Path, wanted: str = "") -> list[Path]:
 
 
 def _by_breakpoint(text: bytes) -> Iterator[tuple[str, bytes]]:
-    """Lines of hits; without those that tell no breakpoint, as they are damaged."""
+    """Lines of hits; without those that name no breakpoint, as they are damaged."""
     ids, lines = ids_in(text), text.splitlines(keepends=True)
     if len(ids) == len(lines):
         yield from zip(ids, lines, strict=True)

@@ -1,7 +1,7 @@
-"""Opens recorded runs: what their processes told is told to `Runs` again, as it was then.
+"""Opens recorded runs: `Runs` gets the events of their processes again, in their order.
 
-So the tools that read answer of a record what they answered live. Lives on the event loop, which
-runs on between the lines; nothing is unpickled.
+So the tools that read give the same replies for a record as they gave live. Lives on the event
+loop, which runs on between the lines; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _Opening:
         return True
 
     def _shortened(self, line: Line, size: int) -> Line:
-        """A line of a report, with all of it or what one line tells."""
+        """A line of a report, with all of it or what fits in one line."""
         if line.type not in ("test_phase", "collection_failed"):
             return line
         is_failure = line.values.get("category", "error") in FAILED
@@ -217,7 +217,7 @@ class _Opening:
         self._runs.admit(target)
 
     def _add(self, command: AddLine | AddTrace | AddBreakpoint | AddException) -> None:
-        """A breakpoint of this run, unless another process of it has told it."""
+        """A breakpoint of this run, unless another process of it has sent it."""
         if not _is_id(command.id):
             raise ValueError(f"no id of a breakpoint: {command.id[:80]!r}")
         if command.id in self._names.breakpoints:
@@ -264,8 +264,8 @@ class _Opening:
         if self._extent.sentence:
             self._run.warnings.append(self._extent.sentence)
         if self._damaged:
-            told = counted(self._damaged, "line")
-            self._run.warnings.append(f"{told} of the record made no sense and were passed over")
+            lines = counted(self._damaged, "line")
+            self._run.warnings.append(f"{lines} of the record made no sense and were passed over")
         last = self._under_way.get(MAIN)
         self._runs.settle(self._run, None if last is None else FilePosition("", *last))
 

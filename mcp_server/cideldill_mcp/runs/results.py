@@ -1,4 +1,4 @@
-"""What a run's tests did so far, from the events of its processes; pure bookkeeping."""
+"""The results of a run's tests so far, by the events of its processes; pure bookkeeping."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Results:
         return self._reducer.failures
 
     def apply(self, worker: str, event: Event) -> Logged | None:
-        """Take in what a process told of its tests; other events mean nothing here."""
+        """Take an event of a process about its tests; other events mean nothing here."""
         match event:
             case Collected():
                 self.collected(event)
@@ -131,16 +131,16 @@ class Results:
                 return "test_started", {"nodeid": event.nodeid}
             case PhaseReported():
                 self.reported(worker, event)
-                told = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
+                values = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
                 attempt = {} if event.attempt is None else {"attempt": event.attempt}
-                return ("test_phase", "failure")[event.category in FAILED], {**told, **attempt}
+                return ("test_phase", "failure")[event.category in FAILED], {**values, **attempt}
             case NodeFinished():
                 self.finished(worker, event)
                 return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
         return None
 
     def relayed(self, event: NodeRelayed) -> list[Logged]:
-        """Take in a test that xdist's controller told, but for what its worker told as well."""
+        """Take a test that xdist's controller relayed, but for what its worker reported as well."""
         nodeid, worker = event.nodeid, event.worker
         test, has = (worker, nodeid), self._reducer.is_reported
         is_known = self.key(worker, nodeid) in self.tests
@@ -181,7 +181,7 @@ class Results:
         self.nodeids = event.nodeids or []
 
     def collection_failed(self, event: CollectionFailed) -> None:
-        """A collection error; xdist workers all tell the same ones."""
+        """A collection error; xdist workers all report the same ones."""
         if self._reducer.collection_failed(event.nodeid):
             self.collection_errors.append(event)
 
@@ -194,7 +194,7 @@ class Results:
         return self._reducer.is_uncollected(nodeid)
 
     def tally(self, worker: str, event: PhaseReported) -> None:
-        """Count a failure as `reported` does, and hold nothing that it tells."""
+        """Count a failure as `reported` does, and hold nothing of it."""
         self._count(worker, event)
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
@@ -275,7 +275,7 @@ class Results:
             test.outcome = test.outcome or "passed"
 
     def counted(self, failed: int) -> int:
-        """pytest counted so many failures; how many of them nobody has told."""
+        """pytest counted so many failures; how many of them had no report."""
         return self._reducer.complete(failed)
 
     def change(self, nodeid: str | None, what: str) -> None:
@@ -306,16 +306,16 @@ def _is_last(report: PhaseReported) -> bool:
 
 def _rerun(report: PhaseReported) -> dict[str, Any]:
     """A failed attempt, in short."""
-    told = {"attempt": report.attempt, "phase": report.phase}
+    short = {"attempt": report.attempt, "phase": report.phase}
     more = {"exception": report.exception, "location": report.location}
-    return told | {name: value for name, value in more.items() if value is not None}
+    return short | {name: value for name, value in more.items() if value is not None}
 
 
 def _cause_of(event: PhaseReported) -> _Cause:
     """What failures with one root cause share: the class raised, and the place in user code.
 
-    Not the message, which tells values: the parameters of one test fail for one reason. But it is
-    all there is when the exception passed no code of the user's: that of a fixture that is not
+    Not the message, which has values in it: the parameters of one test fail for one reason. But it
+    is all there is when the exception passed no code of the user's: that of a fixture that is not
     found, what a plugin says of a test.
     """
     kind = None if event.exception is None else event.exception["type"]

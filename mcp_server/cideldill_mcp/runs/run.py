@@ -56,7 +56,7 @@ class RunOrder:
         wanted: Node ids, None for all.
         arguments: Further pytest arguments.
         pause_on: `never | failure | error`.
-        listing: Only collect, and tell the node ids.
+        listing: Only collect, and list the node ids.
     """
 
     wanted: list[str] | None = None
@@ -73,7 +73,7 @@ class Run:
 
     Attributes:
         engines: Where the events of each process come from, also when it is gone.
-        pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
+        pauses: What is parked now, by id, oldest first: the pause as its process sent it + `seq`.
         stepping: Pauses whose thread is on its way to its next stop, by id.
         resumed: Ids of pauses that are over, or stepping.
         cut_off: Those of them whose process ended or was lost, with its name.
@@ -88,7 +88,7 @@ class Run:
         stopped_at: Ids of the breakpoints that paused something.
         is_stopping: A client has it ended.
         cut: How, when Ctrl-C alone did not.
-        held: Worker → its tests that xdist's controller told; they wait for its end.
+        held: Worker → its tests that xdist's controller relayed; they wait for its end.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Run:
 
     @property
     def has_verdict(self) -> bool:
-        """Whether pytest told its exit code and left in order."""
+        """Whether pytest reported its exit code and left in order."""
         return self.has_departed and self._evidence.exit_code is not None
 
     @property
@@ -230,8 +230,8 @@ class Run:
         match event:
             case Stopped():
                 self._stop(event.pause)
-                told = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
-                return "stop", told | {"thread": event.pause["thread"]["id"]}
+                values = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
+                return "stop", values | {"thread": event.pause["thread"]["id"]}
             case StepEnded():
                 self._end_step(event.pause_id)
             case Resumed():
@@ -262,9 +262,9 @@ class Run:
         return self.results.apply(target.worker, event)
 
     def take_held(self, worker: str, *, at_once: bool = False) -> list[Logged]:
-        """Take in what was told for a worker; not while it is connected, unless `at_once`.
+        """Take what was relayed for a worker; not while it is connected, unless `at_once`.
 
-        What it told itself counts, and as long as it is connected that may be unread.
+        What it reported itself counts, and as long as it is connected that may be unread.
         """
         if worker in self.targets and not at_once:
             return []

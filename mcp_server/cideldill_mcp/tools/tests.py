@@ -13,7 +13,7 @@ from cideldill_mcp.runs.history import failed_nodeids
 from cideldill_mcp.runs.registry import Runs, run_active
 from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
-from cideldill_mcp.runs.stopping import Tell
+from cideldill_mcp.runs.stopping import ReportProgress
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
@@ -42,7 +42,7 @@ async def run(request: Request) -> Reply:
     order, message = await _order(request)
     tracepoints = await wishes(request, traced)
     if (active := runs.active) is not None and request["replace"]:
-        await runs.ladder.stop(active, tell=_counting(request))
+        await runs.ladder.stop(active, progress=_counting(request))
     moved = await reanchor(runs.recipe, request.desired.lines)
     started = await runs.start(order)
     # No await in between: its processes have not connected yet.
@@ -255,15 +255,15 @@ async def stop(request: Request) -> Reply:
     asked: Run = request.runs.get(request["run_id"])
     was_over = asked.is_over
     ladder, kill = request.runs.ladder, request["mode"] == "kill"
-    released = await ladder.stop(asked, kill=kill, cuts=True, tell=request.progress)
+    released = await ladder.stop(asked, kill=kill, cuts=True, progress=request.progress)
     status = "already_ended" if was_over else "stopped" if asked.is_over else "stopping"
     body = {"status": status, "run_id": asked.id, "released": released, "end": asked.end}
-    if (told := ladder.told(asked)) is not None:
-        body["message"] = told
+    if (waits_for := ladder.waits_for(asked)) is not None:
+        body["message"] = waits_for
     return Reply(body)
 
 
-def _counting(request: Request) -> Tell:
+def _counting(request: Request) -> ReportProgress:
     """Tells how far the end of a run is, in less than one test: those of the next one count on."""
 
     async def tell(seconds: float, total: float, text: str) -> None:
