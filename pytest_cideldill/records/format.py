@@ -90,7 +90,7 @@ ROW_TYPES: Final[dict[str, dict[str, str]]] = {
 """What is no message: type of a line → key → type of its value; `?`: it may be absent."""
 
 UNWRITTEN: Final = (Replied, Refused, Rejoined, ItemsFound)
-"""Events that are for who asked, or who listens."""
+"""Events for one client, which a record does not need."""
 
 _NAMES: Final = {
     "hello": "worker_up",

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pytest_cideldill.interpreter.untrusted_files import read_bounded, replacing
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import PhaseReported, to_plain
-from pytest_cideldill.protocol.checking import misfit
+from pytest_cideldill.protocol.checking import are_parts_right, misfit
 from pytest_cideldill.protocol.reducer import FAILED, OutcomeReducer, TestRun
 from pytest_cideldill.records.format import DROPPED, FORMAT, MANIFEST, RUN, Line
 from pytest_cideldill.records.hit_blocks import HitBlock, Stretch
@@ -88,7 +88,7 @@ class Listener:
 
 @dataclass(slots=True)
 class Summary:
-    """One run.
+    """The summary of one run.
 
     Attributes:
         folder: Name of its folder.
@@ -280,7 +280,7 @@ class _Tests:
         return True
 
     def outcomes(self) -> dict[str, int]:
-        """Of all lines; pytest has counted the failures, too, whose reports did not arrive."""
+        """The counts of all lines, and the failures that pytest counted without a report here."""
         self._reducer.complete(self._counted)
         return dict(sorted(self._reducer.outcomes.items()))
 
@@ -300,8 +300,8 @@ class _Tests:
     def _relayed(self, test: TestRun, ts: float, values: dict[str, Any], size: int) -> None:
         reports = values["phases"]
         for each in reports:
-            if wrong := misfit(PhaseReported, each):
-                raise ValueError(f"no report of a phase: {wrong}")
+            if misfit(PhaseReported, each) or not are_parts_right(each):
+                raise ValueError(f"no report of a phase: {each!r:.80}")
         is_over, has = self._reducer.is_over(test), self._reducer.is_reported
         new = [each for each in reports if not has(test, each["phase"], each.get("attempt"))]
         if not is_over:

@@ -50,14 +50,14 @@ class Share:
 
 
 class Shares:
-    """Those of one process."""
+    """The quotas of one process."""
 
     def __init__(self) -> None:
         self._limits = (MAX_ROWS, MAX_ROWS_PER_S)
         self._shares: dict[str, Share] = {}
 
     def of(self, name: str) -> Share:
-        """That of a breakpoint or function."""
+        """The quota of a breakpoint or function."""
         if name not in self._shares and len(self._shares) >= _MOST_NAMES:
             name = ""
         if name not in self._shares:

@@ -26,10 +26,10 @@ MOST: Final[Mapping[str, int]] = {
 """What is shown one by one → how many of them are held."""
 
 _BYTES: Final = 12_000_000
-"""Of the lines of reports of which all is held; as objects they take ten times as much."""
+"""Most bytes of lines of reports that are held whole; as objects they take ten times as much."""
 
 ROW_BYTES: Final = 16_000_000
-"""Of hits and calls that are held as they were written, of each kind."""
+"""Most bytes of hits, and of calls, that are held as they were written."""
 
 _LINE: Final = 500
 """Characters of each text of a report that is shown in one line."""

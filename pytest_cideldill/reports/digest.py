@@ -62,7 +62,7 @@ class KeptRows:
     last: deque[bytes] = field(default_factory=deque)
 
     def lines(self, most: int = 2 * KEPT) -> list[Line]:
-        """Those that are kept, in their order; if there are more, half of them from either end."""
+        """The kept rows, in their order; at `most` so many, half of them from either end."""
         kept = [*self.first, *self.last]
         if len(kept) > most:
             kept = [*kept[: most // 2], *kept[len(kept) - (most - most // 2) :]]
@@ -106,7 +106,7 @@ class Note:
 
 @dataclass(slots=True)
 class Story(Listener):
-    """See the module.
+    """The digest of one run; a `Listener` of its summary.
 
     Attributes:
         folder: Of the run.
@@ -158,23 +158,23 @@ class Story(Listener):
         return self.extent.shortened
 
     def take(self, line: Line) -> None:
-        """See `manifest.Listener`."""
+        """Take a line about no test: a breakpoint, a note; one that makes no sense is counted."""
         try:
             self._take(line)
         except _SENSELESS:
             self.damaged += 1
 
     def take_started(self, worker: str, nodeid: str, ts: float) -> None:
-        """See there."""
+        """Note that a test begins."""
         self._begun(worker, nodeid, ts)
 
     def take_relayed(self, worker: str, nodeid: str, ts: float) -> None:
-        """See there."""
+        """Note that a test began about then, unless its start is known."""
         if (worker, nodeid) not in self._open:
             self._begun(worker, nodeid, ts)
 
     def take_report(self, worker: str, nodeid: str, report: dict[str, Any], size: int) -> None:
-        """See there."""
+        """Hold a report of a test, whole or in one line, as far as there is room."""
         is_failure = report["category"] in FAILED
         report = self.extent.report(report, size, is_failure=is_failure)
         test = self._test(worker, nodeid)
@@ -186,7 +186,7 @@ class Story(Listener):
     def take_ended(
         self, test: TestRun, ts: float, took_s: float, plain: dict[str, int], *, again: bool
     ) -> None:
-        """See there."""
+        """Note the end of a test; one that is not held is only counted from now on."""
         ended = self._test(*test)
         if ended.is_over:
             return
@@ -198,18 +198,18 @@ class Story(Listener):
             self._open.pop(test, None)
 
     def take_not_collected(self, worker: str, nodeid: str, longrepr: str, size: int) -> None:
-        """See there."""
+        """Hold a file that could not be collected as a failure."""
         report = {"phase": "collect", "category": "error", "longrepr": longrepr}
         report = self.extent.report(report, size, is_failure=True)
         if self.extent.takes("failure"):
             self.failures.append(Failure(nodeid, worker, report))
 
     def take_damaged(self) -> None:
-        """See there."""
+        """Count a line that makes no sense."""
         self.damaged += 1
 
     def take_call(self, text: bytes) -> None:
-        """See there."""
+        """Keep a recorded call, if it is one of the first or the last."""
         calls = self.calls
         calls.count += 1
         if len(calls.first) < self.kept and calls.room > ROW_BYTES // 2:
@@ -222,7 +222,7 @@ class Story(Listener):
             calls.room += len(calls.last.popleft())
 
     def take_hits(self, block: HitBlock) -> None:
-        """See there. There may be very many: most of them are only counted, by their blocks."""
+        """Keep the first and the last hits; most of very many are only counted, by their blocks."""
         is_full = True
         for id, count in block.counts.items():
             rows = self._tracepoint(id).hits

@@ -24,7 +24,7 @@ from pytest_cideldill.reports.words import (
 )
 
 MOST_BYTES: Final = 256 * 1024
-"""Of one summary."""
+"""Most bytes of one summary."""
 
 _PAGE_BYTES: Final = 1024 * 1024
 _SHOWN_FAILURES: Final = 50

@@ -94,7 +94,7 @@ class Failure:
 
     @property
     def autopsy(self) -> dict[str, Any]:
-        """See `exception_get_context` in the contract; empty: there is none."""
+        """Frames and fixtures, as `exception_get_context` has them; empty: there is none."""
         return self.report.get("autopsy") or {}
 
     @property

@@ -135,7 +135,7 @@ def _stopped(evidence: Evidence) -> dict[str, Any]:
 
 
 def _cut_at_exit(evidence: Evidence) -> dict[str, Any]:
-    """Of a run that was over but for what Python does at its exit."""
+    """The end of a run that was over but for what Python does at its exit."""
     if evidence.cut is None or evidence.returncode is None or evidence.returncode >= 0:
         return {}
     signal = _last_signal(evidence, evidence.cut)

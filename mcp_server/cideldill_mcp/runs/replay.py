@@ -52,7 +52,7 @@ _ROWS = 50
 """Hits and calls that are taken in together: to write each call by itself takes much longer."""
 
 _MOST_TESTS = sum(MOST[each] for each in ("passed test", "other test", "failure")) + 10_000
-"""Those that are held at most, and some that have begun."""
+"""Most tests that are held, and some that have begun."""
 
 _SLICE_S = 0.004
 """How long lines are taken in before others have their turn; an answer takes several of them."""
@@ -193,7 +193,7 @@ class _Opening:
         return line._replace(values={"nodeid": line.values["nodeid"], **held})
 
     def _let_go(self, worker: str, nodeid: str) -> None:
-        """Of tests that ended a bounded number is held, and all that have a failure that is."""
+        """Forget a test that has ended, if there is no room; one whose failure is held stays."""
         assert self._run is not None
         results = self._run.results
         test = results.tests.get(results.key(worker, nodeid))

@@ -164,7 +164,7 @@ class Results:
         return next(failed, found[0] if found else None)
 
     def key(self, worker: str | None, nodeid: str) -> str:
-        """Of a test in `tests`: its node id, unless that is there as it ran in another worker.
+        """The key of a test in `tests`: its node id, or one with the worker if another one ran it.
 
         xdist can run a test in each worker, and a test in which a worker died once more.
         """

@@ -209,7 +209,7 @@ class Run:
             self._evidence = replace(self._evidence, connected=True)
 
     def disconnected(self, target: Target) -> list[str]:
-        """Its connection ended; the ids of the pauses that went with it."""
+        """Forget a process whose connection ended; the ids of the pauses that went with it."""
         if self.targets.get(target.worker) is target:
             del self.targets[target.worker]
         gone = [id for id, pause in self.pauses.items() if pause["worker"] == target.worker]
@@ -225,7 +225,7 @@ class Run:
 
     def apply(self, target: Target, event: Event) -> Logged | None:
         """Take in an event of one of the processes."""
-        if not isinstance(event, Replied):  # who answers may be stuck
+        if not isinstance(event, Replied):  # a process that replies may be stuck
             target.heard_at = time.monotonic()
         match event:
             case Stopped():
@@ -293,7 +293,7 @@ class Run:
             self._forget_position()
 
     def took(self, seconds: float) -> None:
-        """It was recorded, and took so long."""
+        """Note how long a recorded run took."""
         self._started, self._ended = 0.0, seconds
 
     def settle(self, last: FilePosition | None = None) -> bool:

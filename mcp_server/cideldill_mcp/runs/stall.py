@@ -200,7 +200,7 @@ async def _look(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, An
 
 
 def _phase(run: Run) -> str | None:
-    """Of a process that is in no test."""
+    """Describe a process that is in no test."""
     results = run.results
     if results.total is None:
         return "collect"

@@ -167,7 +167,7 @@ class Ladder:
     """See the module.
 
     Args:
-        log: Wakes who waits for a run.
+        log: Wakes those that wait for a run.
         grace_s: How long teardown may take.
     """
 
@@ -184,7 +184,7 @@ class Ladder:
         cuts: bool = False,
         progress: ReportProgress = _ignore,
     ) -> list[str]:
-        """End a run; who comes later waits for the same end.
+        """End a run; later callers wait for the same end.
 
         Args:
             run: Which.
