@@ -70,7 +70,6 @@ from pytest_cideldill.protocol.events import (
     WorkerLost,
     WorkerReady,
 )
-from pytest_cideldill.protocol.lost import lost_reports
 
 __all__ = [
     "CALLS_OF",
@@ -137,7 +136,6 @@ __all__ = [
     "is_made_again",
     "is_moment",
     "kind_of",
-    "lost_reports",
     "to_plain",
 ]
 

@@ -1,1 +1,1 @@
-"""A recorded run on disk: its lines, who writes them, how parts become one file."""
+"""A recorded run on disk: its lines, their writer, how parts become one file."""

@@ -1,8 +1,8 @@
-"""What a recorded run is on disk; `docs/record_format.md` tells it to readers of other programs.
+"""The format of a recorded run on disk; `docs/record_format.md` describes it for other programs.
 
 A record is a folder. Each run in it has a folder of its own, `run-TIME-ID`, with one file of events
-per process while it goes on, and one of all of them, `events.jsonl`, when it is over. Whoever opens
-a record looks at the folders; `manifest.json` is for people and other programs.
+per process while it goes on, and one of all of them, `events.jsonl`, when it is over. Readers of a
+record look at the folders; `manifest.json` is for people and other programs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROWS: Final = frozenset({"hit", "call", "log"})
 """Types of lines that are many; they may be dropped."""
 
 DROPPED: Final = "dropped"
-"""Type of a line that tells how many of them were."""
+"""Type of a line with the number of rows that were dropped."""
 
 NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
 """Commands that are written when a process obeys them."""
@@ -90,7 +90,7 @@ ROW_TYPES: Final[dict[str, dict[str, str]]] = {
 """What is no message: type of a line → key → type of its value; `?`: it may be absent."""
 
 UNWRITTEN: Final = (Replied, Refused, Rejoined, ItemsFound)
-"""Events that are for who asked, or who listens."""
+"""Events for one client, which a record does not need."""
 
 _NAMES: Final = {
     "hello": "worker_up",
@@ -107,7 +107,7 @@ _NAMES: Final = {
 _KINDS: Final = {name: kind for kind, name in _NAMES.items()}
 _OF_A_LINE: Final = ("n", "ts", "type", "worker")
 _ABOUT: Final = "about"
-"""Key of a message's own `worker`, where it is not the one that tells."""
+"""Key of a message's own `worker`, where it is not the process that wrote the line."""
 
 _decode: Final = JSONDecoder().decode
 
@@ -164,7 +164,7 @@ class Line(NamedTuple):
         cls = ROW_TYPES.get(self.type) or KINDS.get(_KINDS.get(self.type, self.type))
         if cls is None:
             return None
-        wrong = misfit(cls, self._told)
+        wrong = misfit(cls, self._of_message)
         return wrong if wrong or are_parts_right(self.values) else "in what is nested"
 
     @property
@@ -174,11 +174,11 @@ class Line(NamedTuple):
         Raises:
             MalformedMessage: This version has no such message.
         """
-        return from_plain(self._told | {"kind": _KINDS.get(self.type, self.type)})
+        return from_plain(self._of_message | {"kind": _KINDS.get(self.type, self.type)})
 
     @property
-    def _told(self) -> dict[str, Any]:
-        """Those of the message."""
+    def _of_message(self) -> dict[str, Any]:
+        """The fields of the message."""
         values = {**self.values, "ts": self.ts}
         if _ABOUT in values:
             values["worker"] = values.pop(_ABOUT)

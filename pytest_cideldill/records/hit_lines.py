@@ -141,7 +141,7 @@ class HitLines:
         return is_json and self._hiding.is_plain(text)
 
     def _common(self, hit_format: HitFormat, nodeid: str | None, thread: int) -> _Common:
-        """Of the hits of a breakpoint, in a test and a thread."""
+        """What lines of the hits of a breakpoint share, in a test and a thread."""
         common = self._commons.get(hit_format)
         if common is not None and common.nodeid is nodeid and common.thread == thread:
             return common

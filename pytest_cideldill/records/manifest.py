@@ -1,33 +1,31 @@
-"""What a record holds at a glance: `run.json` in each run's folder, `manifest.json` of all of them.
+"""Summaries of a record: `run.json` in each run's folder, `manifest.json` of all runs.
 
-For people, other programs and the last line of a run; whoever opens a record reads the events.
+They are for people, other programs and the last line of a run; readers of a record read the events.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.untrusted_files import read_bounded, replacing
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import lost_reports
+from pytest_cideldill.protocol import PhaseReported, to_plain
+from pytest_cideldill.protocol.checking import are_parts_right, misfit
+from pytest_cideldill.protocol.reducer import FAILED, OutcomeReducer, TestRun
 from pytest_cideldill.records.format import DROPPED, FORMAT, MANIFEST, RUN, Line
 from pytest_cideldill.records.hit_blocks import HitBlock, Stretch
 from pytest_cideldill.records.merge import Raw, without_hits
 
 _SUMMARY: Final = "run.json"
-FAILED: Final = ("failed", "error")
-"""Categories that make a run fail."""
-
-_MOST_CATEGORIES: Final = 1_000
 _MOST_WORKERS: Final = 2_000
 _MOST_LOST: Final = 1_000
-"""Categories of reports, processes, and reports of a test that got lost."""
+_SIZE_OF_LOST: Final = 100
+"""Processes; reports of a test that got lost, and what one of them counts for, in bytes."""
 
 _TEXT: Final = rb'"([^"\\\x00-\x1f\x7f-\xff]*)"'
 _ONE: Final = (
@@ -49,17 +47,34 @@ _QUICK: Final = {
 _UNITS: Final = ("bytes", "kB", "MB", "GB")
 
 
-class Listener(Protocol):
-    """Gets all lines of a run while it is summarized."""
+class Listener:
+    """Gets all lines of a run while it is summarized; of tests what is new, once each.
 
-    def take(self, line: Line, size: int) -> None:
-        """One that is no row, and how many bytes it has."""
+    A report that xdist's controller relays comes as that of its worker, and what stands for
+    reports that got lost comes as if they had arrived.
+    """
+
+    __slots__ = ()
+
+    def take(self, line: Line) -> None:
+        """A line that is no row and about no test."""
 
     def take_started(self, worker: str, nodeid: str, ts: float) -> None:
-        """A test begins; of these and the next there may be very many."""
+        """A test begins; of these and the ends there may be very many."""
 
-    def take_passed(self, worker: str, nodeid: str, ts: float, took_s: float, count: int) -> None:
-        """A test ended, and so many of its reports just passed."""
+    def take_relayed(self, worker: str, nodeid: str, ts: float) -> None:
+        """xdist's controller relays a test that has not ended; its start may be known."""
+
+    def take_report(self, worker: str, nodeid: str, report: dict[str, Any], size: int) -> None:
+        """A report, as `protocol.PhaseReported` has it, and how many bytes it took."""
+
+    def take_ended(
+        self, test: TestRun, ts: float, took_s: float, plain: dict[str, int], *, again: bool
+    ) -> None:
+        """A test, or an attempt at it, ended; `plain` as `protocol.NodeFinished` has it."""
+
+    def take_not_collected(self, worker: str, nodeid: str, longrepr: str, size: int) -> None:
+        """A file could not be collected."""
 
     def take_call(self, text: bytes) -> None:
         """A recorded call."""
@@ -73,7 +88,7 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class Summary:
-    """One run.
+    """The summary of one run.
 
     Attributes:
         folder: Name of its folder.
@@ -84,7 +99,7 @@ class Summary:
         python: Version.
         pytest: Version.
         rootdir: Absolute path on the machine of the run.
-        workers: The processes that told anything.
+        workers: The processes that wrote anything.
         outcomes: pytest's category → how many tests.
         events: Lines in all.
         hits: Messages of tracepoints.
@@ -136,46 +151,42 @@ def summarize(
     listener: Listener | None = None,
     stretches: Sequence[Stretch] = (),
 ) -> Summary:
-    """What the files of a run say.
+    """Read the files of a run and sum them up.
 
     Args:
         folder: Of the run.
-        listener: Who wants to know more than that.
+        listener: Gets all lines, too.
         stretches: Of its events, if this process has written them.
 
     Raises:
         OSError: They can't be read.
     """
-    summary, outcomes = Summary(folder.name), _Outcomes()
+    listener = listener or Listener()
+    summary, tests = Summary(folder.name), _Tests(listener)
 
     def take_hits(block: HitBlock) -> None:
         summary.hits += block.count
         summary.events += block.count
-        if listener is not None:
-            listener.take_hits(block)
+        listener.take_hits(block)
 
-    def pass_over() -> None:
-        if listener is not None:
-            listener.take_damaged()
-
-    for raw in without_hits(folder, take_hits, stretches, pass_over):
+    for raw in without_hits(folder, take_hits, stretches, listener.take_damaged):
         summary.events += 1
         if raw.type == b"call":
             summary.calls += 1
-            if listener is not None:
-                listener.take_call(raw.text)
+            listener.take_call(raw.text)
             continue
-        if raw.type in _QUICK and _is_taken_quickly(raw, outcomes, listener):
+        if raw.type in _QUICK and tests.take_quickly(raw):
             continue
         try:
             line = Line.decoded(raw.text)
-            _take(summary, outcomes, line)
+            if tests.take(line, len(raw.text)):
+                continue
+            _take(summary, line)
         except ValueError:
-            pass_over()
+            listener.take_damaged()
             continue
-        if listener is not None:
-            listener.take(line, len(raw.text))
-    summary.outcomes = outcomes.all()
+        listener.take(line)
+    summary.outcomes = tests.outcomes()
     summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
     return summary
 
@@ -185,7 +196,7 @@ def write_summaries(
     listener: Listener | None = None,
     stretches: Sequence[Stretch] = (),
 ) -> Summary:
-    """Write that of a run, and the manifest of the record that it is in; arguments as there.
+    """Write the summary of a run, and the manifest of its record; arguments as for `summarize`.
 
     Raises:
         OSError: A file can't be read or written.
@@ -197,7 +208,9 @@ def write_summaries(
 
 
 def write_manifest(record: Path) -> None:
-    """Of the runs that are over; at the start of one, so that its format is told if it is killed.
+    """Write the manifest of the runs that are over.
+
+    It is written at the start of a run, too, so that the format is known if the run is killed.
 
     Raises:
         OSError: The file can't be written.
@@ -211,87 +224,96 @@ def write_manifest(record: Path) -> None:
     _write(record / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
 
 
-class _Outcomes:
-    """Reports by their category; what a worker told is not counted again when xdist tells it."""
+class _Tests:
+    """Hands lines about tests to the reducer, and what is new in them to a listener."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        # Hashes, for there may be very many: of what is counted; of process and test → phase and
-        # category of what failed, until the test ends.
-        self._told: set[int] = set()
-        self._failed: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-        self.counted = 0
-        self._failures = 0
+    def __init__(self, listener: Listener) -> None:
+        self._reducer = OutcomeReducer()
+        self._listener = listener
+        self._counted = 0
 
-    def phase(self, worker: str, nodeid: str, told: dict[str, Any]) -> None:
-        self._told.add(hash((worker, nodeid, told["phase"], told.get("attempt"))))
-        self._count(told["category"], 1)
-        if told.get("outcome") == "failed":
-            self._failures += 1
-            self._failed[hash((worker, nodeid))].append((told["phase"], told["category"]))
+    def take_quickly(self, raw: Raw) -> bool:
+        """Take one of the two lines of a test that passes, which most lines are, if it is one.
 
-    def end(self, worker: str, values: dict[str, Any]) -> None:
-        nodeid = values["nodeid"]
-        known = self._failed.pop(hash((worker, nodeid)), ())
-        if failed := values.get("failed"):
-            for lost in lost_reports(nodeid, failed[:_MOST_LOST], known):
-                self._count(lost.category, 1)
-                self._failures += 1
-        self._told.add(hash((worker, nodeid)))
-        for category, count in values["plain"].items():
-            self._count(category, count)
-
-    def passed(self, worker: str, nodeid: str, count: int) -> None:
-        """A test ended of which nothing else is told than that so many reports passed."""
-        if self._failed:
-            self._failed.pop(hash((worker, nodeid)), None)
-        self._told.add(hash((worker, nodeid)))
-        self.counts["passed"] += count
-
-    def _count(self, category: str, count: int) -> None:
-        known = category in self.counts or len(self.counts) < _MOST_CATEGORIES
-        self.counts[category if known else ""] += count
-
-    def relayed(self, worker: str, values: dict[str, Any]) -> None:
-        nodeid = values["nodeid"]
-        for told in values["phases"]:
-            if hash((worker, nodeid, told["phase"], told.get("attempt"))) not in self._told:
-                self.phase(worker, nodeid, told)
-        if hash((worker, nodeid)) not in self._told:
-            self.end(worker, values)
-
-    def not_collected(self, nodeid: str) -> None:
-        """Workers all tell the same."""
-        is_new = hash((nodeid,)) not in self._told
-        self.counts["error"] += is_new
-        self._failures += is_new
-        self._told.add(hash((nodeid,)))
-
-    def all(self) -> dict[str, int]:
-        """Those that nobody told are among them: pytest has counted the failures, too."""
-        if missing := max(0, self.counted - self._failures):
-            self.counts["failed"] += missing
-        return dict(sorted(self.counts.items()))
-
-
-def _is_taken_quickly(raw: Raw, outcomes: _Outcomes, listener: Listener | None) -> bool:
-    """Whether it is as we write the two lines of a test that passes: most of them are."""
-    found = _QUICK[raw.type](raw.text)
-    if found is None:
-        return False
-    ts, worker, nodeid = float(found[1]), found[2].decode(), found[3].decode()
-    if raw.type == b"test_started":
-        if listener is not None:
-            listener.take_started(worker, nodeid, ts)
+        Returns:
+            Whether it was, in the very words in which we write it.
+        """
+        found = _QUICK[raw.type](raw.text)
+        if found is None:
+            return False
+        ts, worker, nodeid = float(found[1]), found[2].decode(), found[3].decode()
+        test = worker, nodeid
+        if raw.type == b"test_started":
+            self._reducer.begin(test)
+            self._listener.take_started(worker, nodeid, ts)
+            return True
+        plain = {"passed": int(found[5])}
+        self._reducer.end(test, plain)
+        self._listener.take_ended(test, ts, float(found[4]), plain, again=False)
         return True
-    count = int(found[5])
-    outcomes.passed(worker, nodeid, count)
-    if listener is not None:
-        listener.take_passed(worker, nodeid, ts, float(found[4]), count)
-    return True
+
+    def take(self, line: Line, size: int) -> bool:
+        """Take a line; False: it is about no test.
+
+        Raises:
+            ValueError: It makes no sense.
+        """
+        values, worker = line.values, line.worker
+        match line.type:
+            case "test_started":
+                self._reducer.begin((worker, values["nodeid"]))
+                self._listener.take_started(worker, values["nodeid"], line.ts)
+            case "test_phase":
+                self._report((worker, values["nodeid"]), values, size)
+            case "test_outcome":
+                self._end((worker, values["nodeid"]), line.ts, values)
+            case "node_relayed":
+                self._relayed((values["about"], values["nodeid"]), line.ts, values, size)
+            case "collection_failed":
+                if self._reducer.collection_failed(nodeid := values["nodeid"]):
+                    self._listener.take_not_collected(worker, nodeid, values["longrepr"], size)
+            case "run_finished" if worker == "main":
+                self._counted = values.get("failed") or 0
+                return False
+            case _:
+                return False
+        return True
+
+    def outcomes(self) -> dict[str, int]:
+        """The counts of all lines, and the failures that pytest counted without a report here."""
+        self._reducer.complete(self._counted)
+        return dict(sorted(self._reducer.outcomes.items()))
+
+    def _report(self, test: TestRun, report: dict[str, Any], size: int) -> None:
+        category, outcome = report["category"], report["outcome"]
+        self._reducer.report(test, report["phase"], category, outcome, report.get("attempt"))
+        self._listener.take_report(*test, report, size)
+
+    def _end(self, test: TestRun, ts: float, values: dict[str, Any]) -> None:
+        if failed := values.get("failed"):
+            for lost in self._reducer.lost(test, failed[:_MOST_LOST]):
+                self._report(test, to_plain(lost), _SIZE_OF_LOST)
+        plain, again = values["plain"], bool(values.get("again"))
+        self._reducer.end(test, plain, again=again)
+        self._listener.take_ended(test, ts, float(values["duration_s"]), plain, again=again)
+
+    def _relayed(self, test: TestRun, ts: float, values: dict[str, Any], size: int) -> None:
+        reports = values["phases"]
+        for each in reports:
+            if misfit(PhaseReported, each) or not are_parts_right(each):
+                raise ValueError(f"no report of a phase: {each!r:.80}")
+        is_over, has = self._reducer.is_over(test), self._reducer.is_reported
+        new = [each for each in reports if not has(test, each["phase"], each.get("attempt"))]
+        if not is_over:
+            self._listener.take_relayed(*test, ts)
+        for each in new:
+            self._report(test, each, size // len(reports))
+        if values["has_ended"] and not is_over:
+            self._end(test, ts + values["duration_s"], values)
+        self._reducer.cut_off(test, values["plain"])
 
 
-def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
+def _take(summary: Summary, line: Line) -> None:
     values = line.values
     match line.type:
         case "worker_up" if len(summary.workers) < _MOST_WORKERS:
@@ -303,23 +325,14 @@ def _take(summary: Summary, outcomes: _Outcomes, line: Line) -> None:
                     setattr(summary, name, values[name])
         case "worker_down" if line.worker in summary.cut_off:
             summary.cut_off.remove(line.worker)
-        case "test_phase":
-            outcomes.phase(line.worker, values["nodeid"], values)
-        case "test_outcome":
-            outcomes.end(line.worker, values)
-        case "node_relayed":
-            outcomes.relayed(values["about"], values)
-        case "collection_failed":
-            outcomes.not_collected(values["nodeid"])
         case "run_finished" if line.worker == "main":
             summary.finished_at, summary.exit_code = line.ts, values["exit_code"]
-            outcomes.counted = values.get("failed") or 0
         case _ if line.type == DROPPED:
             summary.dropped += sum(values["rows"].values())
 
 
 def _write(path: Path, plain: Any) -> None:
-    """At once, for whoever reads it meanwhile; several runs write a manifest."""
+    """Replace a file at once: it may be read meanwhile, and several runs write a manifest."""
     with replacing(path) as file:
         file.write(json.dumps(plain, indent=1).encode() + b"\n")
 

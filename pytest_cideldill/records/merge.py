@@ -1,7 +1,7 @@
 """Makes the folder of a run, and puts together what its processes wrote when it is over.
 
-Lines stay as they were written: of each process in its order, of several by their time. Whoever
-opens a record does the same with parts that nobody put together (`reader`).
+Lines stay as they were written: of each process in its order, of several by their time. The
+reader of a record does the same with parts that nobody put together (`reader`).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Raw(NamedTuple):
 
 
 def run_folder(record: Path, run_id: str, began: float) -> Path:
-    """The folder of a run that began at these epoch seconds; whoever writes there makes it.
+    """The folder of a run that began at these epoch seconds; the writer makes it.
 
-    Its name has milliseconds, as runs are told by their names' order and many begin in a second.
+    Its name has milliseconds, as runs are sorted by name and many begin in a second.
     """
     seconds, milliseconds = divmod(round(began * 1000), 1000)
     at = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))

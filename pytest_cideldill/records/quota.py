@@ -1,7 +1,7 @@
-"""How many rows of one breakpoint, or of one function, a process writes.
+"""The quota of rows of one breakpoint, or of one function, that a process writes.
 
-Two limits, so that a hot line neither fills the disk nor uses up within one test what later tests
-would have told: so many in any second, and so many in all.
+Two limits, so that a hot line neither fills the disk nor leaves later tests without rows: so
+many in any second, and so many in all.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Share:
 
 
 class Shares:
-    """Those of one process."""
+    """The quotas of one process."""
 
     def __init__(self) -> None:
         self._limits = (MAX_ROWS, MAX_ROWS_PER_S)
         self._shares: dict[str, Share] = {}
 
     def of(self, name: str) -> Share:
-        """That of a breakpoint or function."""
+        """The quota of a breakpoint or function."""
         if name not in self._shares and len(self._shares) >= _MOST_NAMES:
             name = ""
         if name not in self._shares:

@@ -1,8 +1,8 @@
 """Writes the events of one process to its file of a recorded run, within limits.
 
 By one thread at a time. What was written survives the process, however it ends: every batch is
-handed to the system at once. Rows beyond a limit are counted, and told by lines of type `dropped`;
-everything else is always written, as far as the disk takes it.
+handed to the system at once. Rows beyond a limit are counted, and lines of type `dropped` have
+their number; everything else is always written, as far as the disk takes it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pytest_cideldill.records.quota import Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 from pytest_cideldill.redaction.redactor import Redactor
 
-_TELL_S: Final = 1.0
-"""How long a number of dropped rows may wait to be told: a process may be killed."""
+_DROPPED_S: Final = 1.0
+"""How long a number of dropped rows may wait to be written: a process may be killed."""
 
 _TYPE: Final = re.compile(rb'^\{"n":\d+,"ts":[^,]+,"type":"(\w+)"', re.MULTILINE)
 
 _ASKED: Final = "add_"
-"""How types of lines begin that tell what was asked for."""
+"""How types of lines begin that are about the breakpoints of a run."""
 
 _TORN: Final = b" \n"
 """Ends a line that the disk took a part of, so that it ends like no other."""
@@ -68,7 +68,7 @@ class PartWriter:
         self._shares = Shares()
         self._hits = HitLines(worker, self._hiding, self._shares)
         self._dropped: Counter[str] = Counter()
-        self._told_at = clock.monotonic()
+        self._dropped_at = clock.monotonic()
         self._is_torn = False
         self._pid = os.getpid()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
@@ -77,7 +77,7 @@ class PartWriter:
 
     @property
     def stretches(self) -> list[Stretch]:
-        """Where most hits are in the file; empty if the disk did not take all that was told."""
+        """Where most hits are in the file; empty if the disk did not take all lines."""
         is_whole = self.error is None and self._written == self._max_bytes - self._left
         return self._stretches.all() if is_whole else []
 
@@ -95,8 +95,8 @@ class PartWriter:
         for loss, count in event.dropped.items():
             self._drop("hit" if loss == "hit" else "call", count)
         text = self._rows(event).encode("ascii")
-        if self._dropped and clock.monotonic() - self._told_at > _TELL_S:
-            text += self._tell_dropped()
+        if self._dropped and clock.monotonic() - self._dropped_at > _DROPPED_S:
+            text += self._dropped_line()
         return text
 
     def write(self, text: bytes | memoryview) -> None:
@@ -128,12 +128,12 @@ class PartWriter:
             self._is_torn = text[written - 1] != b"\n"[0]
 
     def close(self) -> None:
-        """Tell what was dropped and close the file; in a forked child, close it only."""
+        """Write what was dropped and close the file; in a forked child, close it only."""
         if self._file.is_closed:
             return
         if os.getpid() == self._pid:
             if self._dropped or self._waiting:
-                self.write(self._tell_dropped() if self._dropped else b"")
+                self.write(self._dropped_line() if self._dropped else b"")
             if self._waiting:
                 self._lose(self._waiting, 0, OSError(0, "the program has closed its file"))
         self._file.close()
@@ -147,8 +147,8 @@ class PartWriter:
 
     def _rows(self, batch: Batch) -> str:
         """The lines of rows that may be written; the others are counted."""
-        if told := self._hits.together(batch, self._number + 1, self._left):
-            text, ids = told
+        if together := self._hits.together(batch, self._number + 1, self._left):
+            text, ids = together
             start = self._max_bytes - self._left
             self._stretches.add(start, start + len(text), ids)
             self._number += len(batch.rows)
@@ -187,10 +187,10 @@ class PartWriter:
         self._number += count
         self._dropped[type] += count
 
-    def _tell_dropped(self) -> bytes:
-        told, self._told_at = {"rows": dict(self._dropped)}, clock.monotonic()
+    def _dropped_line(self) -> bytes:
+        values, self._dropped_at = {"rows": dict(self._dropped)}, clock.monotonic()
         self._dropped.clear()
-        return self._line(Line(self._next(), clock.wall(), DROPPED, self._worker, told))
+        return self._line(Line(self._next(), clock.wall(), DROPPED, self._worker, values))
 
     def _next(self) -> int:
         self._number += 1

@@ -1,6 +1,6 @@
-"""How much of a record is held in memory by who reads it, whatever the record holds.
+"""Bounds of what a reader of a record holds in memory, whatever the record holds.
 
-Somebody else may have written it. What is beyond a bound is counted, and told by its number.
+Somebody else may have written it. What is beyond a bound is only counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_cideldill.reports.words import left_out
 
 WHOLE: Final = 2_000
-"""Failures of which all is kept, some 10 kB each; of more only what one line tells."""
+"""Failures of which all is kept, some 10 kB each; of more only what fits in one line."""
 
 MOST: Final[Mapping[str, int]] = {
     "failure": 20_000,
@@ -23,16 +23,16 @@ MOST: Final[Mapping[str, int]] = {
     "tracepoint": 5_000,
     "stop": 1_000,
 }
-"""What is told one by one → how many of them are held."""
+"""What is shown one by one → how many of them are held."""
 
 _BYTES: Final = 12_000_000
-"""Of the lines of reports of which all is held; as objects they take ten times as much."""
+"""Most bytes of lines of reports that are held whole; as objects they take ten times as much."""
 
 ROW_BYTES: Final = 16_000_000
-"""Of hits and calls that are held as they were written, of each kind."""
+"""Most bytes of hits, and of calls, that are held as they were written."""
 
 _LINE: Final = 500
-"""Characters of each text of a report of which one line is told."""
+"""Characters of each text of a report that is shown in one line."""
 
 _OF_ONE_LINE: Final = (
     *("phase", "category", "outcome", "duration_s"),
@@ -44,7 +44,7 @@ class Bounds:
     """What of one run is held.
 
     Attributes:
-        left: What is told one by one → how many of them are only counted.
+        left: What is shown one by one → how many of them are only counted.
         shortened: Reports of which only one line is held.
     """
 
@@ -64,37 +64,37 @@ class Bounds:
         self._held[name] += 1
         return True
 
-    def report(self, told: dict[str, Any], size: int, *, is_failure: bool) -> dict[str, Any]:
-        """A report as it is held: all of it, or what one line tells.
+    def report(self, report: dict[str, Any], size: int, *, is_failure: bool) -> dict[str, Any]:
+        """A report as it is held: all of it, or what fits in one line.
 
         Args:
-            told: As `protocol.PhaseReported` has it.
+            report: As `protocol.PhaseReported` has it.
             size: Bytes of its line.
             is_failure: Of those only some may be whole.
         """
         self._whole += is_failure
         self._bytes += size
         if self._bytes <= _BYTES and not (is_failure and self._whole > WHOLE):
-            return told
+            return report
         self._bytes -= size
         self.shortened += is_failure
-        return one_line(told)
+        return one_line(report)
 
     @property
     def sentence(self) -> str:
         """What is only counted, in words; empty: nothing."""
-        told = left_out((count, name) for name, count in self.left.items())
-        return f"{told} only counted, as there are too many" if told else ""
+        left = left_out((count, name) for name, count in self.left.items())
+        return f"{left} only counted, as there are too many" if left else ""
 
 
-def one_line(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What one line tells of a report."""
-    short = {name: _cut(told[name]) for name in _OF_ONE_LINE if name in told}
+def one_line(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What one line shows of a report."""
+    short = {name: _cut(report[name]) for name in _OF_ONE_LINE if name in report}
     for name, inside in (("exception", ("type", "message")), ("location", ("file", "line"))):
-        if isinstance(part := told.get(name), dict):
+        if isinstance(part := report.get(name), dict):
             short[name] = {key: _cut(part[key]) for key in inside if key in part}
     if not short.get("exception"):
-        short |= {key: _cut(told[key]) for key in ("longrepr", "incomplete") if told.get(key)}
+        short |= {key: _cut(report[key]) for key in ("longrepr", "incomplete") if report.get(key)}
     return short
 
 

@@ -1,6 +1,6 @@
-"""A recorded run as people look at it: tests, failures, tracepoints and calls, read once.
+"""The digest of a recorded run for people: tests, failures, tracepoints and calls, read once.
 
-The report, `cideldill show` and the summary for CI pages all tell this. Rows may be many: the
+The report, `cideldill show` and the summary for CI pages all show it. Rows may be many: the
 first and the last ones are kept, and only those are decoded; the others are counted. Whatever a
 record holds was written by somebody else: lines that make no sense are passed over, and counted,
 and what is held has bounds (`extent`).
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import CALLS_OF, lost_reports, to_plain
+from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.protocol.reducer import FAILED, TestRun
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.hit_blocks import HitBlock, ids_in
-from pytest_cideldill.records.manifest import FAILED, Summary, summarize
+from pytest_cideldill.records.manifest import Listener, Summary, summarize
 from pytest_cideldill.records.reader import run_folders
 from pytest_cideldill.reports.bounds import ROW_BYTES, Bounds
 from pytest_cideldill.reports.outcomes import Failure, Test
@@ -28,14 +29,12 @@ KEPT: Final = 10_000
 
 _MOST_OPEN: Final = 60_000
 _MOST_PHASES: Final = 1_000
-_MOST_LOST: Final = 1_000
 _MOST_CHARACTERS: Final = 20_000
-"""Tests that are looked for when more is told of them; reports of a test, and those of one that got
-lost; characters of a note."""
+"""Tests that are found when more lines are about them; reports of a test; characters of a note."""
 
 _SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
 
-_TOLD: Final = {
+_NOTES: Final = {
     "warning": "message",
     "log": "message",
     "changed": "what",
@@ -43,7 +42,7 @@ _TOLD: Final = {
     "internal_error_raised": "longrepr",
     "worker_lost": "error",
 }
-"""Types of lines that are told as they are → their text."""
+"""Types of lines that become notes → the key of their text."""
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class KeptRows:
     last: deque[bytes] = field(default_factory=deque)
 
     def lines(self, most: int = 2 * KEPT) -> list[Line]:
-        """Those that are kept, in their order; if there are more, half of them from either end."""
+        """The kept rows, in their order; at `most` so many, half of them from either end."""
         kept = [*self.first, *self.last]
         if len(kept) > most:
             kept = [*kept[: most // 2], *kept[len(kept) - (most - most // 2) :]]
@@ -72,13 +71,13 @@ class KeptRows:
 
 @dataclass(slots=True)
 class Tracepoint:
-    """What was watched, and what it told.
+    """A watched place, and its messages.
 
     Attributes:
         place: `file:line`, or a function.
-        message: Its template; None: it told none, as it pauses.
+        message: Its template; None: it has none, as it pauses.
         hits: Its messages.
-        reasons: Why it told none, as its processes know; empty texts: it did.
+        reasons: Why it was not hit, as its processes know; empty texts: it was.
     """
 
     id: str
@@ -90,13 +89,13 @@ class Tracepoint:
 
     @property
     def why_not(self) -> str:
-        """Why it told nothing; empty: it did, or that is not known."""
+        """Why it was not hit; empty: it was, or that is not known."""
         return self.reasons[0] if self.reasons and all(self.reasons) and not self.hits.count else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was told beside tests: warnings, words of `cideldill.log`, a lost worker."""
+    """A line beside tests: warnings, words of `cideldill.log`, a lost worker."""
 
     ts: float
     worker: str
@@ -106,13 +105,13 @@ class Note:
 
 
 @dataclass(slots=True)
-class Story:
-    """See the module.
+class Story(Listener):
+    """The digest of one run; a `Listener` of its summary.
 
     Attributes:
         folder: Of the run.
         kept: How many rows are kept from either end.
-        summary: What the manifest tells of it.
+        summary: Its summary, as in the manifest.
         damaged: Lines that make no sense.
         extent: What is held, and what is only counted.
         is_hiding: Whether secrets were replaced by tags.
@@ -131,9 +130,7 @@ class Story:
     is_hiding: bool = True
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
-    _gone: set[int] = field(default_factory=set)
-    _untold: set[int] = field(default_factory=set)
-    _uncollected: set[int] = field(default_factory=set)
+    _unheld: set[int] = field(default_factory=set)
     _first_room: int = ROW_BYTES
     _root: str = ""
     _last: deque[tuple[int, Callable[[], bytes]]] = field(default_factory=deque)
@@ -146,9 +143,9 @@ class Story:
 
     @property
     def hottest(self) -> list[Tracepoint]:
-        """The tracepoints that told anything, by how often."""
-        told = [each for each in self.tracepoints.values() if each.hits.count]
-        return sorted(told, key=lambda each: -each.hits.count)
+        """The tracepoints that were hit, by how often."""
+        hit = [each for each in self.tracepoints.values() if each.hits.count]
+        return sorted(hit, key=lambda each: -each.hits.count)
 
     def has(self, nodeid: str) -> bool:
         """Whether a test ran, or a file was to be collected."""
@@ -160,29 +157,59 @@ class Story:
         """Failures that have no frames and no output here."""
         return self.extent.shortened
 
-    def take(self, line: Line, size: int) -> None:
-        """See `manifest.Listener`."""
+    def take(self, line: Line) -> None:
+        """Take a line about no test: a breakpoint, a note; one that makes no sense is counted."""
         try:
-            self._take(line, size)
+            self._take(line)
         except _SENSELESS:
             self.damaged += 1
 
     def take_started(self, worker: str, nodeid: str, ts: float) -> None:
-        """See there."""
+        """Note that a test begins."""
         self._begun(worker, nodeid, ts)
 
-    def take_passed(self, worker: str, nodeid: str, ts: float, took_s: float, count: int) -> None:
-        """See there."""
+    def take_relayed(self, worker: str, nodeid: str, ts: float) -> None:
+        """Note that a test began about then, unless its start is known."""
+        if (worker, nodeid) not in self._open:
+            self._begun(worker, nodeid, ts)
+
+    def take_report(self, worker: str, nodeid: str, report: dict[str, Any], size: int) -> None:
+        """Hold a report of a test, whole or in one line, as far as there is room."""
+        is_failure = report["category"] in FAILED
+        report = self.extent.report(report, size, is_failure=is_failure)
         test = self._test(worker, nodeid)
-        if not test.is_over:
-            self._ended(test, ts, took_s, {"passed": count})
+        if len(test.phases) < _MOST_PHASES and self.extent.takes("report"):
+            test.phases.append(report)
+        if is_failure and self.extent.takes("failure"):
+            self.failures.append(Failure(nodeid, worker, report))
+
+    def take_ended(
+        self, test: TestRun, ts: float, took_s: float, plain: dict[str, int], *, again: bool
+    ) -> None:
+        """Note the end of a test; one that is not held is only counted from now on."""
+        ended = self._test(*test)
+        if ended.is_over:
+            return
+        ended.ended = ts
+        ended.duration_s += took_s
+        ended.plain = plain if len(plain) < _MOST_PHASES else {}
+        ended.is_tried_again = again
+        if not again and not self._hold(ended):
+            self._open.pop(test, None)
+
+    def take_not_collected(self, worker: str, nodeid: str, longrepr: str, size: int) -> None:
+        """Hold a file that could not be collected as a failure."""
+        report = {"phase": "collect", "category": "error", "longrepr": longrepr}
+        report = self.extent.report(report, size, is_failure=True)
+        if self.extent.takes("failure"):
+            self.failures.append(Failure(nodeid, worker, report))
 
     def take_damaged(self) -> None:
-        """See there."""
+        """Count a line that makes no sense."""
         self.damaged += 1
 
     def take_call(self, text: bytes) -> None:
-        """See there."""
+        """Keep a recorded call, if it is one of the first or the last."""
         calls = self.calls
         calls.count += 1
         if len(calls.first) < self.kept and calls.room > ROW_BYTES // 2:
@@ -195,7 +222,7 @@ class Story:
             calls.room += len(calls.last.popleft())
 
     def take_hits(self, block: HitBlock) -> None:
-        """See there. There may be very many: most of them are only counted, by their blocks."""
+        """Keep the first and the last hits; most of very many are only counted, by their blocks."""
         is_full = True
         for id, count in block.counts.items():
             rows = self._tracepoint(id).hits
@@ -221,13 +248,12 @@ class Story:
         for test in self._open.values():
             self._hold(test)
         self._open.clear()
-        self._gone.clear()
         self.tests.sort(key=lambda each: each.began or 0.0)  # parts are read one after the other
         for globbed, reasons in self._of_globs.items():
             if all(reason for _, reason in reasons):  # of all workers
                 ts, reason = reasons[-1]
-                told = f"{globbed}: none were recorded: {reason}"
-                self.notes.append(Note(ts, "main", "warning", told))
+                text = f"{globbed}: none were recorded: {reason}"
+                self.notes.append(Note(ts, "main", "warning", text))
         room = ROW_BYTES
         while self._last and room > 0:  # the newest ones, if not all can be held
             for id, line in reversed(list(_by_breakpoint(self._last.pop()[1]()))):
@@ -242,28 +268,11 @@ class Story:
         while self._in_last - self._last[0][0] >= self.kept:
             self._in_last -= self._last.popleft()[0]
 
-    def _take(self, line: Line, size: int) -> None:
+    def _take(self, line: Line) -> None:
         values = line.values
         match line.type:
             case "worker_up":
                 self._root = str(values["rootdir"]).rstrip("/\\")
-            case "test_started":
-                self._begun(line.worker, values["nodeid"], line.ts)
-            case "test_phase":
-                self._reported(line.worker, values["nodeid"], values, size)
-            case "test_outcome":
-                test = self._test(line.worker, values["nodeid"])
-                if test.is_over:
-                    return
-                if failed := values.get("failed"):
-                    for lost in lost_reports(test.nodeid, failed[:_MOST_LOST], test.failed):
-                        self._reported(line.worker, values["nodeid"], to_plain(lost), 100)
-                plain, again = dict(values["plain"]), bool(values.get("again"))
-                self._ended(test, line.ts, values["duration_s"], plain, again=again)
-            case "node_relayed":
-                self._relayed(values["about"], line.ts, values, size)
-            case "collection_failed":
-                self._not_collected(line.worker, values, size)
             case "add_line" | "add_trace" | "add_breakpoint":
                 self._declared(values)
             case "redaction_chosen":
@@ -276,8 +285,8 @@ class Story:
                         self.tracepoints[id].reasons.append(reason)
                     elif id.startswith(CALLS_OF):
                         self._of_globs.setdefault(id, []).append((line.ts, reason))
-            case type if type in _TOLD:
-                text = str(values[_TOLD[type]])
+            case type if type in _NOTES:
+                text = str(values[_NOTES[type]])
                 named = [f"{key}={value}" for key, value in (values.get("values") or {}).items()]
                 text = " ".join([text, *named])[:_MOST_CHARACTERS]
                 if not self.extent.takes("note"):
@@ -300,7 +309,7 @@ class Story:
         return test
 
     def _hold(self, test: Test) -> bool:
-        """Tell it one by one, if there is room; else it is counted."""
+        """Hold it to be shown, if there is room; else it is counted."""
         if not test.is_held:
             is_plain = not test.phases and test.ended is not None
             test.is_held = self.extent.takes("passed test" if is_plain else "other test")
@@ -308,60 +317,11 @@ class Story:
                 self.tests.append(test)
         return test.is_held
 
-    def _reported(self, worker: str, nodeid: str, told: dict[str, Any], size: int) -> None:
-        is_failure = told["category"] in FAILED
-        told = self.extent.report(told, size, is_failure=is_failure)
-        test = self._test(worker, nodeid)
-        if len(test.phases) < _MOST_PHASES and self.extent.takes("report"):
-            test.phases.append(told)
-        if is_failure and self.extent.takes("failure"):
-            self.failures.append(Failure(str(nodeid), worker, told))
-
-    def _not_collected(self, worker: str, values: dict[str, Any], size: int) -> None:
-        """Workers all tell the same."""
-        key = hash(values["nodeid"])
-        if key in self._uncollected:
-            return
-        self._uncollected.add(key)
-        told = {"phase": "collect", "category": "error", "longrepr": values["longrepr"]}
-        told = self.extent.report(told, size, is_failure=True)
-        if self.extent.takes("failure"):
-            self.failures.append(Failure(values["nodeid"], worker, told))
-
-    def _ended(
-        self, test: Test, ts: float, took_s: float, plain: dict[str, int], *, again: bool = False
-    ) -> None:
-        test.ended = ts
-        test.duration_s += float(took_s)
-        test.plain = plain if len(plain) < _MOST_PHASES else {}
-        test.is_tried_again = again
-        if not again and not self._hold(test):
-            key = test.worker, test.nodeid
-            self._open.pop(key, None)
-            self._gone.add(hash(key))
-
-    def _relayed(self, worker: str, ts: float, values: dict[str, Any], size: int) -> None:
-        """By xdist's controller: what its worker told too is known."""
-        key = worker, values["nodeid"]
-        test = self._open.get(key)
-        if test is None:
-            if hash(key) in self._gone:
-                return
-            test = self._begun(worker, values["nodeid"], ts)
-        known = {(each["phase"], each.get("attempt")) for each in test.phases}
-        for told in values["phases"]:
-            if (told["phase"], told.get("attempt")) not in known:
-                self._reported(worker, test.nodeid, told, size // len(values["phases"]))
-        if values["has_ended"] and test.ended is None:
-            plain = dict(values["plain"])
-            took_s = float(values["duration_s"])
-            self._ended(test, ts + took_s, took_s, plain, again=bool(values.get("again")))
-
     def _tracepoint(self, id: str) -> Tracepoint:
         found = self.tracepoints.get(id)
         if found is None:
-            if hash(id) in self._untold or not self.extent.takes("tracepoint"):
-                self._untold.add(hash(id))
+            if hash(id) in self._unheld or not self.extent.takes("tracepoint"):
+                self._unheld.add(hash(id))
                 return Tracepoint(id, id)  # nobody sees it
             found = self.tracepoints[id] = Tracepoint(id, id)
         return found
@@ -408,7 +368,7 @@ def runs_in(record: Path, wanted: str = "") -> list[Path]:
 
 
 def _by_breakpoint(text: bytes) -> Iterator[tuple[str, bytes]]:
-    """Lines of hits; without those that tell no breakpoint, as they are damaged."""
+    """Lines of hits; without those that name no breakpoint, as they are damaged."""
     ids, lines = ids_in(text), text.splitlines(keepends=True)
     if len(ids) == len(lines):
         yield from zip(ids, lines, strict=True)

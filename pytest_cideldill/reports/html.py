@@ -1,6 +1,6 @@
 """The report of a record: one page, complete in itself, that asks nothing of any network.
 
-The page tells the newest runs. Scripts and styles run by their digest only, so nothing that got
+The page shows the newest runs. Scripts and styles run by their digest only, so nothing that got
 into the page could run even if it were not escaped.
 """
 
@@ -47,7 +47,7 @@ _SCRIPTS: Final = ("base.js", "rows.js", "timeline.js", "tables.js", "calls.js",
 
 
 def write_report(path: Path, folders: Sequence[Path], known: Story | None = None) -> None:
-    """Write the page, at once for whoever looks at it.
+    """Write the page, at once: somebody may look at it.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""What the script of a report draws: the rows of a run as plain lists, names told once.
+"""The data that the script of a report draws: rows of a run as plain lists, each name once.
 
 Times are milliseconds from the begin of the run. The lists are those that `page/*.js` take apart:
 
@@ -71,7 +71,7 @@ class _Page:
         tracepoints = list(story.tracepoints.values())
         hits, calls = self._hits(tracepoints), list(self._calls())
         objects = list(self._objects())
-        told = {
+        data = {
             "name": story.folder.name,
             "tests": list(self._test_rows()),
             "tracepoints": [
@@ -95,10 +95,10 @@ class _Page:
             (len(story.tests) - len(self._tests), "test"),
             (sum(each.hits.count for each in tracepoints) - len(hits), "hit"),
             (story.calls.count - len(calls), "call"),
-            (len(story.notes) - len(told["notes"]), "note"),
+            (len(story.notes) - len(data["notes"]), "note"),
             (len(self._cids.keys) - len(objects), "object"),
         )
-        return told | {"workers": self._workers.keys, "left_out": left_out(left)}
+        return data | {"workers": self._workers.keys, "left_out": left_out(left)}
 
     def _ms(self, ts: float | None) -> float | None:
         return None if ts is None else round((ts - self._began) * 1000, 3)
@@ -201,11 +201,11 @@ class _Page:
         room = self._most * _OBJECT_CHARACTERS
         for cid in self._cids.keys[:MOST_OBJECTS]:
             found = (store.description(str(cid)) for store in stores)
-            told = next((each for each in found if each is not None), None)
-            room -= len(str(told))
+            row = next((each for each in found if each is not None), None)
+            room -= len(str(row))
             if room < 0:
                 break
-            yield told
+            yield row
         for store in stores:
             store.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pytest_cideldill.records.manifest import FAILED
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.reports.digest import Story
 from pytest_cideldill.reports.markup import Markup, joined, tag
 from pytest_cideldill.reports.outcomes import Failure, place_of, variables_of
@@ -13,7 +13,7 @@ from pytest_cideldill.reports.words import NOT_HIDING, about, counted, cut_short
 
 MOST_FAILURES: Final = 200
 _LISTED: Final = 20
-"""Words of a run that are told before its failures."""
+"""Words of a run that are shown before its failures."""
 
 
 def run_section(story: Story, place: int, room: int) -> tuple[Markup, list[str]]:
@@ -158,8 +158,8 @@ def _causes(failure: Failure) -> Iterator[Markup]:
         yield tag("h4", "Exceptions behind it")
     for each in inner:
         place = place_of(each.get("location"))
-        told = f"{each.get('type')}: {each.get('message')}"
-        yield tag("p", tag("code", told), f" ({each.get('relation')}) at ", tag("code", place))
+        error = f"{each.get('type')}: {each.get('message')}"
+        yield tag("p", tag("code", error), f" ({each.get('relation')}) at ", tag("code", place))
     notes = failure.autopsy.get("notes") or ()
     if notes:
         yield tag("ul", *(tag("li", each) for each in notes))
@@ -171,8 +171,8 @@ def _output(failure: Failure) -> Iterator[Markup]:
 
 
 def _fixtures(failure: Failure) -> Markup | None:
-    told = failure.autopsy.get("fixtures") or ()
-    return _pairs((each.get("name"), each.get("value")) for each in told) if told else None
+    fixtures = failure.autopsy.get("fixtures") or ()
+    return _pairs((each.get("name"), each.get("value")) for each in fixtures) if fixtures else None
 
 
 def _folded(title: str, inside: Markup | None) -> Markup | None:

@@ -24,7 +24,7 @@ from pytest_cideldill.reports.words import (
 )
 
 MOST_BYTES: Final = 256 * 1024
-"""Of one summary."""
+"""Most bytes of one summary."""
 
 _PAGE_BYTES: Final = 1024 * 1024
 _SHOWN_FAILURES: Final = 50
@@ -39,8 +39,8 @@ def markdown(story: Story, where: str, most_bytes: int = MOST_BYTES) -> str:
 
     Args:
         story: Of the run.
-        where: The record, as told to people.
-        most_bytes: How long it may be, encoded; what has no room is left out, and that is told.
+        where: The record, as people call it.
+        most_bytes: How long it may be, encoded; what has no room is left out, and a line says so.
     """
     parts = [_head(story), *_failures(story), *_tracepoints(story), _foot(story, where)]
     shown: list[str] = []
@@ -107,8 +107,8 @@ def _tracepoints(story: Story) -> Iterator[str]:
     lines = ["#### Tracepoints", ""]
     for each in hottest[:_SHOWN_TRACEPOINTS]:
         last = each.hits.lines(2)[-1:]
-        told = f", last {code(last[0].values.get('message'))}" if last else ""
-        lines.append(f"- {code(each.place)}: {counted(each.hits.count, 'hit')}{told}")
+        last_message = f", last {code(last[0].values.get('message'))}" if last else ""
+        lines.append(f"- {code(each.place)}: {counted(each.hits.count, 'hit')}{last_message}")
     yield "\n".join([*lines, ""])
     if len(hottest) > _SHOWN_TRACEPOINTS:
         yield f"… and {len(hottest) - _SHOWN_TRACEPOINTS} more.\n"
@@ -116,9 +116,9 @@ def _tracepoints(story: Story) -> Iterator[str]:
 
 def _foot(story: Story, where: str) -> str:
     summary = story.summary
-    told = [counted(summary.hits, "hit"), counted(summary.calls, "call")]
+    counts = [counted(summary.hits, "hit"), counted(summary.calls, "call")]
     dropped = f"{summary.dropped:,} dropped beyond the limits"
-    return f"Recorded in {code(where)}: {', '.join([*told, dropped])}.\n"
+    return f"Recorded in {code(where)}: {', '.join([*counts, dropped])}.\n"
 
 
 def escaped(text: object) -> str:

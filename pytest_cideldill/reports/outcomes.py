@@ -1,4 +1,4 @@
-"""What became of a test in a recorded run, and each of its failures."""
+"""The outcome of a test in a recorded run, and each of its failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import is_made_again
-from pytest_cideldill.records.manifest import FAILED
+from pytest_cideldill.protocol.reducer import outcome_after
 from pytest_cideldill.reports.words import first_line, said, unstyled
 
 
@@ -16,13 +16,13 @@ class Test:
     """One test in one process.
 
     Attributes:
-        began: Epoch seconds; None: nobody told.
+        began: Epoch seconds; None: not known.
         ended: The same; None: its process was gone before.
         duration_s: As pytest counts it.
-        phases: What its phases told that did not just pass, as `protocol.PhaseReported` has it.
-        plain: Category → how many reports had nothing to tell but that.
+        phases: The reports that did not just pass, as `protocol.PhaseReported` has them.
+        plain: Category → how many reports had nothing else to say.
         is_tried_again: It ended, and begins again.
-        is_held: It is one of those that are told one by one.
+        is_held: It is one of those that are shown one by one.
     """
 
     __test__ = False
@@ -45,28 +45,19 @@ class Test:
     @property
     def outcome(self) -> str:
         """pytest's category; of several failures the first. `unfinished`: its process was gone."""
-        told = [
-            str(each["category"] or each["outcome"])
-            for each in self.phases
-            if not is_made_again(each["category"], each["outcome"], each.get("attempt"))
-        ]
-        failed = [each for each in told if each in FAILED]
-        plain = ["passed"] if "passed" in self.plain else list(self.plain)
-        open_end = [] if self.ended is not None else ["unfinished"]
-        return [*failed, *told, *open_end, *plain, "passed"][0]
-
-    @property
-    def failed(self) -> list[tuple[str, str]]:
-        """Phase and category of the reports that pytest counts as failures."""
-        failed = (each for each in self.phases if each.get("outcome") == "failed")
-        return [(each["phase"], each["category"]) for each in failed]
+        known: str | None = None
+        for each in self.phases:
+            category, outcome = each["category"], each["outcome"]
+            if not is_made_again(category, outcome, each.get("attempt")):
+                known = outcome_after(known, category, outcome)
+        return known or ("passed" if self.ended is not None else "unfinished")
 
     @property
     def why(self) -> str:
-        """What the phase said that made the outcome, in one line; empty: it just passed."""
+        """The cause in the report that made the outcome, in one line; empty: it just passed."""
         outcome = self.outcome
-        told = (each for each in self.phases if outcome in (each["category"], each["outcome"]))
-        return next((Failure(self.nodeid, self.worker, each).cause for each in told), "")
+        reports = (each for each in self.phases if outcome in (each["category"], each["outcome"]))
+        return next((Failure(self.nodeid, self.worker, each).cause for each in reports), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +65,17 @@ class Failure:
     """A phase of a test that failed, or a file that could not be collected.
 
     Attributes:
-        told: As `protocol.PhaseReported` has it.
+        report: As `protocol.PhaseReported` has it.
     """
 
     nodeid: str
     worker: str
-    told: dict[str, Any]
+    report: dict[str, Any]
 
     @property
     def phase(self) -> str:
         """`setup`, `call`, `teardown`, `collect`; `???`: its process died."""
-        return str(self.told.get("phase") or "call")
+        return str(self.report.get("phase") or "call")
 
     @property
     def during(self) -> str:
@@ -94,43 +85,43 @@ class Failure:
     @property
     def part(self) -> str:
         """` [m] (n=1)` of a subtest, as pytest names it; empty: it is all of the test."""
-        return f" {part}" if (part := self.told.get("subtest")) else ""
+        return f" {part}" if (part := self.report.get("subtest")) else ""
 
     @property
     def category(self) -> str:
         """`failed` or `error`."""
-        return str(self.told.get("category"))
+        return str(self.report.get("category"))
 
     @property
     def autopsy(self) -> dict[str, Any]:
         """The autopsy, as `exception_get_context` replies it; empty: there is none."""
-        return self.told.get("autopsy") or {}
+        return self.report.get("autopsy") or {}
 
     @property
     def place(self) -> str:
-        """`file:line`; empty: nobody knows."""
-        return place_of(self.told.get("location"))
+        """`file:line`; empty: it is not known."""
+        return place_of(self.report.get("location"))
 
     @property
     def cause(self) -> str:
         """`AssertionError: assert 1 == 2`, in one line."""
-        exception = self.told.get("exception")
+        exception = self.report.get("exception")
         if exception:
             message = first_line(exception.get("message"))
-            if not exception.get("type"):  # nobody told what was raised
+            if not exception.get("type"):  # the class raised is not known
                 return message or self.category
             return f"{exception.get('type')}: {message}" if message else str(exception.get("type"))
-        text = self.told.get("longrepr") or self.told.get("incomplete")
+        text = self.report.get("longrepr") or self.report.get("incomplete")
         return first_line(said(text)) or self.category
 
     @property
     def explanation(self) -> str:
         """The same in full: of an assertion, what it compared."""
         assertion = self.autopsy.get("assertion") or {}
-        exception = self.told.get("exception") or {}
+        exception = self.report.get("exception") or {}
         text = unstyled(assertion.get("explanation") or exception.get("message") or "")
         if not exception.get("type"):
-            whole = text or said(self.told.get("longrepr") or self.told.get("incomplete"))
+            whole = text or said(self.report.get("longrepr") or self.report.get("incomplete"))
             return whole or self.category
         return f"{exception.get('type')}: {text}" if text else str(exception.get("type"))
 
@@ -141,19 +132,19 @@ class Failure:
 
     @property
     def statement(self) -> str:
-        """The source of the line that `place` names; empty: nobody knows."""
+        """The source of the line that `place` names; empty: it is not known."""
         here = (each for each in self.frames if place_of(each.get("location")) == self.place)
-        return str(next(here, self.told.get("location") or {}).get("source") or "")
+        return str(next(here, self.report.get("location") or {}).get("source") or "")
 
     @property
     def longrepr(self) -> str:
         """What pytest says about it."""
-        return unstyled(self.told.get("longrepr") or "")
+        return unstyled(self.report.get("longrepr") or "")
 
     @property
     def output(self) -> list[tuple[str, str]]:
         """What was captured: `(stdout, text)`, …"""
-        texts = ((name, self.told.get(name)) for name in ("stdout", "stderr", "log"))
+        texts = ((name, self.report.get(name)) for name in ("stdout", "stderr", "log"))
         return [(name, unstyled(text)) for name, text in texts if text]
 
 

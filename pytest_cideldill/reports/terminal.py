@@ -69,7 +69,7 @@ class Style:
 
 
 def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]:
-    """A run: outcomes, failures with their cause, what tracepoints told, calls.
+    """A run: outcomes, failures with their cause, messages of tracepoints, calls.
 
     Args:
         story: Of the run.
@@ -90,10 +90,10 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
     if len(notes) < len(story.notes):
         yield f"{counted(len(story.notes) - len(notes), 'message')} of cideldill.log"
     for tracepoint in story.tracepoints.values():
-        told = counted(tracepoint.hits.count, "hit")
+        shown = counted(tracepoint.hits.count, "hit")
         if tracepoint.why_not:
-            told += f": {style(tracepoint.why_not)}"
-        yield f"{style(tracepoint.place, 'bold')} {told}  {style(tracepoint.message or '', 'dim')}"
+            shown += f": {style(tracepoint.why_not)}"
+        yield f"{style(tracepoint.place, 'bold')} {shown}  {style(tracepoint.message or '', 'dim')}"
         if hits:
             yield from _hits(tracepoint.hits.lines(_MOST_ROWS), tracepoint.hits.count, style)
     summary = story.summary
@@ -225,4 +225,4 @@ def write(lines: Iterator[str], stream: TextIO | None = None) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in lines:
         stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    stream.flush()  # whoever reads it may be gone, and that is told here
+    stream.flush()  # its reader may be gone, which is noticed here

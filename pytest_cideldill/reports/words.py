@@ -1,4 +1,4 @@
-"""How numbers, times and texts of a recorded run are told, wherever people read them."""
+"""Numbers, times and texts of a recorded run in words, wherever people read them."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def verdict(summary: Summary) -> str:
         counted(count, name) if name == "error" else f"{count:,} {name}"
         for name, count in ordered(summary.outcomes)
     ]
-    told = ", ".join(counts) or "no tests"
+    shown = ", ".join(counts) or "no tests"
     if summary.finished_at is None:
-        return f"{told}; the run did not come to its end"
+        return f"{shown}; the run did not come to its end"
     if summary.exit_code not in (0, 2, 3, None) and summary.outcomes and not summary.failures:
-        told += f"; something else set the exit status to {summary.exit_code}"
+        shown += f"; something else set the exit status to {summary.exit_code}"
     cut_off = f"; the end of {', '.join(summary.cut_off)} is missing" if summary.cut_off else ""
-    return f"{told} in {duration(summary.finished_at - summary.started_at)}{cut_off}"
+    return f"{shown} in {duration(summary.finished_at - summary.started_at)}{cut_off}"
 
 
 def about(summary: Summary) -> str:
@@ -86,14 +86,14 @@ def duration(seconds: float) -> str:
 
 
 def cut_short(count: int) -> str:
-    """Of failures that are told without what takes room."""
+    """The number of failures that are shown without what takes room."""
     return f"{counted(count, 'failure')} told without frames and output, as there are too many"
 
 
 def left_out(pairs: Iterable[tuple[int, str]]) -> str:
     """`3 failures and 10 calls`; empty: nothing."""
-    told = [counted(count, name) for count, name in pairs if count > 0]
-    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    parts = [counted(count, name) for count, name in pairs if count > 0]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def said(text: object) -> str:

@@ -251,7 +251,7 @@ def test_dropped_rows_are_told_while_the_run_goes_on(
     part = Part(tmp_path)
     part.add(part.hit(1), part.hit(2))
     assert part.of_type("dropped") == []
-    part.writer._told_at -= 2
+    part.writer._dropped_at -= 2
     part.add(part.hit(3))
     assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 2}]
     part.add(part.hit(4))

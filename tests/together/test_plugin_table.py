@@ -221,6 +221,6 @@ def test_what_is_told_is_what_pytest_says(plugin: str, served: Bench, tmp_path: 
         assert story.summary.outcomes == counts
         assert {short(each.nodeid) for each in story.failures} == set(tests)
         for failure in story.failures:
-            check_failure(failure.told, tests[short(failure.nodeid)], failure.category)
+            check_failure(failure.report, tests[short(failure.nodeid)], failure.category)
     finally:
         served.clear()

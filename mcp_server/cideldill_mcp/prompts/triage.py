@@ -17,8 +17,8 @@ from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.runs.failures import siblings
 from cideldill_mcp.runs.history import MAX_NAMES, Case, changes, find
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.results import FAILED
 from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.sourcecode.quiet import parse_expression
 
 MAX_CHARS = 4_000

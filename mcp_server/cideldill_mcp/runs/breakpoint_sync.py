@@ -1,6 +1,6 @@
 """Sets and removes breakpoints in the processes of a run that are alive.
 
-Lives on the event loop. Processes that connect later are told by `Runs`.
+Lives on the event loop. Processes that connect later get them from `Runs`.
 """
 
 from __future__ import annotations

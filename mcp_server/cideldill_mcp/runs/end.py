@@ -1,4 +1,4 @@
-"""How a run ended, told apart by what the process said itself, never by its exit code alone."""
+"""Classifies the end of a run by what its process reported, never by its exit code alone."""
 
 from __future__ import annotations
 
@@ -106,15 +106,15 @@ def _finished(evidence: Evidence, code: int) -> dict[str, Any]:
 
 def _was_set(evidence: Evidence, code: int) -> bool:
     """Whether the code is not the one that pytest makes of what its tests did."""
-    is_told = evidence.interrupted is not None or (code == 3 and evidence.internal_error)
-    return evidence.ran > 0 and not is_told and code != (1 if evidence.failed else 0)
+    is_explained = evidence.interrupted is not None or (code == 3 and evidence.internal_error)
+    return evidence.ran > 0 and not is_explained and code != (1 if evidence.failed else 0)
 
 
 def _set_by_others(evidence: Evidence, code: int) -> str:
     what = f"{evidence.failed} failed" if evidence.failed else "all tests passed"
     lines = "\n".join(evidence.output.rstrip().splitlines()[-LAST_LINES:])
-    told = f"{what}; something else set the exit status to {code}: a plugin or a conftest"
-    return f"{told}. Its last lines:\n{lines[-MAX_MESSAGE:]}" if lines else told
+    sentence = f"{what}; something else set the exit status to {code}: a plugin or a conftest"
+    return f"{sentence}. Its last lines:\n{lines[-MAX_MESSAGE:]}" if lines else sentence
 
 
 def _stopped(evidence: Evidence) -> dict[str, Any]:
@@ -135,13 +135,13 @@ def _stopped(evidence: Evidence) -> dict[str, Any]:
 
 
 def _cut_at_exit(evidence: Evidence) -> dict[str, Any]:
-    """Of a run that was over but for what Python does at its exit."""
+    """The end of a run that was over but for what Python does at its exit."""
     if evidence.cut is None or evidence.returncode is None or evidence.returncode >= 0:
         return {}
     signal = _last_signal(evidence, evidence.cut)
     how = f"its threads, or what it does at its exit, were cut ({signal})"
-    told = f"{evidence.interrupted}; {how}" if evidence.interrupted else how
-    return {"message": told, "teardown": "cut"}
+    message = f"{evidence.interrupted}; {how}" if evidence.interrupted else how
+    return {"message": message, "teardown": "cut"}
 
 
 def _last_signal(evidence: Evidence, cut: Cut) -> str:

@@ -1,6 +1,6 @@
 """Autopsies as clients get them: to the extent that is asked for, within a size, with siblings.
 
-Pure functions over what the processes under test told; the most useful stays longest.
+Pure functions over reports of the processes under test; the most useful stays longest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_SIBLINGS = 20
 """Per outcome."""
 
 OF_A_TEST = ("parameters", "siblings", "fixtures", "stdout", "stderr", "log")
-"""What an autopsy tells besides the exception, where a test failed."""
+"""What an autopsy has besides the exception, where a test failed."""
 
 _UNTOLD = {"arguments": None, "variables": None}
 """Of a frame that was not looked into."""
@@ -158,12 +158,12 @@ def siblings(results: Results, nodeid: str) -> dict[str, list[str]]:
 
     `{"passed": […], "failed": […]}`: names without their file; empty for a test without parameters.
     """
-    told: dict[str, list[str]] = {"passed": [], "failed": []}
+    siblings: dict[str, list[str]] = {"passed": [], "failed": []}
     file, _, name = nodeid.partition("::")  # its folders may have brackets, a parameter anything
     function, bracket, _ = name.partition("[")
     if bracket:
         for test in results.tests.values():
             outcome = "failed" if test.outcome == "error" else test.outcome
-            if test.nodeid.startswith(f"{file}::{function}[") and outcome in told:
-                told[outcome].append(test.nodeid.partition("::")[2])
-    return {outcome: names[:MOST_SIBLINGS] for outcome, names in told.items()}
+            if test.nodeid.startswith(f"{file}::{function}[") and outcome in siblings:
+                siblings[outcome].append(test.nodeid.partition("::")[2])
+    return {outcome: names[:MOST_SIBLINGS] for outcome, names in siblings.items()}

@@ -1,6 +1,6 @@
 """One test over all runs: which one is meant, what became of it, what changed since it passed.
 
-From what the processes have told; none is asked, so it is known of one that is busy or gone. Runs
+From the events of the processes; none is asked, so it is known of one that is busy or gone. Runs
 on the event loop; the times of files are read in a thread.
 """
 
@@ -17,10 +17,11 @@ from typing import Any
 
 from cideldill_mcp.replies.prose import short
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.results import FAILED, TestResult
+from cideldill_mcp.runs.results import TestResult
 from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import PhaseReported
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.sourcecode.catalog import find_sources
 
 MAX_NAMES = 5
@@ -126,14 +127,14 @@ def _meant(runs: Runs, asked: str) -> str:
         raise _unknown("no test is paused, and none failed; give the nodeid of one", known)
     if asked in known:
         return asked
-    named, told = [nodeid for nodeid in known if asked in nodeid], repr(short(asked))
+    named, shown = [nodeid for nodeid in known if asked in nodeid], repr(short(asked))
     for found in (named, [nodeid for nodeid in named if nodeid in failed]):
         if len(found) == 1:
             return found[0]
     if named:
-        raise _unknown(f"{len(named)} tests have {told} in their node id", named)
+        raise _unknown(f"{len(named)} tests have {shown} in their node id", named)
     near = get_close_matches(asked, known, MAX_NAMES, 0.5)
-    raise _unknown(f"no run had a test {told}", near or failed or known)
+    raise _unknown(f"no run had a test {shown}", near or failed or known)
 
 
 def _unknown(what: str, names: list[str]) -> Refusal:
@@ -147,19 +148,19 @@ def _unknown(what: str, names: list[str]) -> Refusal:
 
 async def changes(case: Case, rootdir: str | None) -> list[str]:
     """What is different since it passed, in sentences; never empty."""
-    told = []
+    facts = []
     if case.forced is not None:
         changed = "; ".join(_changed(case.forced, case.test.nodeid))
-        told.append(f"in {case.forced.id} it passed when a client changed {changed}")
+        facts.append(f"in {case.forced.id} it passed when a client changed {changed}")
     if case.passed is None:
-        return [*told, "it has not passed by itself since this server was started"]
+        return [*facts, "it has not passed by itself since this server was started"]
     passed = case.passed
     if case.failed is None or _began(passed) > _began(case.failed[0]):
-        return [*told, f"it passed in {passed.id}, and has not failed since"]
+        return [*facts, f"it passed in {passed.id}, and has not failed since"]
     files = await asyncio.to_thread(_edited, rootdir or os.getcwd(), _began(passed))
     names = ", ".join(files[:MAX_NAMES]) + " …" * (len(files) > MAX_NAMES)
     edited = f"edited since it passed in {passed.id}: {names or 'no Python file of the project'}"
-    return [*told, edited, *_otherwise(case.test.nodeid, passed, case.failed[0])]
+    return [*facts, edited, *_otherwise(case.test.nodeid, passed, case.failed[0])]
 
 
 def _changed(run: Run, nodeid: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which rows of calls and hits that a process told get into the event log.
+"""The quota of calls and hits of a process that get into the event log.
 
 A limit of messages holds for all processes of a run together; each sends as many as the run may
 have. Lives on the event loop.

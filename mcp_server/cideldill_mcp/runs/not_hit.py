@@ -1,7 +1,7 @@
 """Why breakpoints were not hit in a run that is over: what its processes know, as one reason.
 
 The reasons are a closed set; `docs/not-hit.md` says what they mean. What is
-not known is not told. Lives on the event loop.
+not known is left out. Lives on the event loop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
         return None
     if known.is_lost:
         return _text("no_code", [known.note] if known.note else [])
-    told = {
+    facts = {
         worker: watched.facts[known.id]
         for worker, watched in run.watched.items()
         if known.id in watched.facts
@@ -53,43 +53,43 @@ def why_not_hit(known: Breakpoint, run: Run) -> str | None:
     silent = [worker for worker in run.workers if worker not in run.watched]
     silent += [worker for worker, watched in run.watched.items() if watched.blind]
     alone = run.results.workers - run.workers.keys()
-    if alone and not told:
+    if alone and not facts:
         return _text("other_worker", [f"{_listed(alone)} ran undebugged"])
     silent += alone
-    if not told or any(fact["why"] is None for fact in told.values()):
+    if not facts or any(fact["why"] is None for fact in facts.values()):
         return None
-    if any(fact.get("recorded") for fact in told.values()) and run.called & {*known.functions}:
+    if any(fact.get("recorded") for fact in facts.values()) and run.called & {*known.functions}:
         return None
     if any(_was_hit_in(worker, known) for worker in silent):
         return None
-    why = min((fact["why"] for fact in told.values()), key=_NEARER.index)
-    mine = [fact for fact in told.values() if fact["why"] == why]
+    why = min((fact["why"] for fact in facts.values()), key=_NEARER.index)
+    mine = [fact for fact in facts.values() if fact["why"] == why]
     details = _details(known, why, mine)
     if (silent or run.results.apart) and why not in _SETTLED:
         others = _text(why, details)
         why, details = "other_worker", [f"{_listed(silent)} ended without a report"] * bool(silent)
         details += [_APART] * bool(run.results.apart)
         details.append(f"the others: {others}")
-    elif why == "condition_false" and (spread := _spread(known, told)):
+    elif why == "condition_false" and (spread := _spread(known, facts)):
         why, details = "other_worker", [spread]
     if why not in _SETTLED:
-        details += _bounds(told.values(), run)
+        details += _bounds(facts.values(), run)
     return _text(why, details)
 
 
 def _was_hit_in(worker: str, known: Breakpoint) -> bool:
-    """Whether a process told of one before it fell silent; stops and messages are known."""
+    """Whether a process reported one before it fell silent; stops and messages are known."""
     passes = known.passes.get(worker)
     return passes is not None and passes.passes > 0 and isinstance(known, ExceptionBreakpoint)
 
 
 def _details(known: Breakpoint, why: str, facts: list[Fact]) -> list[str]:
-    """What the process that came nearest, or all of those, have to tell of a reason."""
+    """What the process that came nearest, or all of those, have to say of a reason."""
     if why == "condition_false":
         times = sum(fact["times"] for fact in facts)
-        told = f"{times} time{'s' * (times != 1)}"
+        count = f"{times} time{'s' * (times != 1)}"
         has_held = not known.condition or any(fact.get("held") for fact in facts)
-        return [told, *(_thresholds(known) if has_held else ())]
+        return [count, *(_thresholds(known) if has_held else ())]
     if why == "line_not_reached" and isinstance(known, LineBreakpoint):
         lines = (fact["line"] for fact in facts)
         nearest = min(lines, key=lambda line: (abs(line - known.spec.line), line))
@@ -106,11 +106,11 @@ def _thresholds(known: Breakpoint) -> list[str]:
     return [f"hit_count_multiple is {known.spec.multiple}"] if known.spec.multiple else []
 
 
-def _spread(known: Breakpoint, told: dict[str, Fact]) -> str | None:
+def _spread(known: Breakpoint, facts: dict[str, Fact]) -> str | None:
     """Whether the passes of all processes would have been enough, but not those of any one."""
     if not isinstance(known, LineBreakpoint) or known.condition:
         return None
-    passes = {worker: fact["times"] for worker, fact in told.items() if fact.get("times")}
+    passes = {worker: fact["times"] for worker, fact in facts.items() if fact.get("times")}
     enough = max(known.spec.hit_count, known.spec.multiple)
     if len(passes) < 2 or sum(passes.values()) < enough:
         return None

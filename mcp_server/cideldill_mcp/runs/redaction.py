@@ -1,4 +1,4 @@
-"""What is a secret in what the front end itself tells of a run: sources, the last words of one."""
+"""The secrets in texts of a run that the front end itself reads: sources, its last output."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Runs(RunList):
         settings: What the user chose; default: nothing.
 
     Attributes:
-        listing: A collection that took longer than its client waits; whoever asks next gets it.
+        listing: A collection that took longer than its client waits, for the next one that asks.
         hash_seed: PYTHONHASHSEED of all runs, the user's if there is one: sets have one order, so
             that node ids made of them mean the same test in the next run.
     """
@@ -164,19 +164,19 @@ class Runs(RunList):
         return invitation | {"record": str(folder)}
 
     async def close(self, by: str, within_s: float) -> None:
-        """End everything within a time; what tears down then is left to the reaper, and told."""
+        """End everything within a time; what tears down then is left to the reaper, and named."""
         everyone = [*self._runs.values(), *self._listings.values()]
         leaves = self.settings.grace_s > within_s and self._reaper.is_alive
         left = await self._ladder.end_all(everyone, by, within_s, leaves=leaves)
         if left:
-            self._tell_left(left)
+            self._report_left(left)
         await self._hub.close()
         self.log.close()
         self.records.close()
         self.objects.close()
         self._reaper.close(leaves=bool(left))
 
-    def _tell_left(self, left: list[Run]) -> None:
+    def _report_left(self, left: list[Run]) -> None:
         """In the log of the client, as long as there is one."""
         runs = ", ".join(run.id for run in left)
         with suppress(OSError, ValueError):
@@ -212,7 +212,7 @@ class Runs(RunList):
                 self.objects.run_is_over(run.id)
             self.desired.end_run(run.id)
 
-    # --- what the hub tells -----------------------------------------------------------------
+    # --- events of the hub ------------------------------------------------------------------
 
     def admit(self, target: Target) -> None:
         """See `listener.Owner`, as for `handle` and `lost`; of a record it is the same."""
@@ -273,7 +273,7 @@ class Runs(RunList):
             self._bury_later(run)
 
     def _take_held(self, run: Run, workers: Iterable[str], *, at_once: bool = False) -> None:
-        """What xdist's controller told for workers, as soon as it is their turn."""
+        """Take what xdist's controller relayed for workers, as soon as it is their turn."""
         for worker in workers:
             for type, values in run.take_held(worker, at_once=at_once):
                 self.log.append(type, run_id=run.id, worker=worker, **values)

@@ -1,7 +1,7 @@
-"""Opens recorded runs: what their processes told is told to `Runs` again, as it was then.
+"""Opens recorded runs: `Runs` gets the events of their processes again, in their order.
 
-So the tools that read answer of a record what they answered live. Lives on the event loop, which
-runs on between the lines; nothing is unpickled.
+So the tools that read give the same replies for a record as they gave live. Lives on the event
+loop, which runs on between the lines; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 from cideldill_mcp.breakpoints.kinds import from_command
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.runs.results import FAILED
 from cideldill_mcp.runs.run import Run, RunOrder
 from pytest_cideldill.protocol import (
     AddBreakpoint,
@@ -36,6 +35,7 @@ from pytest_cideldill.protocol import (
     RedactionChosen,
 )
 from pytest_cideldill.protocol.current_test_file import FilePosition
+from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.records.format import DROPPED, ROWS, Line
 from pytest_cideldill.records.merge import Raw, raw_lines
 from pytest_cideldill.records.reader import run_folders
@@ -52,7 +52,7 @@ _ROWS = 50
 """Hits and calls that are taken in together: to write each call by itself takes much longer."""
 
 _MOST_TESTS = sum(MOST[each] for each in ("passed test", "other test", "failure")) + 10_000
-"""Those that are held at most, and some that have begun."""
+"""Most tests that are held, and some that have begun."""
 
 _SLICE_S = 0.004
 """How long lines are taken in before others have their turn; an answer takes several of them."""
@@ -85,7 +85,6 @@ class _Opening:
         self._is_hiding = True
         self._extent = Bounds()
         self._gone: set[int] = set()  # of tests of which nothing is held
-        self._uncollected: set[int] = set()
         self._rows: list[dict[str, Any]] = []
         self._rows_line: Line | None = None
 
@@ -175,16 +174,16 @@ class _Opening:
             case "node_relayed":
                 return hash((values["about"], values["nodeid"])) not in self._gone
             case "collection_failed":
-                if (key := hash(values["nodeid"])) in self._uncollected:
+                results = None if self._run is None else self._run.results
+                if results is None or results.is_uncollected(values["nodeid"]):
                     return False
-                self._uncollected.add(key)
-                if not takes("failure") and self._run is not None:
-                    self._run.results.outcomes["error"] += 1
+                if not takes("failure"):
+                    results.tally_collection_failure(values["nodeid"])
                     return False
         return True
 
     def _shortened(self, line: Line, size: int) -> Line:
-        """A line of a report, with all of it or what one line tells."""
+        """A line of a report, with all of it or what fits in one line."""
         if line.type not in ("test_phase", "collection_failed"):
             return line
         is_failure = line.values.get("category", "error") in FAILED
@@ -194,7 +193,7 @@ class _Opening:
         return line._replace(values={"nodeid": line.values["nodeid"], **held})
 
     def _let_go(self, worker: str, nodeid: str) -> None:
-        """Of tests that ended a bounded number is held, and all that have a failure that is."""
+        """Forget a test that has ended, if there is no room; one whose failure is held stays."""
         assert self._run is not None
         results = self._run.results
         test = results.tests.get(results.key(worker, nodeid))
@@ -218,7 +217,7 @@ class _Opening:
         self._runs.admit(target)
 
     def _add(self, command: AddLine | AddTrace | AddBreakpoint | AddException) -> None:
-        """A breakpoint of this run, unless another process of it has told it."""
+        """A breakpoint of this run, unless another process of it has sent it."""
         if not _is_id(command.id):
             raise ValueError(f"no id of a breakpoint: {command.id[:80]!r}")
         if command.id in self._names.breakpoints:
@@ -265,8 +264,8 @@ class _Opening:
         if self._extent.sentence:
             self._run.warnings.append(self._extent.sentence)
         if self._damaged:
-            told = counted(self._damaged, "line")
-            self._run.warnings.append(f"{told} of the record made no sense and were passed over")
+            lines = counted(self._damaged, "line")
+            self._run.warnings.append(f"{lines} of the record made no sense and were passed over")
         last = self._under_way.get(MAIN)
         self._runs.settle(self._run, None if last is None else FilePosition("", *last))
 

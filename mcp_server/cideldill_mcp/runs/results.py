@@ -1,4 +1,4 @@
-"""What a run's tests did so far, from the events of its processes; pure bookkeeping."""
+"""The results of a run's tests so far, by the events of its processes; pure bookkeeping."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pytest_cideldill.protocol import (
     NodeStarted,
     PhaseReported,
     is_made_again,
-    lost_reports,
 )
+from pytest_cideldill.protocol.reducer import FAILED, OutcomeReducer, outcome_after
 from pytest_cideldill.reports.words import said
 
 Logged = tuple[str, dict[str, Any]]
@@ -30,9 +30,6 @@ _Cause = tuple[str | None, ...]
 _OF_REPORT = ("exception", "location", "longrepr", "stdout", "stderr", "log", "incomplete")
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
-
-FAILED = frozenset({"failed", "error"})
-"""Categories that make a run fail."""
 
 
 @dataclass(slots=True)
@@ -50,11 +47,7 @@ class TestResult:
     started_at: float | None = None
     # Attempts that failed and were made again.
     reruns: list[PhaseReported] = field(default_factory=list)
-    # What is not to be counted again when xdist's controller tells the test as well.
-    phases: tuple[tuple[str, int | None], ...] = ()
     has_ended: bool = False
-    # Phase and category of what failed, since it began.
-    failed: list[tuple[str, str]] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
         """An item of `test_results`."""
@@ -82,7 +75,6 @@ class Results:
     """The tests of one run.
 
     Attributes:
-        outcomes: pytest's own categories with their counts, as its last line shows them.
         total: How many tests were selected; None before collection ended.
         tests: By `key`.
         nodeids: Of a listing, what was found so far; once `total` is known, all.
@@ -90,13 +82,11 @@ class Results:
         beside: Ids of test functions in the files of these.
         searched: What a collection without tests looked for.
         done: How many have ended.
-        failed_reports: How many reports had pytest's outcome `failed`, whatever their category.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
         workers: The processes that had tests.
         apart: How many tests ran in forked children.
     """
 
-    outcomes: Counter[str] = field(default_factory=Counter)
     tests: dict[str, TestResult] = field(default_factory=dict)
     failures: list[PhaseReported] = field(default_factory=list)
     collection_errors: list[CollectionFailed] = field(default_factory=list)
@@ -106,18 +96,27 @@ class Results:
     searched: str | None = None
     total: int | None = None
     done: int = 0
-    failed_reports: int = 0
     changes: dict[str | None, list[str]] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
     apart: int = 0
-    _uncollected: set[str] = field(default_factory=set)
+    _reducer: OutcomeReducer = field(default_factory=OutcomeReducer)
     _running: dict[str, TestResult] = field(default_factory=dict)
     # What makes failures one group → its number, in the order they came; and how many have it.
     _groups: dict[_Cause, int] = field(default_factory=dict)
     _group_sizes: Counter[_Cause] = field(default_factory=Counter)
 
+    @property
+    def outcomes(self) -> Counter[str]:
+        """pytest's own categories with their counts, as its last line shows them."""
+        return self._reducer.outcomes
+
+    @property
+    def failed(self) -> int:
+        """How many failures pytest has counted as far as is known, those of collection included."""
+        return self._reducer.failures
+
     def apply(self, worker: str, event: Event) -> Logged | None:
-        """Take in what a process told of its tests; other events mean nothing here."""
+        """Take an event of a process about its tests; other events mean nothing here."""
         match event:
             case Collected():
                 self.collected(event)
@@ -132,25 +131,26 @@ class Results:
                 return "test_started", {"nodeid": event.nodeid}
             case PhaseReported():
                 self.reported(worker, event)
-                told = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
+                values = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
                 attempt = {} if event.attempt is None else {"attempt": event.attempt}
-                return ("test_phase", "failure")[event.category in FAILED], {**told, **attempt}
+                return ("test_phase", "failure")[event.category in FAILED], {**values, **attempt}
             case NodeFinished():
                 self.finished(worker, event)
                 return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
         return None
 
     def relayed(self, event: NodeRelayed) -> list[Logged]:
-        """Take in a test that xdist's controller told, but for what its worker told as well."""
+        """Take a test that xdist's controller relayed, but for what its worker reported as well."""
         nodeid, worker = event.nodeid, event.worker
-        test = self.tests.get(self.key(worker, nodeid))
+        test, has = (worker, nodeid), self._reducer.is_reported
+        is_known = self.key(worker, nodeid) in self.tests
         phases = [PhaseReported(**each) for each in event.phases]
-        events: list[Event] = [NodeStarted(nodeid, event.ts)] if test is None else []
-        told = test.phases if test is not None else ()
-        events += [each for each in phases if (each.phase, each.attempt) not in told]
-        if event.has_ended and not (test is not None and test.has_ended):
+        events: list[Event] = [] if is_known else [NodeStarted(nodeid, event.ts)]
+        events += [each for each in phases if not has(test, each.phase, each.attempt)]
+        if event.has_ended and not self._reducer.is_over(test):
             events.append(NodeFinished(nodeid, event.duration_s, event.plain))
         logged = [self.apply(worker, each) for each in events]
+        self._reducer.cut_off(test, event.plain)
         if not event.has_ended and any(_is_last(each) for each in phases):
             self._running.pop(self.key(worker, nodeid), None)  # no end of this test will come
             self.done += 1
@@ -164,7 +164,7 @@ class Results:
         return next(failed, found[0] if found else None)
 
     def key(self, worker: str | None, nodeid: str) -> str:
-        """Of a test in `tests`: its node id, unless that is there as it ran in another worker.
+        """The key of a test in `tests`: its node id, or one with the worker if another one ran it.
 
         xdist can run a test in each worker, and a test in which a worker died once more.
         """
@@ -181,21 +181,24 @@ class Results:
         self.nodeids = event.nodeids or []
 
     def collection_failed(self, event: CollectionFailed) -> None:
-        """A collection error; xdist workers all tell the same ones."""
-        if event.nodeid not in self._uncollected:
-            self._uncollected.add(event.nodeid)
+        """A collection error; xdist workers all report the same ones."""
+        if self._reducer.collection_failed(event.nodeid):
             self.collection_errors.append(event)
-            self.outcomes["error"] += 1
+
+    def tally_collection_failure(self, nodeid: str) -> None:
+        """Count a collection error as `collection_failed` does, and hold nothing of it."""
+        self._reducer.collection_failed(nodeid)
+
+    def is_uncollected(self, nodeid: str) -> bool:
+        """Whether there was a collection error of this file."""
+        return self._reducer.is_uncollected(nodeid)
 
     def tally(self, worker: str, event: PhaseReported) -> None:
-        """Count a failure as `reported` does, and hold nothing that it tells."""
-        self.outcomes[event.category] += 1
+        """Count a failure as `reported` does, and hold nothing of it."""
+        self._count(worker, event)
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
-        if event.outcome == "failed":
-            self.failed_reports += 1
-            test.failed.append((event.phase, event.category))
-        test.outcome = test.outcome or event.category
+        test.outcome = outcome_after(test.outcome, event.category, event.outcome)
 
     def let_go(self, worker: str, nodeid: str) -> None:
         """Hold nothing of a test that has ended; it stays counted."""
@@ -204,6 +207,7 @@ class Results:
     def started(self, worker: str, event: NodeStarted) -> None:
         """A test begins (or begins again)."""
         self.workers.add(worker)
+        self._reducer.begin((worker, event.nodeid))
         test = TestResult(event.nodeid, worker, started_at=event.ts)
         key = self.key(worker, event.nodeid)
         before = self.tests.get(key)
@@ -213,11 +217,9 @@ class Results:
 
     def reported(self, worker: str, event: PhaseReported) -> None:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
-        if event.category:
-            self.outcomes[event.category] += 1
+        self._count(worker, event)
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
-        test.phases += ((event.phase, event.attempt),)
         if is_made_again(event.category, event.outcome, event.attempt):
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
@@ -225,18 +227,19 @@ class Results:
                 test.worker = None
                 self._running.pop(key, None)
             return
-        if event.outcome == "failed":
-            self.failed_reports += 1
-            test.failed.append((event.phase, event.category))
         if event.category in FAILED:
             self.failures.append(event)
             cause = _cause_of(event)
             self._groups.setdefault(cause, len(self._groups) + 1)
             self._group_sizes[cause] += 1
         if test.outcome not in FAILED:
-            test.outcome = event.category or event.outcome
+            test.outcome = outcome_after(test.outcome, event.category, event.outcome)
             test.report = event
             test.group = self.group_of(event)
+
+    def _count(self, worker: str, event: PhaseReported) -> None:
+        test = worker, event.nodeid
+        self._reducer.report(test, event.phase, event.category, event.outcome, event.attempt)
 
     def group_of(self, event: PhaseReported) -> str | None:
         """`g1`, `g2` …: failures with one cause share it; None for what did not fail."""
@@ -254,11 +257,9 @@ class Results:
 
     def finished(self, worker: str, event: NodeFinished) -> None:
         """A test ended; a report of it that did not arrive is a failure without a reason."""
-        known = self.tests.get(self.key(worker, event.nodeid))
-        told = [] if known is None else known.failed
-        for lost in lost_reports(event.nodeid, event.failed, told):
+        for lost in self._reducer.lost((worker, event.nodeid), event.failed):
             self.reported(worker, lost)
-        self.outcomes.update(event.plain)
+        self._reducer.end((worker, event.nodeid), event.plain, again=event.again)
         if event.again:
             return
         self.apart += event.apart
@@ -274,12 +275,8 @@ class Results:
             test.outcome = test.outcome or "passed"
 
     def counted(self, failed: int) -> int:
-        """pytest counted so many failures; how many of them nobody has told."""
-        missing = max(0, failed - self.failed_reports - len(self.collection_errors))
-        if missing:
-            self.failed_reports += missing
-            self.outcomes["failed"] += missing
-        return missing
+        """pytest counted so many failures; how many of them had no report."""
+        return self._reducer.complete(failed)
 
     def change(self, nodeid: str | None, what: str) -> None:
         """A client changed how a test goes on."""
@@ -309,16 +306,16 @@ def _is_last(report: PhaseReported) -> bool:
 
 def _rerun(report: PhaseReported) -> dict[str, Any]:
     """A failed attempt, in short."""
-    told = {"attempt": report.attempt, "phase": report.phase}
+    short = {"attempt": report.attempt, "phase": report.phase}
     more = {"exception": report.exception, "location": report.location}
-    return told | {name: value for name, value in more.items() if value is not None}
+    return short | {name: value for name, value in more.items() if value is not None}
 
 
 def _cause_of(event: PhaseReported) -> _Cause:
     """What failures with one root cause share: the class raised, and the place in user code.
 
-    Not the message, which tells values: the parameters of one test fail for one reason. But it is
-    all there is when the exception passed no code of the user's: that of a fixture that is not
+    Not the message, which has values in it: the parameters of one test fail for one reason. But it
+    is all there is when the exception passed no code of the user's: that of a fixture that is not
     found, what a plugin says of a test.
     """
     kind = None if event.exception is None else event.exception["type"]

@@ -56,7 +56,7 @@ class RunOrder:
         wanted: Node ids, None for all.
         arguments: Further pytest arguments.
         pause_on: `never | failure | error`.
-        listing: Only collect, and tell the node ids.
+        listing: Only collect, and list the node ids.
     """
 
     wanted: list[str] | None = None
@@ -73,7 +73,7 @@ class Run:
 
     Attributes:
         engines: Where the events of each process come from, also when it is gone.
-        pauses: What is parked now, by id, oldest first: the pause as the process told it + `seq`.
+        pauses: What is parked now, by id, oldest first: the pause as its process sent it + `seq`.
         stepping: Pauses whose thread is on its way to its next stop, by id.
         resumed: Ids of pauses that are over, or stepping.
         cut_off: Those of them whose process ended or was lost, with its name.
@@ -88,7 +88,7 @@ class Run:
         stopped_at: Ids of the breakpoints that paused something.
         is_stopping: A client has it ended.
         cut: How, when Ctrl-C alone did not.
-        held: Worker → its tests that xdist's controller told; they wait for its end.
+        held: Worker → its tests that xdist's controller relayed; they wait for its end.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Run:
 
     @property
     def has_verdict(self) -> bool:
-        """Whether pytest told its exit code and left in order."""
+        """Whether pytest reported its exit code and left in order."""
         return self.has_departed and self._evidence.exit_code is not None
 
     @property
@@ -209,7 +209,7 @@ class Run:
             self._evidence = replace(self._evidence, connected=True)
 
     def disconnected(self, target: Target) -> list[str]:
-        """Its connection ended; the ids of the pauses that went with it."""
+        """Forget a process whose connection ended; the ids of the pauses that went with it."""
         if self.targets.get(target.worker) is target:
             del self.targets[target.worker]
         gone = [id for id, pause in self.pauses.items() if pause["worker"] == target.worker]
@@ -225,13 +225,13 @@ class Run:
 
     def apply(self, target: Target, event: Event) -> Logged | None:
         """Take in an event of one of the processes."""
-        if not isinstance(event, Replied):  # who answers may be stuck
+        if not isinstance(event, Replied):  # a process that replies may be stuck
             target.heard_at = time.monotonic()
         match event:
             case Stopped():
                 self._stop(event.pause)
-                told = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
-                return "stop", told | {"thread": event.pause["thread"]["id"]}
+                values = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
+                return "stop", values | {"thread": event.pause["thread"]["id"]}
             case StepEnded():
                 self._end_step(event.pause_id)
             case Resumed():
@@ -262,9 +262,9 @@ class Run:
         return self.results.apply(target.worker, event)
 
     def take_held(self, worker: str, *, at_once: bool = False) -> list[Logged]:
-        """Take in what was told for a worker; not while it is connected, unless `at_once`.
+        """Take what was relayed for a worker; not while it is connected, unless `at_once`.
 
-        What it told itself counts, and as long as it is connected that may be unread.
+        What it reported itself counts, and as long as it is connected that may be unread.
         """
         if worker in self.targets and not at_once:
             return []
@@ -293,7 +293,7 @@ class Run:
             self._forget_position()
 
     def took(self, seconds: float) -> None:
-        """It was recorded, and took so long."""
+        """Note how long a recorded run took."""
         self._started, self._ended = 0.0, seconds
 
     def settle(self, last: FilePosition | None = None) -> bool:
@@ -319,7 +319,7 @@ class Run:
             cut_off=self._main is not None and self._main.is_cut_off,
             cut=self.cut,
             ran=results.done,
-            failed=results.failed_reports + len(results.collection_errors),
+            failed=results.failed,
             searched=results.searched,
         )
         self.end = classify(self._evidence)

@@ -57,7 +57,7 @@ class RunList:
         raise Refusal(ErrorCode.RUN_NOT_FOUND, f"no run {run_id!r}; known: {known}", run_id=run_id)
 
     def nodeid(self, asked: str) -> str:
-        """The id of a test as it is told, of one that pytest printed: secrets in ids have tags."""
+        """The id of a test for clients, of one that pytest printed: secrets in ids have tags."""
         if "[" not in asked:
             return asked
         for run in reversed(list(self)):

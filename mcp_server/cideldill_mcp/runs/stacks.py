@@ -32,7 +32,7 @@ _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 
 
 async def dumped_threads(target: Target) -> list[dict[str, Any]] | None:
-    """Its threads with their stacks, as `debug_pause` tells them; None: it could not be asked."""
+    """Its threads with their stacks, as `debug_pause` has them; None: it could not be asked."""
     text = await _dump(target)
     return None if text is None else threads_in(text, Project(target.hello.rootdir), target.worker)
 

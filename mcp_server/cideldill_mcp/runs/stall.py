@@ -20,8 +20,8 @@ from pytest_cideldill.protocol import ReadThreads
 from pytest_cideldill.protocol.current_test_file import FilePosition, is_ending, read_position
 
 IDLE_S = 10.0
-"""A process that told nothing for so long makes no progress; one that was waited for less long,
-when it told nothing for half of that."""
+"""A process that sent nothing for so long makes no progress; one that was waited for less long,
+when it sent nothing for half of that."""
 
 LEAST_S = 1.0
 OUTSIDE_S = 5.0
@@ -53,14 +53,14 @@ def position_of(run: Run, worker: str) -> FilePosition | None:
 
 def _positions(run: Run, workers: Iterable[str]) -> dict[str, FilePosition]:
     """Of processes that are in a test; one that has no file is taken at its word: no phase."""
-    told = {test.worker: test for test in run.results.running()}
+    tests = {test.worker: test for test in run.results.running()}
     found: dict[str, FilePosition] = {}
     for worker in workers:
         if (target := run.targets.get(worker)) is None:
             continue
         if (path := target.hello.position_file) is not None:
             position = read_position(path)
-        elif (test := told.get(worker)) is not None:
+        elif (test := tests.get(worker)) is not None:
             position = FilePosition("", test.nodeid, time.monotonic() - _seconds_of(test))
         else:
             position = None
@@ -76,15 +76,15 @@ def _seconds_of(test: TestResult) -> float:
 def under_way(run: Run) -> list[dict[str, Any]]:
     """The tests that run: `{nodeid, phase, worker, seconds}`.
 
-    As the position file of a process tells, which is ahead of its events: they wait while C code
+    By the position file of a process, which is ahead of its events: they wait while C code
     keeps the interpreter.
     """
-    told = {test.worker: test for test in run.results.running()}
+    tests = {test.worker: test for test in run.results.running()}
     shown: list[dict[str, Any]] = []
     for worker, position in _positions(run, run.targets).items():
-        test = told.get(worker)
-        is_told = test is not None and test.nodeid == position.nodeid and test.started_at
-        seconds = _seconds_of(test) if test and is_told else time.monotonic() - position.since
+        test = tests.get(worker)
+        is_reported = test is not None and test.nodeid == position.nodeid and test.started_at
+        seconds = _seconds_of(test) if test and is_reported else time.monotonic() - position.since
         phase = position.phase or None
         times = {"worker": worker, "seconds": round(seconds, 3)}
         if run.is_stopping and is_ending(run.targets[worker].hello.position_file or ""):
@@ -98,8 +98,8 @@ def state_of(run: Run, running: Sequence[object]) -> str:
 
     Args:
         run: Which.
-        running: The tests that are `under_way`. Not asked for here: they change, and a reply that
-            tells them tells a state that goes with them.
+        running: The tests that are `under_way`. Not looked up here: they change, and a reply that
+            has them has the state that goes with them.
     """
     return "running" if run.state == "collecting" and running else run.state
 
@@ -126,12 +126,12 @@ async def standstill(run: Run, waited_s: float) -> list[dict[str, Any]]:
         if worker in in_tests or not in_tests
         if worker not in paused and now - _moved_at(target, in_tests.get(worker)) >= least
     ]
-    told = await asyncio.gather(*(_describe(run, each) for each in asked[:MAX_PROCESSES]))
-    return [each for each in told if each is not None]
+    stalls = await asyncio.gather(*(_describe(run, each) for each in asked[:MAX_PROCESSES]))
+    return [each for each in stalls if each is not None]
 
 
 def _moved_at(target: Target, position: FilePosition | None) -> float:
-    """A phase that just passed is told with the end of its test only."""
+    """A phase that just passed is reported with the end of its test only."""
     return target.heard_at if position is None else max(target.heard_at, position.since)
 
 
@@ -161,7 +161,7 @@ async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
     await asyncio.sleep(max(0.0, SAMPLE_S - (time.monotonic() - began)))
     now = time.monotonic()
     since = target.heard_at if position is None else position.since
-    told = {
+    described = {
         "worker": target.worker,
         "nodeid": None if position is None else position.nodeid,
         "phase": _phase(run) if position is None else position.phase or None,
@@ -180,7 +180,7 @@ async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
     ]
     if more:
         message = f"threads_list has all {' and '.join(more)}"
-    return told if message is None else told | {"message": message}
+    return described if message is None else described | {"message": message}
 
 
 def _usage(target: Target) -> Usage | None:
@@ -190,17 +190,17 @@ def _usage(target: Target) -> Usage | None:
 async def _look(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str | None]:
     """Threads, tasks and what has to be said about them."""
     try:
-        told = await target.ask(lambda number: ReadThreads(number, stacks=True), ANSWER_S)
+        reply = await target.ask(lambda number: ReadThreads(number, stacks=True), ANSWER_S)
     except Refusal as refusal:
         if refusal.code is not ErrorCode.PROCESS_BUSY:
             return [], [], refusal.message
         dumped = await dumped_threads(target)
         return dumped or [], [], _DUMB if dumped is None else _DEAF
-    return told["threads"], told["tasks"], None
+    return reply["threads"], reply["tasks"], None
 
 
 def _phase(run: Run) -> str | None:
-    """Of a process that is in no test."""
+    """Describe a process that is in no test."""
     results = run.results
     if results.total is None:
         return "collect"

@@ -1,7 +1,7 @@
 """How runs are ended: Ctrl-C, time for their fixtures, SIGTERM, SIGKILL. Each run climbs once.
 
 Lives on the event loop. Whoever wants a run to end, a tool or the end of the front end itself, asks
-here; `docs/hangs.md` tells users what comes when.
+here; `docs/hangs.md` has the times for users.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ REPLY_S = 45.0
 
 PROGRESS_S = 0.5
 
-Tell = Callable[[float, float, str], Awaitable[None]]
+ReportProgress = Callable[[float, float, str], Awaitable[None]]
 """Takes the seconds since Ctrl-C, those that there are, and a sentence."""
 
 
-async def _tell_nobody(_seconds: float, _total: float, _text: str) -> None:
+async def _ignore(_seconds: float, _total: float, _text: str) -> None:
     return None
 
 
@@ -70,7 +70,7 @@ class Climb:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Climb, whoever waits for it."""
+        """Climb, whether anybody waits for it or not."""
         self._task = asyncio.create_task(self._climb(), name=f"the end of {self._run.id}")
 
     def cancel(self) -> None:
@@ -85,7 +85,7 @@ class Climb:
         if kill and self._task is not None and self._task.done():
             self._child.kill()  # it has outlived the ladder
 
-    async def wait(self, tell: Tell) -> None:
+    async def wait(self, progress: ReportProgress) -> None:
         """Until the run is over, or as long as a caller can wait."""
         assert self._task is not None
         deadline = time.monotonic() + REPLY_S
@@ -93,9 +93,9 @@ class Climb:
             done, _ = await asyncio.wait([self._task], timeout=min(PROGRESS_S, left))
             if done:
                 return
-            await tell(time.monotonic() - self._began, self._grace_s, self.told())
+            await progress(time.monotonic() - self._began, self._grace_s, self.waits_for())
 
-    def told(self) -> str:
+    def waits_for(self) -> str:
         """What it waits for, in a sentence."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         again = "test_stop once more cuts it"
@@ -167,7 +167,7 @@ class Ladder:
     """See the module.
 
     Args:
-        log: Wakes who waits for a run.
+        log: Wakes those that wait for a run.
         grace_s: How long teardown may take.
     """
 
@@ -177,15 +177,20 @@ class Ladder:
         self._climbs: dict[str, Climb] = {}
 
     async def stop(
-        self, run: Run, *, kill: bool = False, cuts: bool = False, tell: Tell = _tell_nobody
+        self,
+        run: Run,
+        *,
+        kill: bool = False,
+        cuts: bool = False,
+        progress: ReportProgress = _ignore,
     ) -> list[str]:
-        """End a run; who comes later waits for the same end.
+        """End a run; later callers wait for the same end.
 
         Args:
             run: Which.
             kill: At once, by SIGKILL.
             cuts: When it is being ended already, its fixtures are not waited for any longer.
-            tell: Told how far it is.
+            progress: Gets how far it is.
 
         Returns:
             The ids of the pauses that were released.
@@ -202,13 +207,13 @@ class Ladder:
             climb.start()
         if kill or (cuts and not is_first):
             climb.cut(kill=kill)
-        await climb.wait(tell)
+        await climb.wait(progress)
         return released
 
-    def told(self, run: Run) -> str | None:
+    def waits_for(self, run: Run) -> str | None:
         """What a run waits for that is being ended."""
         climb = self._climbs.get(run.id)
-        return None if climb is None or run.is_over else climb.told()
+        return None if climb is None or run.is_over else climb.waits_for()
 
     async def end_all(
         self, runs: Iterable[Run], by: str, within_s: float, *, leaves: bool
@@ -262,7 +267,7 @@ class Ladder:
 
 
 def tears_down(run: Run) -> bool:
-    """Whether each process of a run that can tell says that it only cleans up."""
+    """Whether each process of a run that can be asked says that it only cleans up."""
     here = _processes(run)
     return bool(here) and all(
         each.hello.position_file is not None and is_ending(each.hello.position_file)
@@ -277,16 +282,16 @@ async def are_interrupted(run: Run, within_s: float = ASK_S) -> bool:
         for each in _processes(run)
         if each.hello.position_file is None or not is_ending(each.hello.position_file)
     ]
-    told = await asyncio.gather(*(_is_interrupted(each, within_s) for each in asked))
-    return bool(asked) and all(told)
+    interrupted = await asyncio.gather(*(_is_interrupted(each, within_s) for each in asked))
+    return bool(asked) and all(interrupted)
 
 
 async def _is_interrupted(target: Target, within_s: float) -> bool:
     try:
-        told = await target.ask(ReadThreads, within_s)
+        threads = await target.ask(ReadThreads, within_s)
     except Refusal:
         return False  # it is gone, or no Python code runs
-    return bool(told.get("interrupted"))
+    return bool(threads.get("interrupted"))
 
 
 def _processes(run: Run) -> list[Target]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runs.failures import fitted, shaped, siblings
-from cideldill_mcp.runs.results import FAILED
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.looking import LOOK_S
@@ -24,6 +23,7 @@ from cideldill_mcp.tools.run_replies import (
 )
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import PhaseReported, ReadContext
+from pytest_cideldill.protocol.reducer import FAILED
 
 _AROUND = 300
 """Characters of a reply besides the autopsy."""

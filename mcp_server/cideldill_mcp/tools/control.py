@@ -41,8 +41,8 @@ async def state(request: Request) -> Reply:
     }
     if run is not None:
         body |= {"run_id": run.id, **run_replies.ended(run)}
-    if run is not None and (message := request.runs.ladder.told(run)) is not None:
-        body |= {"message": message}
+    if run is not None and (waits_for := request.runs.ladder.waits_for(run)) is not None:
+        body |= {"message": waits_for}
     if run is not None and run.warnings:
         body |= {"warnings": run.warnings}
     return Reply(body, lists=["running", "paused"])

@@ -11,14 +11,15 @@ from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.runs.history import failed_nodeids
 from cideldill_mcp.runs.registry import Runs, run_active
-from cideldill_mcp.runs.results import FAILED, Results
+from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
-from cideldill_mcp.runs.stopping import Tell
+from cideldill_mcp.runs.stopping import ReportProgress
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.paging import AFTER, behind
 from cideldill_mcp.tools.tracepoints import location, wishes
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol.reducer import FAILED
 
 PAUSE_ON = ("never", "failure", "error")
 LIST_S = 50.0
@@ -41,7 +42,7 @@ async def run(request: Request) -> Reply:
     order, message = await _order(request)
     tracepoints = await wishes(request, traced)
     if (active := runs.active) is not None and request["replace"]:
-        await runs.ladder.stop(active, tell=_counting(request))
+        await runs.ladder.stop(active, progress=_counting(request))
     moved = await reanchor(runs.recipe, request.desired.lines)
     started = await runs.start(order)
     # No await in between: its processes have not connected yet.
@@ -260,15 +261,15 @@ async def stop(request: Request) -> Reply:
     run: Run = request.runs.get(request["run_id"])
     was_over = run.is_over
     ladder, kill = request.runs.ladder, request["mode"] == "kill"
-    released = await ladder.stop(run, kill=kill, cuts=True, tell=request.progress)
+    released = await ladder.stop(run, kill=kill, cuts=True, progress=request.progress)
     status = "already_ended" if was_over else "stopped" if run.is_over else "stopping"
     body = {"status": status, "run_id": run.id, "released": released, "end": run.end}
-    if (message := ladder.told(run)) is not None:
+    if (message := ladder.waits_for(run)) is not None:
         body["message"] = message
     return Reply(body)
 
 
-def _counting(request: Request) -> Tell:
+def _counting(request: Request) -> ReportProgress:
     """Report the progress of a run's end as less than one test: the next run counts on from it."""
 
     async def report(seconds: float, total: float, text: str) -> None:
