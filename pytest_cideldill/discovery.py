@@ -48,7 +48,7 @@ class Discovery:
         project: Tells user code.
         guard: Threads that evaluate for us see nothing.
         recording: Offered every module before it runs.
-        lines: Offered all code before it runs; told the lines that are passed.
+        lines: Are offered all code before it runs, and called at the lines that are passed.
         raises: Told the exceptions that are raised.
         means_any: Whether a breakpoint may mean a function inside a code object.
         means_in: Whether a breakpoint may mean what is in a module of this name.
@@ -122,7 +122,7 @@ class Discovery:
         self._reach()
 
     def needed(self) -> Source:
-        """The event source, opened for whoever can't do without.
+        """The event source, opened for probes that can't do without.
 
         Raises:
             SourceUnavailable: It can't be had.
@@ -131,7 +131,7 @@ class Discovery:
             self._is_needed = True
             self._reach()
         if self._source is None:
-            raise SourceUnavailable("there are no events of this program; debug_state tells why")
+            raise SourceUnavailable("there are no events of this program; debug_state has the reason")
         return self._source
 
     def refresh(self) -> None:
@@ -163,12 +163,12 @@ class Discovery:
                 self._is_stale = False
                 self._update()
                 if self._source is not None:
-                    self._tell(self._source.engine)
+                    self._report_engine(self._source.engine)
             except SourceUnavailable as reason:
                 self._is_complete = False
                 self.has_lost = True
                 self._warn(f"{self._loss()}: {reason}")
-                self._tell({"name": "none", "why": str(reason)})
+                self._report_engine({"name": "none", "why": str(reason)})
             finally:
                 self._lock.release()
 
@@ -194,7 +194,7 @@ class Discovery:
             self._is_complete = True
             self._look_back(self._source)
 
-    def _tell(self, engine: dict[str, str]) -> None:
+    def _report_engine(self, engine: dict[str, str]) -> None:
         if engine != self._engine:
             self._engine = engine
             self._send(EngineChosen(engine))

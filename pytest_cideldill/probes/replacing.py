@@ -140,7 +140,7 @@ def _shape_wanted(function: FunctionType) -> _Shape:
     if original.signature is None:
         raise Refusal(
             ErrorCode.SIGNATURE_MISMATCH,
-            f"{code_of(function).co_name} is made in C and does not tell its signature: replace "
+            f"{code_of(function).co_name} is made in C and has no signature: replace "
             "single calls with breakpoint_continue's replacement_function",
             reason="no_signature",
         )

@@ -46,7 +46,7 @@ def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: 
         for part in parts if not blind else ():
             facts |= part.unhit()
     except Exception as error:  # noqa: BLE001 - a border: the tests end as without us
-        warn(f"why breakpoints were not hit can't be told: {error!r}")
+        warn(f"the reasons why breakpoints were not hit are unknown: {error!r}")
         return Watched({}, blind=True)
     return Watched(facts, blind)
 

@@ -87,7 +87,7 @@ def duration(seconds: float) -> str:
 
 def cut_short(count: int) -> str:
     """The number of failures that are shown without what takes room."""
-    return f"{counted(count, 'failure')} told without frames and output, as there are too many"
+    return f"{counted(count, 'failure')} shown without frames and output, as there are too many"
 
 
 def left_out(pairs: Iterable[tuple[int, str]]) -> str:

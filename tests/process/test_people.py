@@ -461,6 +461,6 @@ def test_of_very_many_failures_the_first_are_told_in_full(
     assert [bool(each.autopsy) for each in story.failures] == [True, True, False, False, False]
     told = "\n".join(overview(story, Style()))
     assert all(f"FAILED {name} - AssertionError: assert 3 == 4" in told for name in names)
-    sentence = "3 failures told without frames and output, as there are too many"
+    sentence = "3 failures shown without frames and output, as there are too many"
     assert sentence in told
     assert sentence in page([story])

@@ -26,7 +26,7 @@ MOST_SIBLINGS = 20
 OF_A_TEST = ("parameters", "siblings", "fixtures", "stdout", "stderr", "log")
 """What an autopsy has besides the exception, where a test failed."""
 
-_UNTOLD = {"arguments": None, "variables": None}
+_OMITTED = {"arguments": None, "variables": None}
 """Of a frame that was not looked into."""
 
 _OPERANDS = frozenset({"leftChildren", "rightChildren"})
@@ -37,7 +37,7 @@ def shaped(autopsy: dict[str, Any], *, frames: int, variables: int, inner: int) 
     shown = []
     for frame in autopsy["frames"][:frames]:
         has_any = frame["variables"] is not None
-        shown.append(frame if variables > 0 or not has_any else frame | _UNTOLD)
+        shown.append(frame if variables > 0 or not has_any else frame | _OMITTED)
         variables -= has_any
     behind = autopsy["innerExceptions"]
     return autopsy | {
@@ -79,7 +79,7 @@ def _cuts(autopsy: dict[str, Any]) -> Iterator[Callable[[], object]]:
 
 def _callers(autopsy: dict[str, Any]) -> None:
     for frame in list(_with_variables(autopsy))[1:]:
-        frame.update(_UNTOLD)
+        frame.update(_OMITTED)
 
 
 def _outer_frames(autopsy: dict[str, Any]) -> None:

@@ -57,8 +57,8 @@ class CallTree {
 
   open(call) {
     const parts = call.objects.map(([name, number]) => {
-      const told = this.objects()[number];
-      return told ? h('section', { class: 'object' }, snapshot(name, told, true)) : null;
+      const described = this.objects()[number];
+      return described ? h('section', { class: 'object' }, snapshot(name, described, true)) : null;
     });
     details(`${call.name}(${call.inside})`,
       pairs([[call.raised ? 'raised' : 'returned', call.result], ['took', ms(call.end - call.at)], ['called at', call.site],
@@ -68,9 +68,9 @@ class CallTree {
 }
 
 /** What is known of an object; what is inside is made when it is unfolded. */
-function snapshot(name, told, isOpen = false) {
-  const inside = Object.entries(told.attributes ?? {});
-  const line = [h('span', { class: 'key' }, name), ' ', h('span', {}, told.repr ?? ''), ' ', h('span', { class: 'dim' }, told.type ?? '')];
+function snapshot(name, described, isOpen = false) {
+  const inside = Object.entries(described.attributes ?? {});
+  const line = [h('span', { class: 'key' }, name), ' ', h('span', {}, described.repr ?? ''), ' ', h('span', { class: 'dim' }, described.type ?? '')];
   if (!inside.length) return h('div', { class: 'leaf' }, ...line);
   const element = h('details', {}, h('summary', {}, ...line));
   const fill = () => {

@@ -1,4 +1,4 @@
-// Tests, tracepoints with sparklines of what they told, hits and notes.
+// Tests, tracepoints with sparklines of their values, hits and notes.
 const NUMBERS = /([A-Za-z_][\w.]*(?:\[[^\]]*\])?)=(?:Decimal\(')?(-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?![\w.])/gi;
 const POINTS = 300;
 
@@ -59,9 +59,9 @@ function sparkline(name, numbers) {
   const span = most - least || 1;
   const path = points.map((value, index) => (
     `${(index / (points.length - 1) * 100).toFixed(2)},${(24 - (value - least) / span * 22).toFixed(2)}`));
-  const told = `${name}: ${least} to ${most}, last ${numbers[numbers.length - 1]}`;
+  const summary = `${name}: ${least} to ${most}, last ${numbers[numbers.length - 1]}`;
   return h('span', { class: 'spark' },
-    svg('svg', { viewBox: '0 0 100 26', preserveAspectRatio: 'none', role: 'img', 'aria-label': told },
+    svg('svg', { viewBox: '0 0 100 26', preserveAspectRatio: 'none', role: 'img', 'aria-label': summary },
       svg('polyline', { points: path.join(' ') })),
     h('span', {}, h('code', {}, name), ` ${short(least)} … ${short(most)}, last ${short(numbers[numbers.length - 1])}`));
 }

@@ -5,7 +5,7 @@ const GUTTER = 56; // names of the processes
 const DEEPEST = 5;
 
 class Timeline {
-  /** choose: what a click on a test does; changed: told of other times in sight, shows them soon. */
+  /** choose: what a click on a test does; changed: called with the times in sight, which it shows soon. */
   constructor(canvas, tip, choose, changed) {
     Object.assign(this, { canvas, tip, choose, changed, width: canvas.clientWidth });
     this.draw = perFrame(() => this.render());
