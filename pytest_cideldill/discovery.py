@@ -131,7 +131,7 @@ class Discovery:
             self._is_needed = True
             self._reach()
         if self._source is None:
-            raise SourceUnavailable("there are no events of this program; debug_state has the reason")
+            raise SourceUnavailable("there are no events of this program; see debug_state")
         return self._source
 
     def refresh(self) -> None:
