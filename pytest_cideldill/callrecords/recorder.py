@@ -7,7 +7,7 @@ threads, through the event source; rows go to the log. The hot path is `_startin
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import Token
 from fnmatch import fnmatchcase
 from functools import partial
@@ -28,17 +28,16 @@ from pytest_cideldill.callrecords.active_call import (
     start_of,
 )
 from pytest_cideldill.callrecords.event import CallTelling
+from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking
 from pytest_cideldill.interpreter.code_files import file_now, file_of
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.content_ids import Objects
 from pytest_cideldill.patching.code_swap import is_trampoline, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact, of_glob
 from pytest_cideldill.protocol import CALLS_OF
-from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import (
     OnEnd,
     OnStart,
@@ -59,32 +58,28 @@ class Recording:
     """See the module.
 
     Args:
+        context: Its rows take one per call that ended, and per call that runs while something
+            stops.
         patterns: Globs over dotted paths, as `shop.cart.*`.
-        lens: Shows values.
-        add: Takes a row per call that ended, and per call that runs while something stops.
-        position: Tells the test.
-        prefix: What the ids of calls begin with: `r1.main`.
         objects: Takes arguments and results for their content ids.
-        traces: Whose messages are told beside the records.
+        traces: Tracepoints on functions, whose messages are sent beside the records.
     """
 
     def __init__(
         self,
-        patterns: Iterable[str],
-        lens: Lens,
-        add: Callable[[Row], None],
-        position: Position,
-        prefix: str = "r0.main",
+        context: Context,
+        patterns: Iterable[str] = (),
         objects: Objects | None = None,
         traces: FunctionTraces | None = None,
     ) -> None:
+        lens = context.lens
         self._traces = traces
-        self._telling = CallTelling(lens, prefix, objects)
+        self._telling = CallTelling(lens, context.identity.prefix, objects)
         self._patterns = tuple(patterns)
         self._unmatched = set(self._patterns)
         self._lens = lens
-        self._add = add
-        self._position = position
+        self._add = context.rows.add
+        self._position = context.position
         self._chosen: set[int] = set()
         self._seen: set[int] = set()
         # Bound once, for the hot path.

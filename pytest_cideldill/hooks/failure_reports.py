@@ -18,6 +18,7 @@ from pytest_cideldill.frames.failure import (
     MAX_MESSAGE,
     MAX_OUTPUT,
     RECORDED,
+    Failure,
     autopsy,
     describe_exception,
 )
@@ -119,7 +120,8 @@ class Autopsies:
         assertion = self._assertions.failed(excinfo, places, exception["message"])
         if assertion is not None:  # it has the rest
             exception = exception | {"message": exception["message"].lstrip().partition("\n")[0]}
-        made = autopsy(excinfo.value, exception, places, lens, RECORDED, assertion=assertion)
+        failure = Failure(excinfo.value, exception, places, assertion=assertion)
+        made = autopsy(failure, lens, RECORDED)
         return made | self._around(item, output)
 
     def around(self, item: pytest.Item) -> dict[str, Any]:

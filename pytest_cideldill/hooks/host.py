@@ -14,8 +14,9 @@ from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.protocol import Command, Event, Warned, Watched
-from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.link.warnings import Warnings
+from pytest_cideldill.protocol import Command, Event, Watched
+from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.rendering.display import Lens
 
 
@@ -115,21 +116,16 @@ class Unwatched:
         self.position = Position()
         self.pauses = PauseClock()
         link = self.link = FileLink(outlets)
-        self.timeline = Timeline(
-            lens, self.position, lambda row: link.send(Batch([row], {}, {})), self
-        )
-        self._warned: set[str] = set()
-        self.untold: list[str] = []
+        self.timeline = Timeline(lens, self.position, self._add_row, self)
+        self._warnings = Warnings(link, link.send, lens.text)
+        self.untold = self._warnings.unsent
 
     def warn(self, message: str) -> None:
         """See `Host`."""
-        if message in self._warned:
-            return
-        self._warned.add(message)
-        if self.link.is_open:
-            self.link.send(Warned(self.lens.text(message)))
-        else:
-            self.untold.append(message)
+        self._warnings.warn(message)
+
+    def _add_row(self, row: Row) -> None:
+        self.link.send(Batch([row], {}, {}))
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
         """See `Host`; there is nothing to carry out."""

@@ -20,6 +20,7 @@ from pytest_cideldill.hooks.reports import subtest_of
 from pytest_cideldill.hooks.tracebacks import passed_users, visible_places
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.pauses.parking import Stop
 from pytest_cideldill.probes.classes import RaiseProbe
 
 PHASES: dict[str, frozenset[str]] = {
@@ -138,22 +139,20 @@ class PostMortem:
         details: dict[str, Any] = {}
         if probe is not None:
             details = {"breakpoint_id": probe.asked.id, "hit_count": probe.hits.value}
-        frames = [frame for frame, _ in places]
-        lines = [line for _, line in places]
-        names = {"__exception__": excinfo.value}
         place = None
         if not passed_users(places, self.manager.lens.project):
             place = contained("looking for a test", where, self.manager.warn, None)
-        self.manager.pauses.pause(
+        stop = Stop(
             "post_mortem",
             reason,
-            frames,
+            [frame for frame, _ in places],
             details,
             more=more,
-            lines=lines,
-            names=names,
+            lines=[line for _, line in places],
+            names={"__exception__": excinfo.value},
             place=place,
         )
+        self.manager.pauses.pause(stop)
 
     def _second_chance(self, error: BaseException, report: pytest.TestReport) -> RaiseProbe | None:
         """The exception breakpoint that stops here.

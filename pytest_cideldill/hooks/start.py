@@ -121,10 +121,12 @@ def switch_on(
     if invitation.address is None and not (commands or configure.record_calls):
         host: Host = Unwatched(lens, outlets)
     else:
-        from pytest_cideldill.hooks.debugged_process import Debugged
+        from pytest_cideldill.hooks.debugged_process import Debugged, options_of
 
-        shared = (configure, settings, redactor, lens, outlets)
-        host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
+        passive = controls or listing
+        options = options_of(config, invitation, worker, configure, passive=passive)
+        has_client = invitation.address is not None
+        host = Debugged(config, lens, outlets, options, has_client=has_client)
     plugins: list[object] = [
         Redaction(config, host, redactor, settings),
         ExitStatus(host, position),
@@ -135,10 +137,7 @@ def switch_on(
     else:
         wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
-        assertions = Assertions(lens, host)
-        autopsies = Autopsies(lens, assertions)
-        reporting = Reporting(config, host, position, stacks, autopsies)
-        plugins += [assertions, reporting, host.timeline, *host.pausing(autopsies)]
+        plugins += _of_tests(config, host, position, stacks)
     if worker != MAIN:
         plugins.append(Worker(host, GOODBYE_S))
     undo: list[Callable[[], object]] = [stacks.close]
@@ -151,6 +150,16 @@ def switch_on(
         leave()
         raise
     clean_up(config, "the end of the run", leave)
+
+
+def _of_tests(
+    config: pytest.Config, host: Host, position: PositionFile | None, stacks: StackFile
+) -> list[object]:
+    """The plugins of a process that runs tests."""
+    assertions = Assertions(host.lens, host)
+    autopsies = Autopsies(host.lens, assertions)
+    reporting = Reporting(config, host, position, stacks, autopsies)
+    return [assertions, reporting, host.timeline, *host.pausing(autopsies)]
 
 
 def _enter(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from _queue import Empty, SimpleQueue
 from _thread import allocate_lock, get_ident
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import field
 from types import FrameType
@@ -47,6 +47,10 @@ Seen = dict[str, tuple[int, str]]
 """The locals of a frame: name → id of the value, and how it was shown."""
 
 
+Resolve = Callable[[Resume, "Pause"], Resolution]
+"""From a resume command to a resolution, on the parked thread; raises refusals."""
+
+
 def _let_go(_command: Resume, pause: Pause) -> Resolution:
     raise pause_not_found(pause.id)
 
@@ -74,7 +78,7 @@ class Pause:
     phase: str
     frames: list[FrameType]
     report: dict[str, Any]
-    resolve: Callable[[Resume, Pause], Resolution]
+    resolve: Resolve
     names: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[int] | None = None
     shown: int = 0
@@ -98,6 +102,35 @@ class Pause:
         self.report["repl_sessions"] = before.report["repl_sessions"]
         for namespace in self.namespaces.values():
             namespace.update(self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stop:
+    """Where and why a thread stops: what a pause is made of.
+
+    Attributes:
+        phase: `before`, `post_mortem`, …
+        reason: The contract's `pause_reason`.
+        frames: What can be evaluated in, innermost first; not empty.
+        details: Further keys of the pause.
+        resolve: Checks a resume command on this thread; None: only `continue`.
+        more: Makes further keys; where it fails the thread stops all the same.
+        held: Objects that clients may ask for, by content id; let go when the thread goes on.
+        lines: The current line of each frame where it is not the frame's own (tracebacks).
+        names: What evaluations see besides the names of the frame.
+        place: The location in the report, with no locals, if no frame is the user's.
+    """
+
+    phase: str
+    reason: str
+    frames: Sequence[FrameType]
+    details: Mapping[str, Any] = field(default_factory=dict)
+    resolve: Resolve | None = None
+    more: Callable[[], dict[str, Any]] = dict
+    held: dict[str, Held] | None = None
+    lines: Sequence[int] | None = None
+    names: dict[str, Any] | None = None
+    place: dict[str, Any] | None = None
 
 
 Work = Callable[[Pause], Resolution | None]

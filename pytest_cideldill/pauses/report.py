@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
+from pytest_cideldill.context import Identity
 from pytest_cideldill.frames.frames import (
     location,
     short_locals,
@@ -26,7 +27,7 @@ from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.pauses.parking import Pause, Seen
+from pytest_cideldill.pauses.parking import Pause, Seen, Stop
 from pytest_cideldill.rendering.display import Lens
 
 DELETED = "<deleted>"
@@ -101,19 +102,6 @@ def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Which process this is: names its pauses."""
-
-    run_id: str
-    worker: str
-
-    @property
-    def prefix(self) -> str:
-        """`r1.gw0` or `r1.main`."""
-        return f"{self.run_id}.{self.worker}"
-
-
-@dataclass(frozen=True, slots=True)
 class Teller:
     """Makes reports.
 
@@ -127,24 +115,18 @@ class Teller:
     position: Position
     lens: Lens
 
-    def bare(
-        self,
-        pause_id: str,
-        phase: str,
-        reason: str,
-        frames: Sequence[FrameType],
-        lines: Sequence[int] | None,
-    ) -> dict[str, Any]:
+    def bare(self, pause_id: str, stop: Stop) -> dict[str, Any]:
         """All keys of the contract's pause, as far as they are known without a look at values."""
-        code, line = frames[0].f_code, lines[0] if lines else frames[0].f_lineno
+        frame = stop.frames[0]
+        code, line = frame.f_code, stop.lines[0] if stop.lines else frame.f_lineno
         ident = get_ident()
         return {
             "id": pause_id,
             "paused_at": clock.wall(),
             "call_data": None,
             "repl_sessions": [],
-            "pause_reason": reason,
-            "phase": phase,
+            "pause_reason": stop.reason,
+            "phase": stop.phase,
             "when": self.position.when,
             "breakpoint_id": None,
             "nodeid": self.position.nodeid,
@@ -152,7 +134,7 @@ class Teller:
             "worker": self.identity.worker,
             "thread": {"id": ident, "name": str(ident)},
             "location": {
-                "file": frame_file(frames[0]),
+                "file": frame_file(frame),
                 "line": line,
                 "function": code.co_qualname,
                 "module": None,

@@ -11,8 +11,7 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Protocol
 
-from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.context import Context
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import PASS, OnCall
 from pytest_cideldill.probes.behaviors import (
@@ -25,7 +24,6 @@ from pytest_cideldill.probes.behaviors import (
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.probes.narrowing import Narrowing
-from pytest_cideldill.project import Project
 
 _UNCOUNTED = Tally()
 
@@ -68,12 +66,9 @@ class Hits:
     """See the module.
 
     Args:
-        project: Tells our own files.
-        guard: Threads that evaluate for us hit nothing.
-        overtime: Limits what conditions take.
+        context: Threads that its guard marks hit nothing.
         breakpoints: All that there are, by id; changed by the owner.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Told about a failure of our own; the call goes on untouched.
         is_handed_all: Whether calls that no breakpoint acts on are handed on too.
 
     Attributes:
@@ -85,20 +80,17 @@ class Hits:
 
     def __init__(
         self,
-        project: Project,
-        guard: EvaluationGuard,
-        overtime: Overtime,
+        context: Context,
         breakpoints: Mapping[str, FunctionBreakpoint],
         handling: Handling,
-        on_failure: Callable[[str], None],
         *,
         is_handed_all: bool,
     ) -> None:
-        self._project = project
-        self._quiet = guard.depths
+        self._project = context.project
+        self._quiet = context.guard.depths
         self._handling = handling
         self._breakpoints = breakpoints
-        self._conditions = Conditions(overtime, on_failure)
+        self._conditions = Conditions(context.overtime, context.warn)
         self.narrowing = Narrowing()
         self._is_handed_all = is_handed_all
         self.governing: dict[int, FunctionBreakpoint] = {}
@@ -180,13 +172,13 @@ class Hits:
                 acting.tally.was_hit = True
             known = (governing, path, function_in, code, frame, args, kwargs)
             if reason is None:
-                make = partial(_call, *known, None, frozenset, str)
+                make = partial(_call, known, None, frozenset, str)
             elif not stops and not governing.replacement and handling.can_watch(code):
-                make = partial(_call, *known, None, completions, str)
+                make = partial(_call, known, None, completions, str)
                 return handling.watch(original, args, kwargs, completions, make)
             else:
                 replacement = partial(self._replacement, key, governing.id)
-                make = partial(_call, *known, reason if stops else None, completions, replacement)
+                make = partial(_call, known, reason if stops else None, completions, replacement)
             call = make()
             if call is None:
                 return PASS
@@ -232,19 +224,27 @@ class Hits:
         return "" if governing is None else governing.replacement
 
 
+_Known = tuple[
+    FunctionBreakpoint,
+    str,
+    Callable[[FrameType], FunctionType | None],
+    CodeType,
+    FrameType,
+    tuple[Any, ...],
+    dict[str, Any],
+]
+"""What is at hand at a call: its breakpoint, dotted path, what finds its function in the frame, its
+code, frame and arguments. A plain tuple: it is made on the hot path."""
+
+
 def _call(
-    governing: FunctionBreakpoint,
-    path: str,
-    function_in: Callable[[FrameType], FunctionType | None],
-    code: CodeType,
-    frame: FrameType,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    known: _Known,
     reason: str | None,
     completions: Callable[[], frozenset[str]],
     replacement: Callable[[], str],
 ) -> Call | None:
     """The call; None when its function is gone."""
+    governing, path, function_in, code, frame, args, kwargs = known
     function = function_in(frame)
     if function is None:
         return None
