@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.frame_locals import READING, read_locals, reading
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.plain import HARMLESS, PLAIN, PLAIN_TYPES
 from pytest_cideldill.sourcecode import quiet
 
@@ -80,20 +81,33 @@ def our_expression(source: str, **trees: ast.expr) -> ast.expr:
     return tree
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Substitutes:
+    """What stands for values that could not be had.
+
+    Attributes:
+        failed: Called for each expression that raises.
+        late: The result of what is interrupted outside of any expression.
+    """
+
+    failed: Failed
+    late: object = None
+
+
 class Expressions:
     """Several expressions, evaluated in order at a line of one code object.
 
     Attributes:
         value: `value(frame)`: what `ending` returns. On the hot path, any thread. Raises only what
-            `failed` raises again. Quiet, and under the time limit, unless no user code can run.
+            the `failed` of the substitutes raises again. Quiet, and under the time limit, unless no
+            user code can run.
 
     Args:
         trees: What is evaluated. They may use the names of `helpers`, by `our_expression`.
         code: Where; tells which names are locals.
         overtime: Limits each of them.
         ending: Made by `our_statements`; the values are called `v0`, `v1` …
-        failed: Called for each one that raises.
-        late: What `value` gives when it is interrupted outside of any expression.
+        substitutes: For those that fail.
         helpers: Functions and values of ours, by name.
 
     Raises:
@@ -107,10 +121,10 @@ class Expressions:
         overtime: Overtime,
         *,
         ending: Sequence[ast.stmt],
-        failed: Failed,
-        late: object = None,
+        substitutes: Substitutes,
         helpers: Mapping[str, object] = _NOTHING,
     ) -> None:
+        failed, late = substitutes.failed, substitutes.late
         owner = _class_around(code)
         self._trees = [_Mangled(owner).visit(tree) for tree in trees] if owner else list(trees)
         nodes = [node for tree in self._trees for node in ast.walk(tree)]

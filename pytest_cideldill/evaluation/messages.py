@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pytest_cideldill.evaluation.compiled import (
     Expressions,
+    Substitutes,
     our_expression,
     our_statements,
     parse_expression,
@@ -108,8 +109,7 @@ class RenderedMessage:
             code,
             overtime,
             ending=ending,
-            failed=overtime.failed,
-            late=TIMEOUT,
+            substitutes=Substitutes(overtime.failed, TIMEOUT),
             helpers=helpers,
         ).value
 
