@@ -114,7 +114,7 @@ class Discovery:
         self._reach()
 
     def needed(self) -> Source:
-        """The event source, opened for whoever can't do without.
+        """The event source, opened for a caller that can't do without.
 
         Raises:
             SourceUnavailable: It can't be had.
@@ -155,12 +155,12 @@ class Discovery:
                 self._is_stale = False
                 self._update()
                 if self._source is not None:
-                    self._tell(self._source.engine)
+                    self._send_engine(self._source.engine)
             except SourceUnavailable as reason:
                 self._is_complete = False
                 self.has_lost = True
                 self._warn(f"{self._loss()}: {reason}")
-                self._tell({"name": "none", "why": str(reason)})
+                self._send_engine({"name": "none", "why": str(reason)})
             finally:
                 self._lock.release()
 
@@ -186,7 +186,7 @@ class Discovery:
             self._is_complete = True
             self._look_back(self._source)
 
-    def _tell(self, engine: dict[str, str]) -> None:
+    def _send_engine(self, engine: dict[str, str]) -> None:
         if engine != self._engine:
             self._engine = engine
             self._send(EngineChosen(engine))

@@ -126,7 +126,7 @@ class BreakpointManager:
     def _stop_at_line(self, probe: Probe, frame: FrameType, number: int, reason: str) -> None:
         """The front end gets the passes that were counted before the stop."""
         __tracebackhide__ = True
-        contained("counting before a stop", self.lines.tell_passes_now, self.warn, None)
+        contained("counting before a stop", self.lines.send_passes_now, self.warn, None)
         self._stops.at_line(probe, frame, number, reason)
 
     # --- commands, on the I/O thread --------------------------------------------------------
@@ -245,7 +245,7 @@ class BreakpointManager:
         self._from_start = False
 
     def bind(self, started: Root | None = None, *, wait: bool = True) -> None:
-        """Look for functions that breakpoints mean, and tell what is new.
+        """Look for functions that breakpoints mean, and send what is new.
 
         Args:
             started: Only for those in code that starts now.
@@ -266,7 +266,7 @@ class BreakpointManager:
             finally:
                 self._lock.release()
             started = None
-            self._tell(bound)
+            self._send_new(bound)
         self._want_events()
 
     def _want_events(self) -> None:
@@ -275,7 +275,7 @@ class BreakpointManager:
         imports = pending and self._probes.await_import
         self._discovery.want(wanted, pending=pending, imports=imports)
 
-    def _tell(self, bound: list[Bound]) -> None:
+    def _send_new(self, bound: list[Bound]) -> None:
         for each in bound:
             if self._bound.get(each.id) != each:
                 self._bound[each.id] = each
@@ -294,8 +294,8 @@ class BreakpointManager:
         is_first = not self.pauses.are_over
         self.pauses.release_all(by)
         steps: list[Callable[[], object]] = [
-            self._tell_passes,
-            *([self._tell_last_words] if is_first else []),
+            self._send_passes,
+            *([self._send_last_words] if is_first else []),
             self._discovery.close,
             *map(self._locked, (self._probes.disarm, self.lines.disarm, self.raises.disarm)),
             partial(self._guard.pin, False),
@@ -303,11 +303,11 @@ class BreakpointManager:
         ]
         every("the end of watching", steps, self.warn)
 
-    def _tell_passes(self) -> None:
+    def _send_passes(self) -> None:
         for passed in self.lines.passes(at_once=True):
             self._send(passed)
 
-    def _tell_last_words(self) -> None:
+    def _send_last_words(self) -> None:
         parts = (self._probes, self.lines, self.raises, self._recording)
         self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
 
@@ -346,7 +346,7 @@ class BreakpointManager:
         every("a fork", steps, self.warn)
 
     def _on_line_bound(self, id: str) -> None:
-        self._tell([self.lines.bound(id)])
+        self._send_new([self.lines.bound(id)])
 
 
 def _ignore(_worker: str) -> None:

@@ -130,7 +130,7 @@ class Process(LinkOwner):
         )
         self.rows.loses = recording.loses
         self.pauses = Pauses(
-            context, options.lease_s, around_pause, recording.tell_running, self._flush
+            context, options.lease_s, around_pause, recording.log_running, self._flush
         )
         self.pauses.pause_on = options.pause_on
         self.manager = BreakpointManager(

@@ -91,7 +91,7 @@ class Debugged:
         self.link.attach(self._process)
         self.manager = self._process.manager
         self.position = self._process.context.position
-        self.untold = self._process.warnings.unsent
+        self.unsent = self._process.warnings.unsent
         self.timeline = Timeline(lens, self.position, self._process.rows.add, self)
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
@@ -118,9 +118,9 @@ class Debugged:
         """See `Host`."""
         self.manager.lines.renew()
 
-    def relay_by(self, tell: Callable[[str], object]) -> None:
+    def relay_by(self, relay: Callable[[str], object]) -> None:
         """See `Host`."""
-        self.manager.relay = tell
+        self.manager.relay = relay
 
     def pausing(self, autopsies: Autopsies) -> list[object]:
         """See `Host`."""

@@ -52,10 +52,10 @@ class Host(Protocol):
         position: Written by the hooks.
         timeline: What tests log.
         pauses: When the thread of the tests was parked.
-        untold: Failures that nobody got, as the link was gone.
+        unsent: Warnings that nobody got, as the link was gone.
     """
 
-    untold: list[str]
+    unsent: list[str]
     lens: Lens
     position: Position
     timeline: Timeline
@@ -66,7 +66,7 @@ class Host(Protocol):
         """See the class."""
 
     def warn(self, message: str) -> None:
-        """Tell a failure of our own once."""
+        """Send a failure of our own once."""
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
         """Carry out what was wanted before the tests."""
@@ -80,8 +80,8 @@ class Host(Protocol):
     def renew(self) -> None:
         """There are other secrets from now on."""
 
-    def relay_by(self, tell: Callable[[str], object]) -> None:
-        """xdist's controller tells the tests of workers that are named to this."""
+    def relay_by(self, relay: Callable[[str], object]) -> None:
+        """xdist's controller sends the tests of a worker when `relay` gets its name."""
 
     def pausing(self, autopsies: Autopsies) -> list[object]:
         """Plugins that pause tests, for a client."""
@@ -97,7 +97,7 @@ class Host(Protocol):
         """Watch nothing any more, and say what became of what was watched."""
 
     def settle(self, deadline_s: float) -> None:
-        """Have everything kept that can be, and tell what can't, before the last word."""
+        """Have everything kept that can be, and warn of the rest, before the last word."""
 
     def close(self) -> None:
         """The link is closed, and this is the end."""
@@ -118,7 +118,7 @@ class Unwatched:
         link = self.link = FileLink(outlets)
         self.timeline = Timeline(lens, self.position, self._add_row, self)
         self._warnings = Warnings(link, link.send, lens.text)
-        self.untold = self._warnings.unsent
+        self.unsent = self._warnings.unsent
 
     def warn(self, message: str) -> None:
         """See `Host`."""
@@ -139,7 +139,7 @@ class Unwatched:
     def renew(self) -> None:
         """See `Host`."""
 
-    def relay_by(self, tell: Callable[[str], object]) -> None:
+    def relay_by(self, relay: Callable[[str], object]) -> None:
         """See `Host`; nobody can name any."""
 
     def pausing(self, autopsies: Autopsies) -> list[object]:  # noqa: ARG002

@@ -54,11 +54,11 @@ from pytest_cideldill.rendering.source_text import Texts
 from pytest_cideldill.tracing.engine import engine
 
 GOODBYE_S = 20.0
-"""How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
+"""How long the last events may take to leave: a thread may have left 200,000 calls to send. Without
 them, and the goodbye behind them, the run would look like a crash."""
 
 _REFUSED = (OSError, FrameError, MalformedMessage, EOFError, TypeError)
-"""What tells in its own words why there is no front end."""
+"""Errors whose text says why there is no front end."""
 
 MAIN = "main"
 """Name of the process that is no xdist worker."""
@@ -237,7 +237,7 @@ def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[]
         at_exit("the position", partial(position.mark, ending=True))
         steps.insert(0, lambda: position.mark(ending=not holds_threads()))
     every("the end of the run", steps, host.warn)
-    for message in host.untold:
+    for message in host.unsent:
         say(message)
 
 

@@ -1,7 +1,7 @@
 """What happens at an intercepted call: pauses before and after it, replacements (contract, 2).
 
 Runs on the calling threads. Which call is intercepted, and by which breakpoint, is decided in
-`probes.functions`; a failure of ours is told once, and the call goes on as without us.
+`probes.functions`; a failure of ours is sent once, and the call goes on as without us.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Calls:
         return self._returned(call, data, begun, result)
 
     def _standing(self, call: Call, name: str) -> Replacement | None:
-        """The replacement of a breakpoint; None when it can't be had, which is told once.
+        """The replacement of a breakpoint; None when it can't be had, which warns once.
 
         It may have been chosen before it, or the function, was loaded.
         """
@@ -153,9 +153,9 @@ class Calls:
         """A call that has just ended as it began: what the record of it holds."""
         data = self._described(call)
         begun = self._recording.watched(call.path) or self._begin(call, data)
-        start, told = begun.start, self._lens.told
-        data["pretty_args"] = list(map(told, start.args))
-        data["pretty_kwargs"] = {name: told(value) for name, value in start.kwargs.items()}
+        start, show = begun.start, self._lens.told
+        data["pretty_args"] = list(map(show, start.args))
+        data["pretty_kwargs"] = {name: show(value) for name, value in start.kwargs.items()}
         data["call_id"] = self._recording.id_of(begun)
         return data, begun
 
@@ -208,7 +208,7 @@ class Calls:
     # --- what we note of a call, whatever fails in that -------------------------------------
 
     def _begin(self, call: Call, data: dict[str, Any]) -> Intercepted:
-        """The record of a call; one that could not begin has no number, and is not told."""
+        """The record of a call; one that could not begin has no number, and is not sent."""
         begin = partial(self._recording.begin, call.path, data, call.frame)
         begun = contained("the record of a call", begin, self._warn, None)
         if begun is None:
@@ -232,7 +232,7 @@ class Calls:
             contained("the record of a call", amend, self._warn, None)
 
     def _described(self, call: Call) -> dict[str, Any]:
-        """What a pause tells of a call; where that fails, its name."""
+        """What a pause reports of a call; where that fails, its name."""
         bare = {
             "method_name": call.path.rpartition(".")[2],
             "qualified_name": call.path,

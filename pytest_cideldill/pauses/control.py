@@ -2,7 +2,7 @@
 
 Commands come on the I/O thread. The thread that runs the tests is stopped by a signal, which finds
 it in blocking calls as well; where that can't be, and on other threads, at the next place in user
-code. Nobody waits here: the stop is told when it comes.
+code. Nobody waits here: the stop is reported when it comes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Control:
         self._tests = get_ident()
         self.steps = Steps(context.project, source, self._stop_step, pauses.step_left)
         pauses.steps = self.steps
-        # Thread → the pause that is asked for. Whoever takes it out has to see to it.
+        # Thread → the pause that is asked for. The thread that takes it out has to see to it.
         self._wanted: dict[int, _Wanted] = {}
         self._hear_no_more: Callable[[], None] = lambda: None
 
@@ -188,17 +188,17 @@ class Control:
                 thread_id=ident,
             )
         self._wanted[ident] = _Wanted()
-        told: dict[str, Any] = {"status": "asked", "pause_id": None, "thread_id": ident}
+        reply: dict[str, Any] = {"status": "asked", "pause_id": None, "thread_id": ident}
         if ident == self._tests and self._hears_signals():
             assert _kill is not None
             assert _SIGURG is not None
             _kill(ident, _SIGURG)
-            return told
+            return reply
         if ident == self._tests and _SIGURG is not None:
             owner = "this program has set SIGURG itself: it stops at its next line, not in a call"
-            told["message"] = owner
+            reply["message"] = owner
         self._seize(ident)
-        return told
+        return reply
 
     def _hears_signals(self) -> bool:
         """Whether a signal gets to us; other handlers of ours hand it on."""
@@ -238,7 +238,7 @@ class Control:
             return False
         if self._place(frame) is not None and not self._guard.is_quiet():
             return True
-        with suppress(Refusal):  # it is told that nothing stopped
+        with suppress(Refusal):  # the client learns that nothing stopped
             self._seize(self._tests)
         return False
 

@@ -31,13 +31,13 @@ class Resolution:
         action: `continue`, `skip`, `raise`, …
         by: `client | lease | disconnect | stop`.
         value: What the action needs (arguments, a result, an exception).
-        told: What the client calls it, where that is not the action.
+        reported_as: The action in `Resumed`, where it is another one.
     """
 
     action: str = "continue"
     by: str = "client"
     value: Any = None
-    told: str | None = None
+    reported_as: str | None = None
 
 
 _ENDS: Final = frozenset({"stop", "disconnect"})
@@ -70,7 +70,7 @@ class Pause:
         shown: Index of the frame in which expressions are evaluated by default.
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
-        seen: What was told of the locals of its frames, here and where its steps began; by id.
+        seen: What was reported of the locals of its frames, here and where its steps began; by id.
         held: The objects that clients may ask for, by content id.
     """
 
@@ -239,7 +239,7 @@ class Gate:
             self._close(pause, parked, resolution)
 
     def _close(self, pause: Pause, parked: _Parked, resolution: Resolution) -> None:
-        """Take nothing more for this pause, and tell that it is over; once."""
+        """Take nothing more for this pause, and report that it is over; once."""
         if self._parked.pop(pause.id, None) is None:
             return
         self._threads.pop(pause.id, None)

@@ -32,7 +32,7 @@ from pytest_cideldill.pauses.parking import (
     pause_not_found,
 )
 from pytest_cideldill.pauses.repl import Console
-from pytest_cideldill.pauses.report import Teller, keep_to_contract
+from pytest_cideldill.pauses.report import StopReporter, keep_to_contract
 from pytest_cideldill.pauses.resume import check_action
 from pytest_cideldill.protocol import (
     Evaluate,
@@ -83,7 +83,7 @@ class Pauses:
         flush: Callable[[], object],
     ) -> None:
         self.pause_on = "failure"
-        self._teller = Teller(context.identity, context.position, context.lens)
+        self._reporter = StopReporter(context.identity, context.position, context.lens)
         self._prefix = context.identity.prefix
         self._lens = context.lens
         self._guard = context.guard
@@ -130,7 +130,7 @@ class Pauses:
 
     def pause(self, stop: Stop) -> Resolution:
         """Park the calling thread until it may go on."""
-        # The last: in a child that C code forked, which nobody told of it.
+        # The last: in a child that C code forked, without the hooks of `os.fork`.
         if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
             return Resolution(by="stop")
         ident = get_ident()
@@ -142,9 +142,9 @@ class Pauses:
         self._lens.look_again()
         number = f"{self._prefix}.{next(self._numbers)}" if stepped is None else stepped.id
         frames, lines = stop.frames, stop.lines
-        bare = self._teller.bare(number, stop)
+        bare = self._reporter.bare(number, stop)
         report = {**bare, **stop.details}
-        find = partial(self._teller.shown, stop.phase, frames)
+        find = partial(self._reporter.shown, stop.phase, frames)
         pause = Pause(
             id=number,
             phase=stop.phase,
@@ -155,9 +155,9 @@ class Pauses:
             lines=lines,
             shown=contained("looking for the frame of a stop", find, self._warn, 0),
         )
-        seen = partial(self._teller.see, pause, stepped)
+        seen = partial(self._reporter.see, pause, stepped)
         # First what others make: it notices secrets.
-        add_to(report, stop.more, partial(self._teller.report, frames, lines, stop.place), seen)
+        add_to(report, stop.more, partial(self._reporter.report, frames, lines, stop.place), seen)
         keep = partial(keep_to_contract, report, bare)
         contained("the report of a stop", keep, self._warn, None)
         if stepped is not None:
@@ -205,7 +205,7 @@ class Pauses:
 
     def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
         """Whatever fails here, the thread goes on as its client chose."""
-        action = resolution.told or resolution.action
+        action = resolution.reported_as or resolution.action
         resumed = Resumed(pause.id, action, resolution.by)
         steps = [partial(self._send, resumed, urgent=True), partial(self._go_on, pause)]
         every("going on after a stop", [*steps, self._flush], self._warn)
@@ -272,7 +272,7 @@ class Pauses:
                 self._stepped.pop(get_ident(), None)
                 raise
             self.reply(command.request, result={"action": "step"})
-            return replace(resolution, told="step")
+            return replace(resolution, reported_as="step")
 
         self._submit(command.request, command.pause_id, work)
 
@@ -371,7 +371,7 @@ class Pauses:
                 self.reply(request, error=refusal.to_plain())
             except Exception as error:  # noqa: BLE001 - a border: every request is answered
                 self.reply(request, error=internal_error(error).to_plain())
-            except BaseException:  # Ctrl-C while it ran: the pause ends, the client is told
+            except BaseException:  # Ctrl-C while it ran: the pause ends, the client gets a reply
                 reject()
                 raise
             return None

@@ -1,7 +1,7 @@
 """Answers questions about this process: threads, stacks, the variables of a pause, its code.
 
 Questions come on the I/O thread. What concerns a pause is answered by its parked thread, so that
-its frames are read where they are; the rest is what the interpreter tells of others at any time.
+its frames are read where they are; the rest the interpreter knows of other threads at any time.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Looking:
     ) -> dict[str, Any]:
         end = command.start + command.most
         names = names_of_tasks(frames)
-        told = [
+        described = [
             describe_frame(
                 (frame, lines[index] if lines else frame.f_lineno),
                 index,
@@ -130,7 +130,7 @@ class Looking:
             for index, frame in enumerate(frames[:end])
             if index >= command.start
         ]
-        return {"thread_id": thread_id, "frames": told, "total_frames": len(frames)}
+        return {"thread_id": thread_id, "frames": described, "total_frames": len(frames)}
 
     def _context(self, command: ReadContext, pause: Pause) -> dict[str, Any]:
         """As of now: evaluations may have changed variables since the stop."""

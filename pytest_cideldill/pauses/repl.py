@@ -20,7 +20,7 @@ from pytest_cideldill.rendering.display import Lens
 
 MAX_CHANGED: Final = 10
 MAX_NAME: Final = 100
-"""Of what an evaluation assigned: how many are told, and characters of each."""
+"""Of what an evaluation assigned: how many are in a reply, and characters of each."""
 
 _T = TypeVar("_T")
 
@@ -71,7 +71,7 @@ class Console:
             error=error,
         )
         self._lens.look_again()
-        notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
+        notice_secrets(frame, self._lens, namespace)  # the output may show one without its name
         output = self._lens.text(done.output)
         if done.missing is not None:
             output += _frame_that_has(done.missing, pause, self._lens)

@@ -102,12 +102,12 @@ def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
 
 
 @dataclass(frozen=True, slots=True)
-class Teller:
+class StopReporter:
     """Makes reports.
 
     Attributes:
         identity: Names this process.
-        position: Tells the test.
+        position: The test that runs.
         lens: Shows what the process holds.
     """
 
@@ -186,9 +186,9 @@ class Teller:
 
     def see(self, pause: Pause, before: Pause | None) -> dict[str, Any]:
         """The stack, and of the locals which are new, other or gone since the stop before."""
-        told: dict[str, Any] = {}
-        if "autopsy" not in pause.report:  # that tells its own
-            told["frames"] = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
+        part: dict[str, Any] = {}
+        if "autopsy" not in pause.report:  # that has frames of its own
+            part["frames"] = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
         frame = pause.frames[top_user_frame(pause.frames, self.lens.project)]
         held = read_locals(frame)
         shown: dict[str, str] = pause.report["locals"]
@@ -200,9 +200,9 @@ class Teller:
             old = pause.seen.get(id(frame), {})
             changed = {name: shown[name] for name, each in now.items() if old.get(name) != each}
             gone = {name: DELETED for name in old if name not in now}
-            told["changed"] = changed | gone
+            part["changed"] = changed | gone
         pause.seen[id(frame)] = now
-        return told
+        return part
 
 
 def keep_to_contract(report: dict[str, Any], bare: Mapping[str, Any]) -> None:

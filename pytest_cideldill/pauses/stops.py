@@ -1,6 +1,6 @@
 """What happens when a probe stops a thread: the pause is made, and the thread goes on as chosen.
 
-Runs on the threads of the test. The debugger is a guest there: a failure of ours is told once, and
+Runs on the threads of the test. The debugger is a guest there: a failure of ours is sent once, and
 the test goes on. Calls have a room of their own, `calling`.
 """
 
@@ -48,7 +48,7 @@ class Stops:
             raise Deliberate(resolution.value)
 
     def at_place(self, frame: FrameType, reason: str) -> None:
-        """Where a step ends, or a thread is told to stop; `frame` is where it stands."""
+        """Where a step ends, or a thread has to stop; `frame` is where it stands."""
         __tracebackhide__ = True
 
         def stop() -> Resolution:
@@ -91,7 +91,7 @@ class Stops:
         self.as_guest(stop)
 
     def as_guest(self, stop: Callable[[], Resolution]) -> Resolution:
-        """Run our side of a hit: a failure of our own is told once, and the test goes on.
+        """Run our side of a hit: a failure of our own is sent once, and the test goes on.
 
         Exceptions that did not start in our files (Ctrl-C, alarms) belong to the test.
         """

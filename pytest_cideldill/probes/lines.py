@@ -173,7 +173,7 @@ class LineProbes:
             if id not in self._refusals
         }
 
-    def tell_passes_now(self) -> None:
+    def send_passes_now(self) -> None:
         """Let `passes` tell with the next event, for who looks at a stop."""
         self._tell_at = 0.0
 

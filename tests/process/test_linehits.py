@@ -345,7 +345,7 @@ def check_passes_are_told_when_they_changed() -> None:
         assert told.passes["tp-1"]["passes"] == 1
         total([])
         assert place.lines.passes() == []  # a moment ago they were told
-        place.lines.tell_passes_now()
+        place.lines.send_passes_now()
         (told,) = place.lines.passes()
         assert told.passes["tp-1"]["passes"] == 2  # type: ignore[union-attr]
         assert place.lines.passes(at_once=True) == []

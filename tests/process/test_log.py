@@ -137,12 +137,12 @@ def test_a_call_is_lost_when_no_other_row_tells_it() -> None:
     recording = Recording(made_context(lens, KeptRows(rows.append)))
     data: dict[str, Any] = {"pretty_args": [], "pretty_kwargs": {}}
     begun = recording.begin("shop.total", data, sys._getframe())
-    recording.tell_running()
+    recording.log_running()
     ended = (tell, begun, "success")
     assert recording.loses(ended) == "call"
     assert recording.loses(rows[0]) == "call"
     assert recording.loses(ended) == "record"
-    recording.tell_running()
+    recording.log_running()
     assert rows[0] == rows[1]
     recording.amend(begun, "result", 1, None)
     assert recording.loses(ended) == "call"
