@@ -156,28 +156,22 @@ class Process(LinkOwner):
 
     @property
     def is_awaited(self) -> bool:
-        """See `LinkOwner`."""
         return self.pauses.are_waiting
 
     @property
     def collects_every_s(self) -> float | None:
-        """See `LinkOwner`."""
         return self.manager.looks_around_s
 
     def on_command(self, command: Command) -> None:
-        """See `LinkOwner`."""
         self.carry_out(command)
 
     def on_lost(self) -> None:
-        """See `LinkOwner`."""
         self.manager.release("disconnect")
 
     def on_unsent(self, event: object) -> None:
-        """See `LinkOwner`."""
         self.pauses.unsent(event)
 
     def mark(self, item: object) -> None:
-        """See `LinkOwner`."""
         self.rows.mark(item)
 
     def collect(self, until: object, is_late: bool) -> Iterable[Event | Batch]:

@@ -13,6 +13,7 @@ from pytest_cideldill.context import Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.hooks.assertion_explanations import keep_out
 from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.hooks.post_mortem import PostMortem
 from pytest_cideldill.hooks.private_files import objects_path
@@ -58,7 +59,7 @@ def options_of(
     )
 
 
-class Debugged:
+class Debugged(Host):
     """See the module, and `host.Host`.
 
     Args:
@@ -91,43 +92,32 @@ class Debugged:
         self.link.attach(self._process)
         self.manager = self._process.manager
         self.position = self._process.context.position
-        self.unsent = self._process.warnings.unsent
+        self.warnings = self._process.warnings
         self.timeline = Timeline(lens, self.position, self._process.rows.add, self)
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
-        """See `Host`."""
         for command in commands:
             self._process.carry_out(command)
         self.manager.begin()
 
-    def warn(self, message: str) -> None:
-        """See `Host`."""
-        self._process.warnings.warn(message)
-
     def bind(self) -> None:
-        """See `Host`."""
         self.manager.bind()
 
     def enter(self, *, is_over: bool) -> None:
-        """See `Host`."""
         keep_out()
         self.manager.bind_new()
         self.manager.pauses.end_steps(all_of_them=is_over)
 
     def renew(self) -> None:
-        """See `Host`."""
         self.manager.lines.renew()
 
     def relay_by(self, relay: Callable[[str], object]) -> None:
-        """See `Host`."""
         self.manager.relay = relay
 
     def pausing(self, autopsies: Autopsies) -> list[object]:
-        """See `Host`."""
         return [PostMortem(self.manager, autopsies), self._watchdogs] if self._has_client else []
 
     def hear(self, *, passes: bool) -> list[Callable[[], object]]:
-        """See `Host`."""
         if not self._has_client:
             return []
         asked = UserBreakpoints(self.manager, passes=passes)
@@ -135,14 +125,11 @@ class Debugged:
         return [asked.restore, self.manager.control.hear_signals()]
 
     def release(self) -> None:
-        """See `Host`."""
         self.manager.release("stop")
 
     def settle(self, deadline_s: float) -> None:
-        """See `Host`."""
         self._process.context.keeping.end()
         self.link.flush(deadline_s)
 
     def close(self) -> None:
-        """See `Host`."""
         self._process.context.keeping.close()

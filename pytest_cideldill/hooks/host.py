@@ -43,30 +43,28 @@ class Link(Protocol):
         """Have everything leave, and take nothing any more."""
 
 
-class Host(Protocol):
-    """See the module; `debugged_process.Debugged` is the other one.
+class Host:
+    """See the module. Here nothing is watched: `Unwatched` and `debugged_process.Debugged` differ.
 
     Attributes:
-        lens: Shows what the process holds.
-        link: Where events go.
+        lens: Renders values of the process.
+        link: Takes the events.
         position: Written by the hooks.
         timeline: What tests log.
         pauses: When the thread of the tests was parked.
-        unsent: Warnings that nobody got, as the link was gone.
+        warnings: About failures of our own; those that nobody got, as the link was gone.
     """
 
-    unsent: list[str]
     lens: Lens
+    link: Link
     position: Position
     timeline: Timeline
     pauses: PauseClock
-
-    @property
-    def link(self) -> Link:
-        """See the class."""
+    warnings: Warnings
 
     def warn(self, message: str) -> None:
         """Send a failure of our own once."""
+        self.warnings.warn(message)
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
         """Carry out what was wanted before the tests."""
@@ -83,18 +81,20 @@ class Host(Protocol):
     def relay_by(self, relay: Callable[[str], object]) -> None:
         """xdist's controller sends the tests of a worker when `relay` gets its name."""
 
-    def pausing(self, autopsies: Autopsies) -> list[object]:
+    def pausing(self, autopsies: Autopsies) -> list[object]:  # noqa: ARG002
         """Plugins that pause tests, for a client."""
+        return []
 
-    def hear(self, *, passes: bool) -> list[Callable[[], object]]:
+    def hear(self, *, passes: bool) -> list[Callable[[], object]]:  # noqa: ARG002
         """Take the places of debuggers that a client stands for; how to put those back.
 
         Args:
             passes: Nobody waits for stops of this process.
         """
+        return []
 
     def release(self) -> None:
-        """Watch nothing any more, and say what became of what was watched."""
+        """Watch nothing any more, and send what became of what was watched."""
 
     def settle(self, deadline_s: float) -> None:
         """Have everything kept that can be, and warn of the rest, before the last word."""
@@ -103,59 +103,26 @@ class Host(Protocol):
         """The link is closed, and this is the end."""
 
 
-class Unwatched:
-    """See the module, and `Host`.
+class Unwatched(Host):
+    """A process that is only recorded.
 
     Args:
-        lens: Shows what the process holds.
+        lens: Renders values of the process.
         outlets: Where events go.
     """
+
+    link: FileLink
 
     def __init__(self, lens: Lens, outlets: Sequence[Outlet]) -> None:
         self.lens = lens
         self.position = Position()
         self.pauses = PauseClock()
-        link = self.link = FileLink(outlets)
+        self.link = FileLink(outlets)
+        self.warnings = Warnings(self.link, self.link.send, lens.text)
         self.timeline = Timeline(lens, self.position, self._add_row, self)
-        self._warnings = Warnings(link, link.send, lens.text)
-        self.unsent = self._warnings.unsent
-
-    def warn(self, message: str) -> None:
-        """See `Host`."""
-        self._warnings.warn(message)
 
     def _add_row(self, row: Row) -> None:
         self.link.send(Batch([row], {}, {}))
 
-    def begin(self, commands: Iterable[Command | Event]) -> None:
-        """See `Host`; there is nothing to carry out."""
-
-    def bind(self) -> None:
-        """See `Host`."""
-
-    def enter(self, *, is_over: bool) -> None:
-        """See `Host`."""
-
-    def renew(self) -> None:
-        """See `Host`."""
-
-    def relay_by(self, relay: Callable[[str], object]) -> None:
-        """See `Host`; nobody can name any."""
-
-    def pausing(self, autopsies: Autopsies) -> list[object]:  # noqa: ARG002
-        """See `Host`."""
-        return []
-
-    def hear(self, *, passes: bool) -> list[Callable[[], object]]:  # noqa: ARG002
-        """See `Host`."""
-        return []
-
     def release(self) -> None:
-        """See `Host`."""
         self.link.send(Watched({}, blind=False))
-
-    def settle(self, deadline_s: float) -> None:
-        """See `Host`."""
-
-    def close(self) -> None:
-        """See `Host`."""

@@ -237,7 +237,7 @@ def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[]
         at_exit("the position", partial(position.mark, ending=True))
         steps.insert(0, lambda: position.mark(ending=not holds_threads()))
     every("the end of the run", steps, host.warn)
-    for message in host.unsent:
+    for message in host.warnings.unsent:
         say(message)
 
 
