@@ -30,6 +30,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.tracing.interface import Handlers, Source, Takes, Watch, open_source
+from tests.process.contexts import made_context
 
 ROUNDS = 9
 CALLS = 20_000
@@ -127,7 +128,8 @@ def recorded(lens: Lens) -> None:
     """A call with its arguments, result, times and test written to the log."""
     log = RowLog(lambda: None)
     events = source()
-    recording = Recording(["*.called"], lens, log.add, Position("test_it.py::test"))
+    context = made_context(lens, log, position=Position("test_it.py::test"))
+    recording = Recording(context, ["*.called"])
     recording.consider(events, called.__code__, "shop")
     show("recorded call", per_call(lambda: called(2)), "µs", "aim 4 µs")
     events.close()

@@ -14,16 +14,16 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pytest_cideldill.callrecords.recorder import Recording
-from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.context import Context
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.code_files import file_of, frame_file
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.patching.function_code import code_of
+from pytest_cideldill.probes.functions import FunctionProbes
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
-from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import EngineChosen, Event
+from pytest_cideldill.protocol import EngineChosen
 from pytest_cideldill.tracing.interface import (
     Handlers,
     Source,
@@ -45,16 +45,12 @@ class Discovery:
     """See the module.
 
     Args:
-        project: Tells user code.
-        guard: Threads that evaluate for us see nothing.
+        context: Threads that its guard marks see nothing.
         recording: Offered every module before it runs.
-        lines: Are offered all code before it runs, and called at the lines that are passed.
-        raises: Told the exceptions that are raised.
-        means_any: Whether a breakpoint may mean a function inside a code object.
-        means_in: Whether a breakpoint may mean what is in a module of this name.
+        lines: Offered all code before it runs, and each pass of a watched line.
+        raises: Offered the exceptions that are raised.
+        functions: Know whether a breakpoint may mean what is in a module or a code object.
         bind: Binds breakpoints now, those in code that starts or all.
-        warn: Told why there is no source, or of a failure of ours.
-        send: Sends which source it is, whenever that changes.
 
     Attributes:
         has_lost: Whether there were no events at some time, so that more may have happened than was
@@ -63,25 +59,21 @@ class Discovery:
 
     def __init__(
         self,
-        project: Project,
-        guard: EvaluationGuard,
+        context: Context,
         recording: Recording,
         lines: LineProbes,
         raises: RaiseProbes,
-        means_any: Callable[[CodeType, str], bool],
-        means_in: Callable[[str], bool],
+        functions: FunctionProbes,
         bind: Callable[[Root | None], None],
-        warn: Callable[[str], None],
-        send: Callable[[Event], None],
     ) -> None:
         self._recording = recording
         self._lines = lines
         self._raises = raises
-        self._means_any = means_any
-        self._means_in = means_in
+        self._means_any = functions.mean_any_in
+        self._means_in = functions.mean_any_of
         self._bind = bind
-        self._warn = warn
-        self._send = send
+        self._warn = context.warn
+        self._send = context.send
         self._engine: dict[str, str] = {}
         self._source: Source | None = None
         self._wanted = self._is_complete = self._is_closed = self._is_stale = False
@@ -94,9 +86,9 @@ class Discovery:
             on_code=self._on_code,
             on_module_end=self._on_module_end,
             on_line=lines.passed,
-            on_failure=warn,
-            is_ours=project.is_ours,
-            quiet=guard.depths,
+            on_failure=context.warn,
+            is_ours=context.project.is_ours,
+            quiet=context.guard.depths,
             takes=lines.takes,
         )
         at_fork(after_in_child=self.close)
@@ -122,7 +114,7 @@ class Discovery:
         self._reach()
 
     def needed(self) -> Source:
-        """The event source, opened for probes that can't do without.
+        """The event source, opened for a caller that can't do without.
 
         Raises:
             SourceUnavailable: It can't be had.
@@ -163,12 +155,12 @@ class Discovery:
                 self._is_stale = False
                 self._update()
                 if self._source is not None:
-                    self._report_engine(self._source.engine)
+                    self._send_engine(self._source.engine)
             except SourceUnavailable as reason:
                 self._is_complete = False
                 self.has_lost = True
                 self._warn(f"{self._loss()}: {reason}")
-                self._report_engine({"name": "none", "why": str(reason)})
+                self._send_engine({"name": "none", "why": str(reason)})
             finally:
                 self._lock.release()
 
@@ -194,7 +186,7 @@ class Discovery:
             self._is_complete = True
             self._look_back(self._source)
 
-    def _report_engine(self, engine: dict[str, str]) -> None:
+    def _send_engine(self, engine: dict[str, str]) -> None:
         if engine != self._engine:
             self._engine = engine
             self._send(EngineChosen(engine))

@@ -2,7 +2,7 @@
 
 Commands arrive on the link's I/O thread (`apply`); hits happen on the threads of the test. The
 manager's lock guards the set of probes only, and no user code runs under it. It is a guest: its own
-failures are told once (`Warned`) and the test goes on.
+failures are sent once (`Warned`) and the test goes on.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import sys
 from _thread import allocate_lock
 from collections.abc import Callable
 from functools import partial
+from types import CodeType, FrameType
 from typing import Any
 
 from pytest_cideldill.callrecords.recorder import Recording
+from pytest_cideldill.context import Context
 from pytest_cideldill.discovery import IS_FREE, Discovery
 from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
-from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import CHECK_S, Overtime
+from pytest_cideldill.evaluation.time_limit import CHECK_S
 from pytest_cideldill.interpreter.borders import at_fork, contained, every
 from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.calls import Calls
 from pytest_cideldill.pauses.control import Control
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.queries import LOOKS, Looking
 from pytest_cideldill.pauses.stops import Stops
 from pytest_cideldill.probes.functions import FunctionProbes
-from pytest_cideldill.probes.linehits import Surroundings
+from pytest_cideldill.probes.linehits import LineProbe, Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
@@ -52,82 +52,81 @@ from pytest_cideldill.protocol import (
     Resume,
     SetDefaultBehavior,
     Step,
-    Warned,
     kind_of,
 )
-from pytest_cideldill.protocol.rows import RowSink
-from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.tracing.interface import Source
 
 
 class BreakpointManager:
     """See the module.
 
     Args:
-        lens: Shows what the process holds.
-        guard: Shared with `pauses`.
+        context: Shared with `pauses` and `recording`.
         pauses: Parks threads.
         recording: Which calls are recorded.
-        overtime: Limits what expressions may take.
-        keeping: The objects that clients can inspect.
-        observers: Where events go; who else is told of them.
-        rows: Where the hot path leaves what it has to tell.
+        observers: Get the events that the context sends.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
 
     def __init__(
         self,
-        lens: Lens,
-        guard: EvaluationGuard,
+        context: Context,
         pauses: Pauses,
         recording: Recording,
-        overtime: Overtime,
-        keeping: Keeping,
         observers: Observers,
-        rows: RowSink,
         *,
         passive: bool = False,
     ) -> None:
-        self.lens = lens
+        self.lens, self.warn, self._send = context.lens, context.warn, context.send
+        self._guard, self._overtime = context.guard, context.overtime
+        self._keeping = context.keeping
         self.pauses = pauses
-        self._send = observers.send
+        self._recording = recording
         self.add_observer, self.remove_observer = observers.add, observers.remove
         self._passive = passive
         self._lock = allocate_lock()
-        stops = Stops(lens, pauses, self.warn, lambda: self.lines.report_passes_now())
-        calls = Calls(lens, pauses, recording, keeping, stops.as_guest, self.warn)
-        record = (lambda *call: self._discovery.record(*call)) if IS_FREE else None
-        handlers = (calls, self.warn, record, lambda code: self._discovery.unrecord(code))
-        self._probes = FunctionProbes(lens.project, guard, overtime, *handlers)
-        self._recording = recording
-        self._guard = guard
-        self._overtime = overtime
-        self._keeping = keeping
-        surroundings = Surroundings(lens, self._overtime, pauses.position, rows, stops.at_line)
-        self.lines = LineProbes(
-            lens.project, surroundings, lambda: self._discovery.source, self._on_line_bound
-        )
-        at_raise = (stops.at_raise, stops.at_uncaught)
-        self.raises = RaiseProbes(lens.project, guard, *at_raise, self._send)
-        self._discovery: Discovery = Discovery(
-            lens.project,
-            guard,
-            recording,
-            self.lines,
-            self.raises,
-            *(self._probes.mean_any_in, self._probes.mean_any_of),
-            lambda started: self.bind(started, wait=False),
-            self.warn,
-            self._send,
-        )
-        self._looking = Looking(lens, pauses, keeping)
         self._is_stale, self._modules, self._from_start = False, 0, True
-        self.control = Control(
-            lens, guard, pauses, stops.at_place, self._discovery.needed, self.warn
+        self._bound: dict[str, Bound] = {}  # breakpoint id → what was sent last of it
+        self.relay: Callable[[str], object] = _ignore  # set by xdist's controller
+        project, stops = context.project, Stops(context, pauses)
+        self._stops = stops
+        calls = Calls(context, pauses, recording, stops.as_guest)
+        record = self._record if IS_FREE else None
+        self._probes = FunctionProbes(context, calls, record, self._unrecord)
+        surroundings = Surroundings(
+            context.lens, context.overtime, context.position, context.rows, self._stop_at_line
         )
-        self._told: dict[str, Bound] = {}  # breakpoint id → what was told last of it
-        self._warned: set[str] = set()
-        self.relay: Callable[[str], object] = lambda _worker: None  # set by xdist's controller
+        self.lines = LineProbes(project, surroundings, self._source, self._on_line_bound)
+        self.raises = RaiseProbes(
+            project, context.guard, stops.at_raise, stops.at_uncaught, context.send
+        )
+        self._discovery: Discovery = Discovery(
+            context, recording, self.lines, self.raises, self._probes, self._bind_started
+        )
+        self._looking = Looking(context, pauses)
+        self.control = Control(context, pauses, stops.at_place, self._discovery.needed)
         at_fork(after_in_child=self._forget)
+
+    # --- between the parts ------------------------------------------------------------------
+
+    def _source(self) -> Source | None:
+        return self._discovery.source
+
+    def _record(self, code: CodeType, path: str) -> None:
+        self._discovery.record(code, path)
+
+    def _unrecord(self, code: CodeType) -> None:
+        self._discovery.unrecord(code)
+
+    def _bind_started(self, started: Root | None) -> None:
+        """Code starts: its thread waits for no other one that binds."""
+        self.bind(started, wait=False)
+
+    def _stop_at_line(self, probe: LineProbe, frame: FrameType, number: int, reason: str) -> None:
+        """The front end gets the passes that were counted before the stop."""
+        __tracebackhide__ = True
+        contained("counting before a stop", self.lines.report_passes_now, self.warn, None)
+        self._stops.at_line(probe, frame, number, reason)
 
     # --- commands, on the I/O thread --------------------------------------------------------
 
@@ -195,7 +194,7 @@ class BreakpointManager:
         if command.replacement:
             functions = self._probes.functions_of(command.id)
             check_replacement(command.replacement, functions, self.lens.project)
-        bound = self._told.get(command.id, Bound(command.id, [], verified=False))
+        bound = self._bound.get(command.id, Bound(command.id, [], verified=False))
         refusal = self._probes.refusal(command.id)
         if refusal is not None and not bound.verified:
             raise Refusal(ErrorCode.CANNOT_INTERCEPT, refusal, function=command.function_name)
@@ -214,7 +213,7 @@ class BreakpointManager:
             if not self._from_start:
                 self.lines.arm(probe.spec.file)
             self._guard.pin(True)
-        bound = self._told[command.id] = self.lines.bound(command.id)
+        bound = self._bound[command.id] = self.lines.bound(command.id)
         return _plain(bound)
 
     def _add_exception(self, command: AddException) -> dict[str, Any]:
@@ -230,7 +229,7 @@ class BreakpointManager:
             self._probes.remove(command.id)
             self.lines.remove(command.id)
             self.raises.remove(command.id)
-            self._told.pop(command.id, None)
+            self._bound.pop(command.id, None)
         self.bind()
         return {"removed": True}
 
@@ -243,7 +242,7 @@ class BreakpointManager:
         self._from_start = False
 
     def bind(self, started: Root | None = None, *, wait: bool = True) -> None:
-        """Look for functions that breakpoints mean, and tell what is new.
+        """Look for functions that breakpoints mean, and send what is new.
 
         Args:
             started: Only for those in code that starts now.
@@ -264,19 +263,19 @@ class BreakpointManager:
             finally:
                 self._lock.release()
             started = None
-            self._tell(bound)
+            self._send_new(bound)
         self._want_events()
 
     def _want_events(self) -> None:
         wanted = self._recording.wants_any or self._probes.are_any or self.lines.are_any
-        pending = any(not (each.functions or each.message) for each in [*self._told.values()])
+        pending = any(not (each.functions or each.message) for each in [*self._bound.values()])
         imports = pending and self._probes.await_import
         self._discovery.want(wanted, pending=pending, imports=imports)
 
-    def _tell(self, bound: list[Bound]) -> None:
+    def _send_new(self, bound: list[Bound]) -> None:
         for each in bound:
-            if self._told.get(each.id) != each:
-                self._told[each.id] = each
+            if self._bound.get(each.id) != each:
+                self._bound[each.id] = each
                 self._send(each)
 
     def bind_new(self) -> None:
@@ -284,7 +283,7 @@ class BreakpointManager:
         with self._lock:
             self.raises.refresh()
         self._discovery.refresh()
-        if self._told and len(sys.modules) != self._modules:
+        if self._bound and len(sys.modules) != self._modules:
             self.bind()
 
     def release(self, by: str) -> None:
@@ -292,8 +291,8 @@ class BreakpointManager:
         is_first = not self.pauses.are_over
         self.pauses.release_all(by)
         steps: list[Callable[[], object]] = [
-            self._tell_passes,
-            *([self._tell_last_words] if is_first else []),
+            self._send_passes,
+            *([self._send_last_words] if is_first else []),
             self._discovery.close,
             *map(self._locked, (self._probes.disarm, self.lines.disarm, self.raises.disarm)),
             partial(self._guard.pin, False),
@@ -301,11 +300,11 @@ class BreakpointManager:
         ]
         every("the end of watching", steps, self.warn)
 
-    def _tell_passes(self) -> None:
+    def _send_passes(self) -> None:
         for passed in self.lines.passes(at_once=True):
             self._send(passed)
 
-    def _tell_last_words(self) -> None:
+    def _send_last_words(self) -> None:
         parts = (self._probes, self.lines, self.raises, self._recording)
         self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
 
@@ -336,12 +335,6 @@ class BreakpointManager:
         """How often `look_around` must be called although nothing is sent; None: never."""
         return CHECK_S if self.lines.are_any or self._probes.are_any else None
 
-    def warn(self, message: str) -> None:
-        """Tell a failure of our own, or of a condition, once."""
-        if message not in self._warned:
-            self._warned.add(message)
-            self._send(Warned(self.lens.text(message)))
-
     def _forget(self) -> None:
         """In a forked child: nobody would ever release a pause there."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
@@ -350,7 +343,11 @@ class BreakpointManager:
         every("a fork", steps, self.warn)
 
     def _on_line_bound(self, id: str) -> None:
-        self._tell([self.lines.bound(id)])
+        self._send_new([self.lines.bound(id)])
+
+
+def _ignore(_worker: str) -> None:
+    """No process relays tests of workers but xdist's controller."""
 
 
 def _plain(bound: Bound) -> dict[str, Any]:

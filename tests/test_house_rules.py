@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (ROOT / "pytest_cideldill", ROOT / "mcp_server" / "cideldill_mcp")
 FILE_LINES = 600
 FUNCTION_LINES = 60
+PARAMETERS = 6
 
 # Spelled in pieces, so that this file obeys the rules it checks.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:root|work|home|Users)" + r"/\w")
@@ -67,6 +68,22 @@ def functions(source: str) -> Iterator[tuple[str, int, int]]:
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1
 
 
+def parameters(source: str) -> Iterator[tuple[str, int, int]]:
+    """Functions with the number of their parameters; the first one of a method does not count."""
+    methods = {
+        id(function)
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.ClassDef)
+        for function in node.body
+    }
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args
+            names = [each.arg for each in (*given.posonlyargs, *given.args)]
+            is_bound = id(node) in methods and names[:1] in (["self"], ["cls"])
+            yield node.name, node.lineno, len(names) + len(given.kwonlyargs) - is_bound
+
+
 def sleeping_lines(source: str) -> Iterator[int]:
     """Lines that call ``time.sleep`` or import it by name; text of child programs is not code."""
     if "sleep" not in source:
@@ -103,6 +120,17 @@ def test_no_function_is_longer_than_the_budget() -> None:
     assert long == []
 
 
+def test_no_function_has_more_parameters_than_the_budget() -> None:
+    """More of them are a value of their own: a frozen dataclass, as `Context`."""
+    greedy = [
+        f"{name}:{line}: {function} has {count} parameters"
+        for name, source in modules().items()
+        for function, line, count in parameters(source)
+        if count > PARAMETERS
+    ]
+    assert greedy == []
+
+
 def test_every_module_says_what_it_is() -> None:
     silent = [name for name, source in modules().items() if not ast.get_docstring(parsed(source))]
     assert silent == []
@@ -135,6 +163,11 @@ def test_nothing_is_left_for_later_in_the_sources() -> None:
 )
 def test_a_sleep_is_found_in_code_and_not_in_text(source: str, lines: list[int]) -> None:
     assert list(sleeping_lines(source)) == lines
+
+
+def test_parameters_are_counted_without_the_object_of_a_method() -> None:
+    source = "class A:\n    def b(self, c, *, d): ...\n\ndef e(f, /, g, *h): ...\n"
+    assert list(parameters(source)) == [("e", 4, 2), ("b", 2, 2)]
 
 
 @pytest.mark.parametrize("folder", ["root", "work", "home", "Users"])

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
     """Build the server of one transport; its `clients` get the pushes."""
-    offered = Toolbox(profile.tools(settings.tools), runs, runs.desired)
+    offered = Toolbox(profile.tools(settings.tools), runs)
     server = _Server(
         "pytest-cideldill",
         version=importlib.metadata.version("pytest-cideldill"),
@@ -43,7 +43,7 @@ def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
     )
     server.middleware.clear()  # OpenTelemetry, whose spans no user asked for
     _offer_tools(server, offered, clients)
-    read = Toolbox(profile.ALL, runs, runs.desired).read
+    read = Toolbox(profile.ALL, runs).read
     _offer_resources(server, Resources(read, runs), clients)
     _offer_prompts(server, Prompts(read, runs, offered))
     server.add_notification_handler(

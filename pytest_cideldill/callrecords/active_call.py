@@ -1,7 +1,7 @@
 """A recorded call from its start to its end, and which one a thread or a task is in.
 
 On the hot path a call is a plain tuple of what is at hand, in the order of `Start`: one object that
-is made at once. What is told of it is made of it later, on another thread.
+is made at once. Its event is made of it later, on another thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Start(NamedTuple):
     """What is known of a call when it begins.
 
     Attributes:
-        number: Tells it apart in this process.
+        number: Unique in this process.
         name: Dotted path of the function.
         args: Positional arguments.
         kwargs: Keyword arguments.

@@ -1,4 +1,4 @@
-"""From the row of a recorded call to the event that tells it; on the I/O thread."""
+"""From the row of a recorded call to its event; on the I/O thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_cideldill.objects.content_ids import Frozen, Objects
 from pytest_cideldill.rendering.display import Lens
 
 
-class CallTelling:
+class CallEvents:
     """See the module.
 
     Args:
@@ -30,11 +30,12 @@ class CallTelling:
         """The `call_id` that clients see."""
         return f"{self._prefix}.c{number}"
 
-    def told(self, row: tuple[Any, ...]) -> dict[str, Any]:
+    def event_of(self, row: tuple[Any, ...]) -> dict[str, Any]:
         """An event of type `call` from a row (docs/record_format.md).
 
-        A row is `(told, begun, status, moment of its end, kept result, exception, frozen result)`.
-        A call that was told as running is told again, under its id, when it ended.
+        A row is `(event_of, begun, status, moment of its end, kept result, exception, frozen
+        result)`.
+        A call that was logged as running is logged again, under its id, when it ended.
         """
         _, begun, status, ended, result, exception, frozen = row
         start, show = start_of(begun), self._lens.render_kept

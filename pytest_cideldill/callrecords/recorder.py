@@ -7,7 +7,7 @@ threads, through the event source; rows go to the log. The hot path is `_startin
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import Token
 from fnmatch import fnmatchcase
 from functools import partial
@@ -27,18 +27,17 @@ from pytest_cideldill.callrecords.active_call import (
     leave,
     start_of,
 )
-from pytest_cideldill.callrecords.event import CallTelling
+from pytest_cideldill.callrecords.event import CallEvents
+from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking
 from pytest_cideldill.interpreter.code_files import file_now, file_of
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.content_ids import Objects
 from pytest_cideldill.patching.code_swap import is_trampoline, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact, of_glob
 from pytest_cideldill.protocol import CALLS_OF
-from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import (
     OnEnd,
     OnStart,
@@ -59,42 +58,38 @@ class Recording:
     """See the module.
 
     Args:
+        context: Its rows take one per call that ended, and per call that runs while something
+            stops.
         patterns: Globs over dotted paths, as `shop.cart.*`.
-        lens: Shows values.
-        add: Takes a row per call that ended, and per call that runs while something stops.
-        position: Tells the test.
-        prefix: What the ids of calls begin with: `r1.main`.
         objects: Takes arguments and results for their content ids.
-        traces: Whose messages are told beside the records.
+        traces: Tracepoints on functions, whose messages are sent beside the records.
     """
 
     def __init__(
         self,
-        patterns: Iterable[str],
-        lens: Lens,
-        add: Callable[[Row], None],
-        position: Position,
-        prefix: str = "r0.main",
+        context: Context,
+        patterns: Iterable[str] = (),
         objects: Objects | None = None,
         traces: FunctionTraces | None = None,
     ) -> None:
+        lens = context.lens
         self._traces = traces
-        self._telling = CallTelling(lens, prefix, objects)
+        self._events = CallEvents(lens, context.identity.prefix, objects)
         self._patterns = tuple(patterns)
         self._unmatched = set(self._patterns)
         self._lens = lens
-        self._add = add
-        self._position = position
+        self._add = context.rows.add
+        self._position = context.position
         self._chosen: set[int] = set()
         self._seen: set[int] = set()
         # Bound once, for the hot path.
         self._freeze = None if objects is None else objects.freeze
         self._keep = lens.keep
-        self._tell = self._telling.told
+        self._event_of = self._events.event_of
         self._next_number = count(1).__next__
         # All that run, by number. Single items are set and popped: atomic.
         self._running: dict[int, Begun] = {}
-        self._told_running: set[int] = set()  # or told and changed
+        self._logged_running: set[int] = set()  # or logged and changed
         # Thread → the calls that it is about to make, which have a number already.
         self._announced: dict[int, list[tuple[CodeType, Intercepted]]] = {}
         # Outermost call that runs → what takes the variable out of the program's context again.
@@ -123,10 +118,10 @@ class Recording:
                 self._chosen.add(id(code))
                 self.record(source, code, DottedPath.of(module, code.co_qualname, file))
             else:
-                self._tell_calls(source, code)
+                self._record_calls(source, code)
 
     def unhit(self) -> dict[str, Fact]:
-        """Of the globs, as `unhit.Knowing`: what is told of those that no function matched."""
+        """Of the globs, as `unhit.Knowing`: the facts about those that no function matched."""
         loaded, project = dict(_loaded()) if self._unmatched else {}, self._lens.project
         return {
             CALLS_OF + each: of_glob(each, loaded if each in self._unmatched else None, project)
@@ -138,15 +133,17 @@ class Recording:
         if id(code) not in self._chosen:
             source.stop_recording(code)
             self._seen.discard(id(code))
-            self._tell_calls(source, code)
+            self._record_calls(source, code)
 
     def record(self, source: Source, code: CodeType, name: str) -> None:
         """Record the calls of one function from now on."""
         self._seen.add(id(code))  # the source keeps the code object
-        if not self._tell_calls(source, code, (self._starting(code, name), self._ending(code))):
+        if not self._record_calls(source, code, (self._starting(code, name), self._ending(code))):
             self._seen.discard(id(code))
 
-    def _tell_calls(self, source: Source, code: CodeType, *handlers: tuple[OnStart, OnEnd]) -> bool:
+    def _record_calls(
+        self, source: Source, code: CodeType, *handlers: tuple[OnStart, OnEnd]
+    ) -> bool:
         """Have the handlers called, and those of the tracepoints that mean these calls."""
         if self._traces is not None and (traces := self._traces.of(code)):
             handlers = (*handlers, self._traces.handlers(code, traces))
@@ -154,7 +151,7 @@ class Recording:
             if handlers:
                 source.record_calls(code, *_together(handlers))
         except SourceUnavailable:
-            return False  # made by C: it has no Python calls to tell
+            return False  # made by C: it has no Python calls
         return True
 
     # --- on the calling threads -------------------------------------------------------------
@@ -164,7 +161,7 @@ class Recording:
 
         Args:
             name: Dotted path of the function.
-            call_data: What a pause tells of it.
+            call_data: What a pause reports of it.
             frame: The trampoline's.
         """
         begun = Intercepted(
@@ -185,11 +182,11 @@ class Recording:
         return begun
 
     def sees(self, code: CodeType) -> bool:
-        """Whether the event source tells the calls of a function."""
+        """Whether the event source sees the calls of a function."""
         return id(code) in self._seen
 
     def announce(self, begun: Intercepted, code: CodeType) -> None:
-        """The next call of `code` on this thread is `begun`, if the event source tells it."""
+        """The next call of `code` on this thread is `begun`, if the event source sees it."""
         expected = self._announced.setdefault(get_ident(), [])
         expected.append((code, begun))
         del expected[:-_MOST_ANNOUNCED]  # of generators that never start
@@ -199,7 +196,7 @@ class Recording:
         self._watched.setdefault(get_ident(), None)
 
     def watched(self, name: str) -> Intercepted | None:
-        """The call of a function that has just ended on this thread, if the event source told it.
+        """The call of a function that has just ended on this thread, if the event source saw it.
 
         Args:
             name: Dotted path of the function.
@@ -214,7 +211,7 @@ class Recording:
         return seen
 
     def end(self, begun: Intercepted, result: object, error: BaseException | None) -> None:
-        """An intercepted call ended; unless the event source has told it already."""
+        """An intercepted call ended; unless the event source has seen that already."""
         if self._running.pop(begun.start.number, None) is not None:
             announced = self._announced.get(get_ident(), [])
             announced[:] = [each for each in announced if each[1] is not begun]
@@ -225,17 +222,17 @@ class Recording:
     ) -> None:
         """A client changed how a call ended: `altered` is `result` or `exception`."""
         begun.altered = altered
-        self._told_running.add(begun.start.number)
+        self._logged_running.add(begun.start.number)
         self._finish(begun, result, error)
 
-    def tell_running(self) -> None:
+    def log_running(self) -> None:
         """Have the log know the calls under way; before something stops."""
         running = self._running.copy()
-        told = self._told_running.intersection(running)
+        logged = self._logged_running.intersection(running)
         for number, begun in running.items():
-            if number not in told:
-                self._add((self._tell, begun, "running", None, None, None, None))
-        self._told_running = told.union(running)
+            if number not in logged:
+                self._add((self._event_of, begun, "running", None, None, None, None))
+        self._logged_running = logged.union(running)
 
     def loses(self, row: Row) -> Literal["hit", "call", "record"]:
         """What is lost with a row that the log drops; see `log.Loss`."""
@@ -243,13 +240,13 @@ class Recording:
             return "hit"
         number = start_of(begun).number
         if row[2] == "running":
-            self._told_running.discard(number)  # its end tells it, or the next stop
+            self._logged_running.discard(number)  # its end logs it, or the next stop
             return "call"
-        return "call" if number in self._told_running else "record"
+        return "call" if number in self._logged_running else "record"
 
     def id_of(self, begun: Intercepted) -> str:
         """The `call_id` that clients see."""
-        return self._telling.id_of(begun.start.number)
+        return self._events.id_of(begun.start.number)
 
     def _starting(self, code: CodeType, name: str) -> OnStart:
         parameters = Parameters(code, self._lens)
@@ -292,7 +289,13 @@ class Recording:
         generates = code.co_flags & _GENERATES
         running, watched = self._running, self._watched
         finish, set_current, tokens = self._finish, current.set, self._tokens
-        add, tell, keep, freeze, now = self._add, self._tell, self._keep, self._freeze, ticking()
+        add, event_of, keep, freeze, now = (
+            self._add,
+            self._event_of,
+            self._keep,
+            self._freeze,
+            ticking(),
+        )
         if secret := self._lens.result_name(code.co_name):
             keep = partial(keep, name=secret)
             freeze = freeze and partial(freeze, name=secret)
@@ -313,7 +316,7 @@ class Recording:
                 finish(begun, result, error)
             else:
                 frozen = None if freeze is None else freeze(result)
-                add((tell, begun, "success", now(), keep(result), None, frozen))
+                add((event_of, begun, "success", now(), keep(result), None, frozen))
 
         return on_end
 
@@ -337,10 +340,10 @@ class Recording:
             secret = self._lens.result_name(start_of(begun).name.rpartition(".")[2])
             frozen = None if self._freeze is None else self._freeze(result, secret)
             kept = self._keep(result, secret)
-            self._add((self._tell, begun, "success", ended, kept, None, frozen))
+            self._add((self._event_of, begun, "success", ended, kept, None, frozen))
         else:
-            told = raised(error, self._lens)
-            self._add((self._tell, begun, "exception", ended, None, told, None))
+            shown = raised(error, self._lens)
+            self._add((self._event_of, begun, "exception", ended, None, shown, None))
 
 
 def _functions_in(root: CodeType) -> Iterator[CodeType]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.frame_locals import READING, read_locals, reading
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.plain import HARMLESS, PLAIN, PLAIN_TYPES
 from pytest_cideldill.sourcecode import quiet
 
@@ -80,21 +81,33 @@ def our_expression(source: str, **trees: ast.expr) -> ast.expr:
     return tree
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Substitutes:
+    """What stands for values that could not be had.
+
+    Attributes:
+        failed: Called for each expression that raises.
+        late: The result of what is interrupted outside of any expression.
+    """
+
+    failed: Failed
+    late: object = None
+
+
 class Expressions:
     """Several expressions, evaluated in order at a line of one code object.
 
     Attributes:
         value: `value(frame)`: the result of `ending`. On the hot path, any thread. Raises only
-            exceptions that `failed` raises again. Quiet and under the time limit, unless no user
-            code can run.
+            exceptions that the `failed` of the substitutes raises again. Quiet and under the time
+            limit, unless no user code can run.
 
     Args:
         trees: The expressions. They may use the names of `helpers`, by `our_expression`.
         code: The code object of the line; determines which names are locals.
         overtime: Limits the time of each expression.
         ending: Statements made by `our_statements`; the values are called `v0`, `v1` …
-        failed: Called for each expression that raises.
-        late: The result of `value` when it is interrupted outside of any expression.
+        substitutes: For expressions that fail.
         helpers: Functions and values of ours, by name.
 
     Raises:
@@ -108,10 +121,10 @@ class Expressions:
         overtime: Overtime,
         *,
         ending: Sequence[ast.stmt],
-        failed: Failed,
-        late: object = None,
+        substitutes: Substitutes,
         helpers: Mapping[str, object] = _NOTHING,
     ) -> None:
+        failed, late = substitutes.failed, substitutes.late
         owner = _class_around(code)
         self._trees = [_Mangled(owner).visit(tree) for tree in trees] if owner else list(trees)
         nodes = [node for tree in self._trees for node in ast.walk(tree)]

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from pytest_cideldill.evaluation.compiled import (
     Expressions,
+    Substitutes,
     our_expression,
     our_statements,
     parse_expression,
@@ -109,8 +110,7 @@ class RenderedMessage:
             code,
             overtime,
             ending=ending,
-            failed=overtime.failed,
-            late=TIMEOUT,
+            substitutes=Substitutes(overtime.failed, TIMEOUT),
             helpers=helpers,
         ).value
 

@@ -11,7 +11,7 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -91,9 +91,7 @@ def evaluate(
     *,
     guard: EvaluationGuard,
     interruptor: Interruptor | None = None,
-    render: Callable[[object], str] | None = None,
     error: BaseException | None = None,
-    max_text: int = MAX_TEXT,
 ) -> Evaluation:
     """Evaluate `source` as if it stood at the current line of `frame`; never raises.
 
@@ -103,24 +101,20 @@ def evaluate(
         namespace: The names of the session; new ones are added.
         guard: Keeps breakpoints away from what the evaluation calls.
         interruptor: Lets other threads end the evaluation.
-        render: Renders the value, instead of `repr`.
         error: The exception that has ended the code of `frame`; None: the code goes on.
-        max_text: Characters of `output`, and of `stdout`.
     """
     interruptor = interruptor or Interruptor()
     changed: dict[str, None] = {}
     timed_out = False
-    with guard.evaluating(), collected_stdout(max_text) as printed:
+    with guard.evaluating(), collected_stdout(MAX_TEXT) as printed:
         try:
             outcome = interruptor.run(
-                lambda: _outcome(
-                    source, frame, namespace, changed, render or repr, _Driver(error, interruptor)
-                )
+                lambda: _outcome(source, frame, namespace, changed, _Driver(error, interruptor))
             )
             timed_out = outcome.is_error and interruptor.sent
         except EvaluationInterrupted:
             outcome, timed_out = _Outcome("interrupted", is_error=True), True
-    output = _cut(outcome.output, max_text)
+    output = _cut(outcome.output, MAX_TEXT)
     return Evaluation(
         output,
         printed.text(),
@@ -137,7 +131,6 @@ def _outcome(
     frame: FrameType,
     session: dict[str, Any],
     changed: dict[str, None],
-    render: Callable[[object], str],
     driver: _Driver,
 ) -> _Outcome:
     try:
@@ -152,7 +145,7 @@ def _outcome(
             changed.update(dict.fromkeys(_parts_assigned(tree, session)))
         if not _ends_in_expression(tree):
             return _Outcome("")
-        return _Outcome(_shown(value, render), value=value)
+        return _Outcome(_shown(value), value=value)
     except Interruption:
         raise
     except BaseException as error:  # noqa: BLE001 - a border: whatever user code raises is the answer
@@ -276,14 +269,14 @@ def _ends_in_expression(tree: ast.Module) -> bool:
     return bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
 
 
-def _shown(value: object, render: Callable[[object], str]) -> str:
+def _shown(value: object) -> str:
     kind = type(value)
-    if render is repr and (kind is str or kind is bytes) and len(value) > _LONGEST:  # type: ignore[arg-type]
+    if (kind is str or kind is bytes) and len(value) > _LONGEST:  # type: ignore[arg-type]
         # No copy of all of it, for which there may be no memory; it is cut off anyway.
         shown = repr(value[:MAX_TEXT])[: MAX_TEXT - _ROOM]  # type: ignore[index]
         return f"{shown}… +{len(value) - len(shown)} {_UNITS[kind]}"  # type: ignore[arg-type]
     try:
-        return str.__str__(render(value))
+        return str.__str__(repr(value))
     except Interruption:
         raise
     except BaseException as error:  # noqa: BLE001 - a border: a failing __repr__ is part of the answer

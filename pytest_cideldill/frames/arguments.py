@@ -52,8 +52,7 @@ def describe_call(
     path: str,
     code: CodeType,
     signature: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    arguments: tuple[tuple[Any, ...], dict[str, Any]],
     caller: FrameType | None,
     lens: Lens,
 ) -> dict[str, Any]:
@@ -63,11 +62,11 @@ def describe_call(
         path: Dotted path of the function.
         code: Its original code object.
         signature: As text.
-        args: Positional arguments as bound.
-        kwargs: Keyword arguments as bound.
+        arguments: Positional and keyword arguments as bound.
         caller: The frame that called, None at the bottom of a thread.
         lens: Shows the values.
     """
+    args, kwargs = arguments
     names, most = code.co_varnames[: code.co_argcount], lens.limits.max_items
     site = None
     if caller is not None:

@@ -65,49 +65,56 @@ def describe_exception(error: BaseException, printed: str, lens: Lens) -> dict[s
     return {"type": class_name(cls), "message": lens.text(printed, MAX_MESSAGE)}
 
 
-def autopsy(
-    error: BaseException,
-    exception: Mapping[str, Any],
-    places: Sequence[Place],
-    lens: Lens,
-    extent: FailureExtent,
-    *,
-    is_first_chance: bool = False,
-    assertion: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The part of the autopsy that comes from the exception: `exception_get_context`.
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure:
+    """What an autopsy is made of.
 
-    Args:
+    Attributes:
         error: What was raised.
         exception: As of `describe_exception`.
         places: The traceback, innermost first, hidden frames left out.
-        lens: Shows values, decides what is user code.
-        extent: How much is wanted.
         is_first_chance: Whether it may still be handled.
         assertion: As of `operands.assertion_of`, if one failed.
     """
+
+    error: BaseException
+    exception: Mapping[str, Any]
+    places: Sequence[Place]
+    is_first_chance: bool = False
+    assertion: dict[str, Any] | None = None
+
+
+def autopsy(failure: Failure, lens: Lens, extent: FailureExtent) -> dict[str, Any]:
+    """The part of the autopsy that comes from the exception: `exception_get_context`.
+
+    Args:
+        failure: What happened.
+        lens: Shows values, decides what is user code.
+        extent: How much is wanted.
+    """
+    places, assertion = failure.places, failure.assertion
     deadline = monotonic() + lens.limits.capture_ms / 1000
     frames: list[dict[str, Any]] = []
     left = extent.variables
     for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
         if left <= 0 or not lens.project.has(frame):
-            described = describe_frame(frame, line, index, lens, with_locals=False)
+            described = describe_frame((frame, line), index, lens, with_locals=False)
             frames.append(described | {"arguments": None, "variables": None})
             continue
         is_first = left == extent.variables
         left -= 1
         frames.append(_frame(frame, line, index, lens, deadline, is_first=is_first))
     users = [frame["index"] for frame in frames if not frame["isExternal"]]
-    trace = {"isFirstChance": is_first_chance, "stackTraceString": _trace(places, lens)}
+    trace = {"isFirstChance": failure.is_first_chance, "stackTraceString": _trace(places, lens)}
     return {
-        "exception": {**exception, **trace},
+        "exception": {**failure.exception, **trace},
         **({} if assertion is None else {"assertion": assertion}),
         "frames": frames,
         "totalFrames": len(places),
         "throwingFrameIndex": 0,
         "userFrameIndex": users[0] if users else 0,
-        **inner_exceptions(error, lens, extent.inner),
-        "notes": notes_of(error, lens),
+        **inner_exceptions(failure.error, lens, extent.inner),
+        "notes": notes_of(failure.error, lens),
     }
 
 
@@ -120,7 +127,7 @@ def _frame(
         statement_at(code, line, lens.texts.of(frame)), lens.source(frame, line)["source"]
     )
     described = describe_frame(
-        frame, line, index, lens, with_locals=True, deadline=deadline, first=first
+        (frame, line), index, lens, with_locals=True, deadline=deadline, first=first
     )
     if is_first:
         _open(frame, first, described, lens, deadline)

@@ -173,8 +173,7 @@ def user_stack(
 
 
 def describe_frame(
-    frame: FrameType,
-    line: int,
+    place: tuple[FrameType, int],
     index: int,
     lens: Lens,
     *,
@@ -184,8 +183,9 @@ def describe_frame(
 ) -> dict[str, Any]:
     """One entry of `frames` in a reply; `variables` and `arguments` only `with_locals`.
 
-    `deadline`, `first`: as for `locals_of`.
+    `place`: the frame and its current line. `deadline`, `first`: as for `locals_of`.
     """
+    frame, line = place
     code = frame.f_code
     described: dict[str, Any] = {
         "index": index,

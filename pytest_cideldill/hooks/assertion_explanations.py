@@ -1,6 +1,6 @@
 """Keeps our files out of what Hypothesis traces to explain a failure.
 
-It tells the lines that only failing examples have run. Those of ours that record a call or show a
+It lists the lines that only failing examples have run. Those of ours that record a call or show a
 value would be among them, in front of the lines of the user.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 _PACKAGE: Final = "pytest_cideldill."
 
-_told: list[Any] = []
+_kept_out: list[Any] = []
 """The module that knows already."""
 
 
@@ -22,9 +22,9 @@ def keep_out() -> None:
     about its own files is as before then.
     """
     module = sys.modules.get("hypothesis.internal.scrutineer")
-    if module is None or module in _told:
+    if module is None or module in _kept_out:
         return
-    _told[:] = [module]
+    _kept_out[:] = [module]
     known: dict[Any, bool] = {}
     modules = [each for name, each in list(sys.modules.items()) if _is_ours(name)]
     files = [vars(each).get("__file__") for each in modules]

@@ -1,7 +1,7 @@
 """What pytest and unittest know of an assertion that failed: its operands and their expressions.
 
 Comparisons are noted as they fail, as shown values: no object is kept. The rest is read from the
-frame at the failure. Private parts of pytest are used with a fallback: without them less is told.
+frame at the failure. Private parts of pytest are used with a fallback: without them less is shown.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OF_UNITTEST: Final[Mapping[str, str]] = {
     "IsNone": "is None",
     "IsNotNone": "is not None",
 }
-"""Methods of `TestCase`, without `assert`; others are told by their own name."""
+"""Methods of `TestCase`, without `assert`; others are shown by their own name."""
 
 
 class Assertions:
@@ -67,7 +67,7 @@ class Assertions:
 
     Args:
         lens: Shows values.
-        host: Told of failures of ours.
+        host: Sends warnings.
     """
 
     def __init__(self, lens: Lens, host: Warns) -> None:
@@ -91,35 +91,35 @@ class Assertions:
         self._latest.clear()
 
     def failed(
-        self, excinfo: pytest.ExceptionInfo[BaseException], places: list[Place], told: str
+        self, excinfo: pytest.ExceptionInfo[BaseException], places: list[Place], printed: str
     ) -> dict[str, Any] | None:
         """`assertion` of the autopsy; None when no assertion of the user failed.
 
         Args:
             excinfo: The failure.
             places: Of its traceback, innermost first.
-            told: pytest's text of it.
+            printed: pytest's text of it.
         """
         if not isinstance(excinfo.value, AssertionError) or not places:
             return None
         method = next((each for each in _frames(excinfo) if _is_method(each)), None)
         if method is not None:
-            return self._of_unittest(method, told)
+            return self._of_unittest(method, printed)
         frame, line = places[0]
         texts = self._lens.texts
         statement = statement_at(frame.f_code, line, texts.of(frame))
         code, at, compared = self._latest.get(get_ident(), (None, 0, None))
         if statement is None and texts.source(frame, line)[0].split()[:1] == ["assert"]:
             found = compared if code is frame.f_code and at == line else None
-            return explained(found, told, self._lens)
+            return explained(found, printed, self._lens)
         if not isinstance(statement, ast.Assert):
             return None
         is_it = code is frame.f_code and statement.lineno <= at <= (statement.end_lineno or at)
         values = _values(statement, frame)
         found = compared if is_it else None
-        return assertion_of(statement, frame, found, values, told, self._lens)
+        return assertion_of(statement, frame, found, values, printed, self._lens)
 
-    def _of_unittest(self, frame: FrameType, told: str) -> dict[str, Any]:
+    def _of_unittest(self, frame: FrameType, printed: str) -> dict[str, Any]:
         """The arguments of a method `assert…`, the first two of which are compared."""
         code, values = frame.f_code, read_locals(frame)
         names = [name for name in code.co_varnames[1 : code.co_argcount] if name != "msg"][:2]
@@ -132,7 +132,7 @@ class Assertions:
         assertion = {"left": shown.get("left"), "op": op, "right": shown.get("right")}
         for (side, text), value in zip(shown.items(), held, strict=False):
             assertion |= children_of(side, value, text, self._lens)
-        return assertion | {"explanation": self._lens.text(told, MAX_EXPLANATION)}
+        return assertion | {"explanation": self._lens.text(printed, MAX_EXPLANATION)}
 
 
 def rewriting(config: pytest.Config) -> Rewrite:

@@ -32,7 +32,7 @@ def declared(config: pytest.Config, settings: Settings) -> list[Command]:
     """Every tracepoint.
 
     Args:
-        config: Tells the rootdir.
+        config: Knows the rootdir.
         settings: Of this process.
 
     Raises:

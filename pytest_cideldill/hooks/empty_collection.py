@@ -26,17 +26,17 @@ def searched(config: pytest.Config, args: Sequence[str], found: int, deselected:
         config: pytest's.
         args: Where it looked.
         found: How many tests there were before any was left out.
-        deselected: How many plugins have told as deselected.
+        deselected: How many tests plugins have reported as deselected.
     """
     where = f"in {', '.join(args)}" if args else "as none of the names exists"
-    told = f"no tests: {found} found {where}"
+    message = f"no tests: {found} found {where}"
     if deselected:
         options = [
             text.format(value)
             for name, text in _DESELECTING.items()
             if (value := getattr(config.option, name, None))
         ]
-        told += f"; {deselected} deselected by {', '.join(options) or 'a plugin or a conftest'}"
+        message += f"; {deselected} deselected by {', '.join(options) or 'a plugin or a conftest'}"
     patterns = ((name, _shown(config.getini(name))) for name in _PATTERNS)
     looked = [f"{name} {value}" for name, value in patterns] if not found else []
     if testpaths := _shown(config.getini("testpaths")):
@@ -44,7 +44,7 @@ def searched(config: pytest.Config, args: Sequence[str], found: int, deselected:
     looked.append(f"rootdir {config.rootpath}")
     if config.inipath is not None:
         looked.append(f"configuration {config.inipath.name}")
-    return f"{told} ({'; '.join(looked)})"
+    return f"{message} ({'; '.join(looked)})"
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tells how the run ends: the verdict, what interrupted it, and that pytest left in order."""
+"""Sends how the run ends: the verdict, what interrupted it, and that pytest left in order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ExitStatus:
     """Hooks at the end of a run; in every process of it.
 
     Args:
-        host: Its link tells the end.
-        position: The file that tells the same to whoever waits for it.
+        host: Its link sends the end.
+        position: The file that shows the same to other processes.
     """
 
     def __init__(self, host: Host, position: PositionFile | None) -> None:

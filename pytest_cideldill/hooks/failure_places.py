@@ -62,9 +62,9 @@ def place_of_test(
 
 
 def _at(path: str, line: int, lens: Lens, function: str | None = None) -> dict[str, Any]:
-    told = {"file": lens.project.relative(path), "line": line}
+    place = {"file": lens.project.relative(path), "line": line}
     named = {} if function is None else {"function": lens.text(function)}
-    return told | named | {"source": lens.line_of(path, line)}
+    return place | named | {"source": lens.line_of(path, line)}
 
 
 def _definition(path: str, line: int, lens: Lens) -> int:

@@ -1,7 +1,7 @@
 """The autopsy of each failed phase, made with its report: its fixtures are alive, its output read.
 
 Runs on pytest's main thread. It goes with the report, so that a failure can be explained when the
-test is over; a pause at the failure tells the same.
+test is over; a pause at the failure shows the same.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pytest_cideldill.frames.failure import (
     MAX_MESSAGE,
     MAX_OUTPUT,
     RECORDED,
+    Failure,
     autopsy,
     describe_exception,
 )
@@ -56,7 +57,7 @@ class Autopsies:
         self._raised = (weakref.ref(call), call.excinfo)
 
     def note_again(self, call: pytest.CallInfo[Any]) -> None:
-        """A plugin makes the attempt again, and tells of that before the report is made."""
+        """A plugin makes the attempt again, and reports that before the report is made."""
         self._again = weakref.ref(call)
 
     def is_tried_again(self, call: pytest.CallInfo[Any]) -> bool:
@@ -64,9 +65,9 @@ class Autopsies:
         return self._again() is call
 
     def raised_by(self, call: pytest.CallInfo[Any]) -> Raised | None:
-        """What a test raised: not what a plugin raised of what it has to tell of the test.
+        """What a test raised: not what a plugin raised when it reports the test.
 
-        None: nothing, or nobody knows. For `unittest` pytest tells it when the report is made.
+        None: nothing, or nobody knows. For `unittest` pytest hands it on when the report is made.
         """
         made, raised = self._raised
         return call.excinfo if made() is not call or raised is None else raised
@@ -94,8 +95,8 @@ class Autopsies:
                 made = self._made(item, excinfo, raised(excinfo.value, lens), output)
                 made |= {"reported": lens.text(text_of(report), MAX_MESSAGE)}
             else:
-                told = describe_exception(excinfo.value, crash_message(report), lens)
-                made = self._made(item, excinfo, told, output)
+                shown = describe_exception(excinfo.value, crash_message(report), lens)
+                made = self._made(item, excinfo, shown, output)
             self._latest = (weakref.ref(call), made)
         return self._latest[1]
 
@@ -119,11 +120,12 @@ class Autopsies:
         assertion = self._assertions.failed(excinfo, places, exception["message"])
         if assertion is not None:  # it has the rest
             exception = exception | {"message": exception["message"].lstrip().partition("\n")[0]}
-        made = autopsy(excinfo.value, exception, places, lens, RECORDED, assertion=assertion)
+        failure = Failure(excinfo.value, exception, places, assertion=assertion)
+        made = autopsy(failure, lens, RECORDED)
         return made | self._around(item, output)
 
     def around(self, item: pytest.Item) -> dict[str, Any]:
-        """What an autopsy tells of a test that goes on, beside the exception; on any thread."""
+        """What an autopsy holds of a test that goes on, beside the exception; on any thread."""
         try:
             return self._around(item, output_so_far(item.config))
         except Exception:  # noqa: BLE001 - it goes on, perhaps on another thread than this
@@ -131,12 +133,12 @@ class Autopsies:
 
     def _around(self, item: pytest.Item, output: tuple[str, str, str]) -> dict[str, Any]:
         texts = dict(zip(("stdout", "stderr", "log"), output, strict=True))
-        told: dict[str, Any] = {
+        printed: dict[str, Any] = {
             name: self._lens.end_of(text, MAX_OUTPUT) for name, text in texts.items()
         }
         if vars(item.config.option).get("capture") == "no":  # nobody knows what was printed
-            told |= {name: told[name] or None for name in ("stdout", "stderr")}
-        return _surroundings(item, self._lens) | told
+            printed |= {name: printed[name] or None for name in ("stdout", "stderr")}
+        return _surroundings(item, self._lens) | printed
 
     def forget(self) -> None:
         """A test begins or ends."""
@@ -179,6 +181,6 @@ def _is_of_a_plugin(definition: Any, lens: Lens) -> bool:
 
 
 def _is_parameter(definition: Any) -> bool:
-    """Whether pytest made a fixture of a parameter, which is told as such."""
+    """Whether pytest made a fixture of a parameter, which is shown as such."""
     made_by = getattr(definition.func, "__name__", "")
     return str(made_by) == "get_direct_param_fixture_func"

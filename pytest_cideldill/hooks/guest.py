@@ -1,4 +1,4 @@
-"""A guest's manners: a hook of ours that fails is told once and never fails the host's run."""
+"""A guest's manners: a hook of ours that fails warns once and never fails the host's run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _GENERATOR: Final = 0x20  # CO_GENERATOR
 
 
 class Warns(Protocol):
-    """Whoever can tell a failure."""
+    """An object that reports failures of ours."""
 
     def warn(self, message: str) -> None:
-        """Tell `message` once."""
+        """Send `message` once, as a warning."""
 
 
 def guest(hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,15 +79,15 @@ def clean_up(
 
 
 def say(message: str) -> None:
-    """On stderr: nobody else is there to be told."""
+    """On stderr, as there is no client."""
     sys.stderr.write(f"{message}\n")
 
 
 def _to_host_of(plugin: Any) -> Callable[[str], object]:
-    return partial(_tell, plugin)
+    return partial(_warn, plugin)
 
 
-def _tell(plugin: Any, message: str) -> None:
+def _warn(plugin: Any, message: str) -> None:
     """By its host; one that has none says it on stderr."""
     host: Warns | None = getattr(plugin, "host", None)
     report = say if host is None else host.warn

@@ -14,8 +14,9 @@ from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.protocol import Command, Event, Warned, Watched
-from pytest_cideldill.protocol.rows import Batch
+from pytest_cideldill.link.warnings import Warnings
+from pytest_cideldill.protocol import Command, Event, Watched
+from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.rendering.display import Lens
 
 
@@ -42,30 +43,28 @@ class Link(Protocol):
         """Have everything leave, and take nothing any more."""
 
 
-class Host(Protocol):
-    """See the module; `debugged_process.Debugged` is the other one.
+class Host:
+    """See the module. Here nothing is watched: `Unwatched` and `debugged_process.Debugged` differ.
 
     Attributes:
-        lens: Shows what the process holds.
-        link: Where events go.
+        lens: Renders values of the process.
+        link: Takes the events.
         position: Written by the hooks.
         timeline: What tests log.
         pauses: When the thread of the tests was parked.
-        untold: Failures that nobody got, as the link was gone.
+        warnings: About failures of our own; those that nobody got, as the link was gone.
     """
 
-    untold: list[str]
     lens: Lens
+    link: Link
     position: Position
     timeline: Timeline
     pauses: PauseClock
-
-    @property
-    def link(self) -> Link:
-        """See the class."""
+    warnings: Warnings
 
     def warn(self, message: str) -> None:
-        """Tell a failure of our own once."""
+        """Send a failure of our own once."""
+        self.warnings.warn(message)
 
     def begin(self, commands: Iterable[Command | Event]) -> None:
         """Carry out what was wanted before the tests."""
@@ -79,87 +78,51 @@ class Host(Protocol):
     def renew(self) -> None:
         """There are other secrets from now on."""
 
-    def relay_by(self, tell: Callable[[str], object]) -> None:
-        """xdist's controller tells the tests of workers that are named to this."""
+    def relay_by(self, relay: Callable[[str], object]) -> None:
+        """xdist's controller sends the tests of a worker when `relay` gets its name."""
 
-    def pausing(self, autopsies: Autopsies) -> list[object]:
+    def pausing(self, autopsies: Autopsies) -> list[object]:  # noqa: ARG002
         """Plugins that pause tests, for a client."""
+        return []
 
-    def hear(self, *, passes: bool) -> list[Callable[[], object]]:
+    def hear(self, *, passes: bool) -> list[Callable[[], object]]:  # noqa: ARG002
         """Take the places of debuggers that a client stands for; how to put those back.
 
         Args:
             passes: Nobody waits for stops of this process.
         """
+        return []
 
     def release(self) -> None:
-        """Watch nothing any more, and say what became of what was watched."""
+        """Watch nothing any more, and send what became of what was watched."""
 
     def settle(self, deadline_s: float) -> None:
-        """Have everything kept that can be, and tell what can't, before the last word."""
+        """Have everything kept that can be, and warn of the rest, before the last word."""
 
     def close(self) -> None:
         """The link is closed, and this is the end."""
 
 
-class Unwatched:
-    """See the module, and `Host`.
+class Unwatched(Host):
+    """A process that is only recorded.
 
     Args:
-        lens: Shows what the process holds.
+        lens: Renders values of the process.
         outlets: Where events go.
     """
+
+    link: FileLink
 
     def __init__(self, lens: Lens, outlets: Sequence[Outlet]) -> None:
         self.lens = lens
         self.position = Position()
         self.pauses = PauseClock()
-        link = self.link = FileLink(outlets)
-        self.timeline = Timeline(
-            lens, self.position, lambda row: link.send(Batch([row], {}, {})), self
-        )
-        self._warned: set[str] = set()
-        self.untold: list[str] = []
+        self.link = FileLink(outlets)
+        self.warnings = Warnings(self.link, self.link.send, lens.text)
+        self.timeline = Timeline(lens, self.position, self._add_row, self)
 
-    def warn(self, message: str) -> None:
-        """See `Host`."""
-        if message in self._warned:
-            return
-        self._warned.add(message)
-        if self.link.is_open:
-            self.link.send(Warned(self.lens.text(message)))
-        else:
-            self.untold.append(message)
-
-    def begin(self, commands: Iterable[Command | Event]) -> None:
-        """See `Host`; there is nothing to carry out."""
-
-    def bind(self) -> None:
-        """See `Host`."""
-
-    def enter(self, *, is_over: bool) -> None:
-        """See `Host`."""
-
-    def renew(self) -> None:
-        """See `Host`."""
-
-    def relay_by(self, tell: Callable[[str], object]) -> None:
-        """See `Host`; nobody can name any."""
-
-    def pausing(self, autopsies: Autopsies) -> list[object]:  # noqa: ARG002
-        """See `Host`."""
-        return []
-
-    def hear(self, *, passes: bool) -> list[Callable[[], object]]:  # noqa: ARG002
-        """See `Host`."""
-        return []
+    def _add_row(self, row: Row) -> None:
+        self.link.send(Batch([row], {}, {}))
 
     def release(self) -> None:
-        """See `Host`."""
         self.link.send(Watched({}, blind=False))
-
-    def settle(self, deadline_s: float) -> None:
-        """See `Host`."""
-
-    def close(self) -> None:
-        """See `Host`."""

@@ -22,9 +22,9 @@ class Timeline:
 
     Args:
         lens: Shows values.
-        position: Tells the test.
+        position: The test that runs.
         add: Takes rows.
-        host: Told of failures of ours.
+        host: Sends warnings.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class Timeline:
         kept = {name: self._lens.keep(value, name) for name, value in values.items()}
         where = (clock.monotonic(), self._position.nodeid, get_ident())
         text = message if type(message) is str else self._lens.show(message)
-        self._add((self._told, *where, 0, (text, kept)))
+        self._add((self._event_of, *where, 0, (text, kept)))
 
-    def _told(self, row: Row) -> dict[str, Any]:
+    def _event_of(self, row: Row) -> dict[str, Any]:
         _, moment, nodeid, thread, _, (text, kept) = row
         return {
             "type": "log",

@@ -1,6 +1,6 @@
 """Limits that are looked at afterwards: Hypothesis's deadlines, asyncio's slow callbacks.
 
-Told on the thread that was parked, when it goes on. Both libraries are the user's: touched only
+Called on the thread that was parked, when it goes on. Both libraries are the user's: touched only
 when they are loaded already.
 """
 
@@ -50,21 +50,21 @@ def patience() -> Iterator[None]:
         yield
     finally:
         paused_s = clock.monotonic() - start
-        for tell in (_tell_loop, _tell_hypothesis):
+        for prolong in (_prolong_loop, _prolong_hypothesis):
             try:
-                tell(paused_s)
+                prolong(paused_s)
             except (AttributeError, KeyError, TypeError, ValueError):
                 pass  # another kind of loop, or another version: its limit counts the pause
 
 
-def _tell_loop(paused_s: float) -> None:
+def _prolong_loop(paused_s: float) -> None:
     """A loop in debug mode that runs on this thread would log a slow callback."""
     attributes = _attributes_of_loop()
     if attributes is not None and attributes.get("_debug"):
         _Patience.on(attributes).paused_s += paused_s
 
 
-def _tell_hypothesis(paused_s: float) -> None:
+def _prolong_hypothesis(paused_s: float) -> None:
     """It takes the time of garbage collections out of deadlines and of what draws take."""
     module = sys.modules.get("hypothesis.internal.conjecture.junkdrawer")
     if module is not None:

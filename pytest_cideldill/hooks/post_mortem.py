@@ -20,6 +20,7 @@ from pytest_cideldill.hooks.reports import subtest_of
 from pytest_cideldill.hooks.tracebacks import passed_users, visible_places
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.manager import BreakpointManager
+from pytest_cideldill.pauses.parking import Stop
 from pytest_cideldill.probes.classes import RaiseProbe
 
 PHASES: dict[str, frozenset[str]] = {
@@ -45,7 +46,7 @@ class PostMortem:
         self._autopsies = autopsies
         self._of_fixture: BaseException | None = None
         # What the running test was paused for already, before pytest heard of it.
-        self._told: list[BaseException] = []
+        self._paused_for: list[BaseException] = []
 
     @pytest.hookimpl(tryfirst=True)
     @guest
@@ -67,9 +68,9 @@ class PostMortem:
             for name in _FAILURES:
                 item.__dict__.pop(name, None)
 
-    def _fails(self, item: pytest.Item, tell: Callable[..., None], case: Any, raw: Any) -> None:
+    def _fails(self, item: pytest.Item, report: Callable[..., None], case: Any, raw: Any) -> None:
         """`addError` and `addFailure` of an item, which is the result that its test reports to."""
-        tell(case, raw)
+        report(case, raw)
         self._look_at(item, raw)
 
     @guest
@@ -80,7 +81,7 @@ class PostMortem:
         is_wanted = "call" in PHASES[self.manager.pauses.pause_on]
         probe = self.manager.raises.escaped(error)
         if is_wanted or probe is not None:
-            self._told.append(error)
+            self._paused_for.append(error)
             excinfo = pytest.ExceptionInfo.from_exc_info(raw)
             make = partial(self._autopsies.of_running, item, excinfo)
             where = partial(place_of_test, item, self.manager.lens, error)
@@ -99,7 +100,7 @@ class PostMortem:
         excinfo = self._autopsies.raised_by(call)
         if excinfo is None or not report.failed or self._autopsies.is_tried_again(call):
             return
-        if any(each is excinfo.value for each in self._told):
+        if any(each is excinfo.value for each in self._paused_for):
             return
         probe = self._second_chance(excinfo.value, report)
         is_wanted = report.when in PHASES[self.manager.pauses.pause_on]
@@ -114,7 +115,7 @@ class PostMortem:
     @guest
     def pytest_runtest_logfinish(self) -> None:
         """A test ended."""
-        self._told.clear()
+        self._paused_for.clear()
 
     def _pause(
         self,
@@ -132,33 +133,31 @@ class PostMortem:
         def more() -> dict[str, Any]:
             made, part = make(), subtest()
             exception = {name: made["exception"][name] for name in ("type", "message")}
-            told = {"exception": exception, "autopsy": made}
-            return told if part is None else told | {"subtest": part}
+            failure = {"exception": exception, "autopsy": made}
+            return failure if part is None else failure | {"subtest": part}
 
         details: dict[str, Any] = {}
         if probe is not None:
             details = {"breakpoint_id": probe.spec.id, "hit_count": probe.hits.value}
-        frames = [frame for frame, _ in places]
-        lines = [line for _, line in places]
-        names = {"__exception__": excinfo.value}
         place = None
         if not passed_users(places, self.manager.lens.project):
             place = contained("looking for a test", where, self.manager.warn, None)
-        self.manager.pauses.pause(
+        stop = Stop(
             "post_mortem",
             reason,
-            frames,
+            [frame for frame, _ in places],
             details,
             more=more,
-            lines=lines,
-            names=names,
+            lines=[line for _, line in places],
+            names={"__exception__": excinfo.value},
             place=place,
         )
+        self.manager.pauses.pause(stop)
 
     def _second_chance(self, error: BaseException, report: pytest.TestReport) -> RaiseProbe | None:
         """The exception breakpoint that stops here.
 
         A fixture that failed is not made again: all its tests fail by the same exception.
         """
-        told, self._of_fixture = self._of_fixture, error if report.when == "setup" else None
-        return None if error is told else self.manager.raises.escaped(error)
+        before, self._of_fixture = self._of_fixture, error if report.when == "setup" else None
+        return None if error is before else self.manager.raises.escaped(error)

@@ -17,7 +17,7 @@ from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.records.format import PART_OBJECTS, part
 
 if TYPE_CHECKING:
-    from pytest_cideldill.pauses.report import Identity
+    from pytest_cideldill.context import Identity
 
 
 def objects_path(config: pytest.Config, invitation: Invitation, identity: Identity) -> str:

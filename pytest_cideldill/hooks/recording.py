@@ -186,11 +186,11 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
     with more_room():  # tests may leave no number of a descriptor free
         wait_for_room(_ROOM_S)
         said = _part(wrong, partial(_put_together, config, folder, outlet, settings, wrong))
-    told = f"recorded in {folder}: {said or 'nothing could be put together'}"
-    told += f"; it is not complete: {'; '.join(dict.fromkeys(wrong))}" if wrong else ""
+    shown = f"recorded in {folder}: {said or 'nothing could be put together'}"
+    shown += f"; it is not complete: {'; '.join(dict.fromkeys(wrong))}" if wrong else ""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and config.get_verbosity() >= -1:
-        reporter.write_line(f"cideldill: {told}")
+        reporter.write_line(f"cideldill: {shown}")
 
 
 def _put_together(
@@ -210,7 +210,7 @@ def _put_together(
     lost = [each.text for each in story.notes if each.type == "warning" and LOST in each.text]
     wrong.extend(each for each in lost if each[:1].isdigit())
     shown = [story.summary.sentence, *([apart] if apart else [])]
-    return "; ".join([*shown, *_told_to_people(config, story, settings.summary)])
+    return "; ".join([*shown, *_written_for_people(config, story, settings.summary)])
 
 
 def _part(wrong: list[str], work: Callable[[], _T]) -> _T | None:
@@ -235,7 +235,7 @@ def _unwritten(folder: Path) -> str:
     return wrong[0] if summary is None else summary.sentence
 
 
-def _told_to_people(config: pytest.Config, story: Story, summary: str) -> Iterator[str]:
+def _written_for_people(config: pytest.Config, story: Story, summary: str) -> Iterator[str]:
     """Write the report, and the summary if there is to be one; what went wrong, in words."""
     record = story.folder.parent
     invoked = config.invocation_params.dir

@@ -1,4 +1,4 @@
-"""Tells the front end what pytest reports: starts, phases that did not just pass, the verdict.
+"""Sends what pytest reports: starts, phases that did not just pass, the verdict.
 
 Hooks on pytest's main thread; under xdist in the workers, which own their tests.
 """
@@ -35,7 +35,7 @@ from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.rendering.display import Lens
 
 JUST_PASSED = frozenset({"", "passed", "subtests passed"})
-"""Categories of which only the number is told, where the report's outcome is `passed`."""
+"""Categories of which only the number is sent, where the report's outcome is `passed`."""
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -56,7 +56,7 @@ class Reporting:
     """See the module.
 
     Args:
-        config: Its hooks tell the category of a report.
+        config: Its hooks give the category of a report.
         host: Its position is kept up to date here; its pauses are subtracted from durations.
         position: The file that survives a crash.
         stacks: The file for stacks; yields its signal to the tests.
@@ -80,7 +80,7 @@ class Reporting:
         self._plain: Counter[str] = Counter()
         # Class and phase of reports that passed → their category.
         self._of_passed: dict[tuple[type, str | None], str] = {}
-        # Phase and category of what failed, whether it can be told or not; what had failed before.
+        # Phase and category of what failed, whether it can be sent or not; what had failed before.
         self._failed: list[list[str]] = []
         self._failed_before = 0
         # Whether the attempt failed and the next one has not begun; how many have.
@@ -93,9 +93,9 @@ class Reporting:
         self._has_outcome = False
         # Whose report was made last, until it is noted why it failed.
         self._reported: tuple[pytest.Item, pytest.CallInfo[None]] | None = None
-        # Of which call the hook that makes reports was told last.
+        # Of which call the hook that makes reports was called last.
         self._made_of: Callable[[], object] = lambda: None
-        # Phase → what only the exception tells; until the report is logged.
+        # Phase → what only the exception shows; until the report is logged.
         self._failure: dict[str, dict[str, Any]] = {}
 
     @guest
@@ -137,7 +137,7 @@ class Reporting:
         """Take our pauses out of the duration; remember whose report this will be.
 
         No wrapper, which would see the report: of those that pass there may be very many. Not yet
-        what was raised: for `unittest` another hook tells the call.
+        what was raised: for `unittest` another hook gets the call.
         """
         self._reported, self._is_here = (item, call), True
         self._made_of = ref(call)
@@ -159,7 +159,7 @@ class Reporting:
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell a phase that did not just pass; count the others, which may be very many."""
+        """Send a phase that did not just pass; count the others, which may be very many."""
         self._duration_s += report.duration
         category = self._category(report)
         self._has_outcome = self._has_outcome or bool(category)
@@ -173,7 +173,7 @@ class Reporting:
             if self._reported is not None:  # pytest-retry: before its report is made
                 self._autopsies.note_again(self._reported[1])
         make = partial(self._phase, report, category)
-        self.host.link.send(told(report, category, make, self.host.lens))
+        self.host.link.send(event_of_phase(report, category, make, self.host.lens))
 
     def _shown(self, item: pytest.Item) -> str:
         return self.host.lens.nodeids.shown(item.nodeid)
@@ -199,8 +199,8 @@ class Reporting:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test ended."""
         plain = {category: count for category, count in self._plain.items() if category}
-        untold = self._failed_in_all() - self._failed_before - len(self._failed)
-        failed = self._failed + [["call", "failed"]] * untold or None
+        unreported = self._failed_in_all() - self._failed_before - len(self._failed)
+        failed = self._failed + [["call", "failed"]] * unreported or None
         position = self.host.position
         # flaky keeps the reports of an attempt that failed to itself.
         is_kept = position.attempt is not None and not self._has_outcome
@@ -294,7 +294,7 @@ def attempt_of(item: pytest.Item, set_up: int) -> int | None:
 
     Args:
         item: The test.
-        set_up: How often it was set up since pytest told that it begins.
+        set_up: How often it was set up since pytest announced that it begins.
     """
     held = vars(item)
     count = held.get("execution_count")  # pytest-rerunfailures
@@ -307,7 +307,7 @@ def attempt_of(item: pytest.Item, set_up: int) -> int | None:
 
 
 def subtest_of(report: pytest.TestReport, lens: Lens) -> str | None:
-    """What tells a subtest from the others of its test, as `[message] (n=1)`; None: it is none."""
+    """The name of a subtest within its test, as `[message] (n=1)`; None: it is none."""
     context = getattr(report, "context", None)
     message, values = (getattr(context, name, None) for name in ("msg", "kwargs"))
     parts = [] if message is None else [f"[{message}]"]
@@ -345,7 +345,7 @@ def category_of(report: pytest.TestReport, config: pytest.Config) -> str:
     return status[0] if status else report.outcome
 
 
-def told(
+def event_of_phase(
     report: pytest.TestReport, category: str, make: Callable[[], PhaseReported], lens: Lens
 ) -> PhaseReported:
     """The event of a report; where it can't be made, one that says so: a failure stays one."""

@@ -44,11 +44,11 @@ def make_redactor(chosen: Settings, configure: Configure) -> Redactor:
 
 
 class Redaction:
-    """Asks each implementation of the hook once, and tells the front end.
+    """Asks each implementation of the hook once, and sends what is hidden.
 
     Args:
         config: For the hook.
-        host: Told what is hidden, and of what fails.
+        host: Sends what is hidden, and warnings.
         redactor: Is extended.
         chosen: As this process reads the ini file; the front end may not have read it.
     """
@@ -93,12 +93,12 @@ class Redaction:
     @pytest.hookimpl(tryfirst=True)
     @guest
     def pytest_runtest_makereport(self) -> None:
-        """So may fixtures and tests; before anything is told of the phase."""
+        """So may fixtures and tests; before any event of the phase."""
         self._redactor.look_again()
 
     @guest
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
-        """Also told, one by one, of those that were there before."""
+        """Also called, one by one, for those that were there before."""
         implementations = getattr(manager.hook, HOOK).get_hookimpls()
         if self._redactor.enabled and any(each.plugin is plugin for each in implementations):
             others = [each for _, each in manager.list_name_plugin() if each is not plugin]

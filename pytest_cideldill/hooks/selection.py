@@ -1,7 +1,7 @@
 """Which tests run: the wanted node ids are filtered here, after collection.
 
 As arguments of pytest one unknown id would end the run with nothing run; here the others run and
-the unknown ones are told.
+the unknown ones are sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_LONGREPR = 5_000
 """Characters kept of a collection error."""
 
 MAX_BESIDE = 1_000
-"""How many functions are told that a missing name may mean."""
+"""How many functions that a missing name may mean are named."""
 
 _SEARCH_S = 5.0
 """How long files are looked for of which node ids have only the base name."""
@@ -51,7 +51,7 @@ class Wanted:
 
     Args:
         names: Node ids, classes, files or folders relative to the rootdir (`.`); None: everything.
-        host: Told of failures of ours; None: this process has none.
+        host: Sends warnings; None: this process has none.
 
     Attributes:
         missing: Names that no test has; known after collection.
@@ -183,9 +183,9 @@ class Selection:
     """Hooks around collection.
 
     Args:
-        host: Told when everything is imported, and the outcome of the collection.
+        host: Binds breakpoints when everything is imported; sends the outcome of the collection.
         wanted: Which tests are chosen.
-        list_nodeids: Whether the collected ids are told, not only their number.
+        list_nodeids: Whether the collected ids are sent, not only their number.
     """
 
     def __init__(self, host: Host, wanted: Wanted, *, list_nodeids: bool) -> None:
@@ -229,13 +229,13 @@ class Selection:
         call: pytest.CallInfo[Any],
         report: pytest.CollectReport | pytest.TestReport,
     ) -> None:
-        """Before the report of a collection error is told: what it may tell."""
+        """Before the report of a collection error is sent: notice its secrets."""
         if isinstance(report, pytest.CollectReport) and call.excinfo is not None:
             notice_secrets_behind(call.excinfo.value, self.host.lens)
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Tell collection errors one by one, and what was found, to who waits for a list."""
+        """Send collection errors one by one, and what was found to a client that wants a list."""
         if report.failed:
             self.host.link.send(collection_failed(report, self.host.lens))
         elif self._list_nodeids:

@@ -44,7 +44,7 @@ class UserBreakpoints:
         interpreter = sys.modules["sys"]  # the program's own module: ours is a view of it
         self._replace(interpreter, "breakpointhook", self._hook(sys.breakpointhook))
         self._replace(pdb, "set_trace", self._set_trace)
-        # What pytest.set_trace calls, whoever took a reference to that; also pdb.set_trace, once
+        # What pytest.set_trace calls, also by a reference to that; also pdb.set_trace, once
         # pytest is configured.
         if (make := getattr(pytestPDB, "_init_pdb", None)) is not None:
             self._replace(pytestPDB, "_init_pdb", self._maker(make))

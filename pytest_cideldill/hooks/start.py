@@ -54,11 +54,11 @@ from pytest_cideldill.rendering.source_text import Texts
 from pytest_cideldill.tracing.engine import engine
 
 GOODBYE_S = 20.0
-"""How long the last events may take to leave: a thread may have left 200,000 calls to tell. Without
+"""How long the last events may take to leave: a thread may have left 200,000 calls to send. Without
 them, and the goodbye behind them, the run would look like a crash."""
 
 _REFUSED = (OSError, FrameError, MalformedMessage, EOFError, TypeError)
-"""What tells in its own words why there is no front end."""
+"""Errors whose text says why there is no front end."""
 
 MAIN = "main"
 """Name of the process that is no xdist worker."""
@@ -121,10 +121,12 @@ def switch_on(
     if invitation.address is None and not (commands or configure.record_calls):
         host: Host = Unwatched(lens, outlets)
     else:
-        from pytest_cideldill.hooks.debugged_process import Debugged
+        from pytest_cideldill.hooks.debugged_process import Debugged, options_of
 
-        shared = (configure, settings, redactor, lens, outlets)
-        host = Debugged(config, invitation, worker, *shared, passive=controls or listing)
+        passive = controls or listing
+        options = options_of(config, invitation, worker, configure, passive=passive)
+        has_client = invitation.address is not None
+        host = Debugged(config, lens, outlets, options, has_client=has_client)
     plugins: list[object] = [
         Redaction(config, host, redactor, settings),
         ExitStatus(host, position),
@@ -135,10 +137,7 @@ def switch_on(
     else:
         wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
-        assertions = Assertions(lens, host)
-        autopsies = Autopsies(lens, assertions)
-        reporting = Reporting(config, host, position, stacks, autopsies)
-        plugins += [assertions, reporting, host.timeline, *host.pausing(autopsies)]
+        plugins += _of_tests(config, host, position, stacks)
     if worker != MAIN:
         plugins.append(Worker(host, GOODBYE_S))
     undo: list[Callable[[], object]] = [stacks.close]
@@ -151,6 +150,16 @@ def switch_on(
         leave()
         raise
     clean_up(config, "the end of the run", leave)
+
+
+def _of_tests(
+    config: pytest.Config, host: Host, position: PositionFile | None, stacks: StackFile
+) -> list[object]:
+    """The plugins of a process that runs tests."""
+    assertions = Assertions(host.lens, host)
+    autopsies = Autopsies(host.lens, assertions)
+    reporting = Reporting(config, host, position, stacks, autopsies)
+    return [assertions, reporting, host.timeline, *host.pausing(autopsies)]
 
 
 def _enter(
@@ -228,7 +237,7 @@ def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[]
         at_exit("the position", partial(position.mark, ending=True))
         steps.insert(0, lambda: position.mark(ending=not holds_threads()))
     every("the end of the run", steps, host.warn)
-    for message in host.untold:
+    for message in host.warnings.unsent:
         say(message)
 
 

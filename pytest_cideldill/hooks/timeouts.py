@@ -56,10 +56,10 @@ class Watchdogs:
     Args:
         config: pytest's.
         guard: What hooks of others do on our behalf hits nothing.
-        host: Told of failures of ours.
+        host: Sends warnings.
 
     Attributes:
-        pauses: Told of each pause; takes them out of durations.
+        pauses: Notes each pause; takes them out of durations.
     """
 
     def __init__(self, config: pytest.Config, guard: EvaluationGuard, host: Warns) -> None:

@@ -19,7 +19,7 @@ class Unattended:
     """See the module.
 
     Args:
-        host: Told what is left out; None: this process has none, which stderr says.
+        host: Warns of what is left out; None: this process has none, which stderr says.
     """
 
     def __init__(self, host: Host | None = None) -> None:

@@ -1,8 +1,8 @@
-"""xdist's controller: hands the address to its workers and tells what only it sees.
+"""xdist's controller: hands the address to its workers and sends what only it sees.
 
-The controller runs no test and arms nothing; each worker dials out by itself and tells its own
+The controller runs no test and arms nothing; each worker dials out by itself and sends its own
 tests. Those of a worker that can't, as it died, lost its connection or never had one, the
-controller tells by the reports that it got from xdist.
+controller sends by the reports that it got from xdist.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
-from pytest_cideldill.hooks.reports import JUST_PASSED, category_of, phase_reported, told
+from pytest_cideldill.hooks.reports import JUST_PASSED, category_of, event_of_phase, phase_reported
 from pytest_cideldill.hooks.selection import Wanted, collection_failed
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.handshake import HASH_SEED, Invitation
@@ -31,13 +31,13 @@ from pytest_cideldill.protocol import (
     WorkerReady,
 )
 
-_HAS_TOLD = "cideldill_has_told"
-"""In `workeroutput`: all that a worker had to tell has left it."""
+_HAS_SENT = "cideldill_has_sent"
+"""In `workeroutput`: all that a worker had to send has left it."""
 
 _LAST = ("teardown", CRASHED)
 """The last phase of a test, also of one in which a child died."""
 
-_UNTOLD = "its connection to the server was lost; its tests ran on undebugged"
+_CONNECTION_LOST = "its connection to the server was lost; its tests ran on undebugged"
 
 _UNORDERED = (
     "with several workers the order of nodeids is not kept: xdist chooses which worker runs a test "
@@ -50,7 +50,7 @@ class Controller:
 
     Args:
         config: pytest's.
-        host: Told what becomes of workers.
+        host: Sends what becomes of workers.
         variable: Environment variable through which a worker finds the front end.
         invitation: Its value in this process.
         wanted: What the workers choose of the tests.
@@ -130,7 +130,7 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     @guest
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """All workers have the same tests; perhaps no other one tells."""
+        """All workers have the same tests; perhaps no other one sends them."""
         if node.gateway.id in self._relayed:
             wanted = Wanted(self._wanted)
             wanted.note_missing(ids)
@@ -138,7 +138,7 @@ class Controller:
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """xdist hands on those that did not pass, each once, whichever worker told it."""
+        """xdist hands on those that did not pass, each once, whichever worker sent it."""
         if report.failed and self._relayed:
             self.host.link.send(collection_failed(report, self.host.lens))
 
@@ -153,14 +153,14 @@ class Controller:
             self._down.add(worker)
             self.host.link.send(WorkerLost(worker, self.host.lens.text(str(error))))
             self._relay(worker)
-        elif worker not in self._relayed and _HAS_TOLD not in node.workeroutput:
-            self.host.link.send(WorkerLost(worker, _UNTOLD))
+        elif worker not in self._relayed and _HAS_SENT not in node.workeroutput:
+            self.host.link.send(WorkerLost(worker, _CONNECTION_LOST))
             self._relay(worker)
         self._reports.pop(worker, None)
 
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Workers tell their own reports; a dead one can't tell that it crashed."""
+        """Workers send their own reports; a dead one can't send that it crashed."""
         worker = report.node.gateway.id  # xdist's
         if worker in self._down:  # xdist's own
             self.host.link.send(self._relayed_node(worker, [report], has_ended=False))
@@ -170,7 +170,7 @@ class Controller:
             self._relay(worker)
 
     def _relay(self, worker: str) -> None:
-        """Tell the tests of a worker; the front end leaves out what it knows."""
+        """Send the tests of a worker; the front end leaves out what it knows."""
         test: list[pytest.TestReport] = []
         for report in self._reports.pop(worker, ()):
             test.append(report)
@@ -194,7 +194,11 @@ class Controller:
                 plain.update([category] if category else ())
             else:
                 phases.append(
-                    asdict(told(report, category, partial(self._phase, report, category), lens))
+                    asdict(
+                        event_of_phase(
+                            report, category, partial(self._phase, report, category), lens
+                        )
+                    )
                 )
         return NodeRelayed(
             worker,
@@ -217,7 +221,7 @@ class Worker:
     """Hooks of a worker only.
 
     Args:
-        host: Its link tells this worker's tests.
+        host: Its link sends this worker's tests.
         deadline_s: How long they may take to leave.
     """
 
@@ -234,9 +238,9 @@ class Worker:
     @pytest.hookimpl(trylast=True)
     @guest
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Inside xdist's own, which then tells the controller that this worker is done."""
+        """Inside xdist's own, which then signals the controller that this worker is done."""
         if self.host.link.flush(self._deadline_s):
-            vars(session.config)["workeroutput"][_HAS_TOLD] = True
+            vars(session.config)["workeroutput"][_HAS_SENT] = True
 
 
 def _is_here(spec: Any) -> bool:

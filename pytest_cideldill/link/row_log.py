@@ -47,20 +47,19 @@ class RowLog:
     """Rows that wait for the I/O thread, and how many were dropped.
 
     Args:
-        nudge: Says to the link that something lies ready; called for the first row of a batch only.
-        loses: Asked on the hot path about a row that is dropped.
+        nudge: Wakes the link as something lies ready; called for the first row of a batch only.
         has_room: Whether more of what waits can be taken now; else it is asked for again.
+
+    Attributes:
+        loses: Asked on the hot path about a row that is dropped; the default until it is set.
     """
 
     def __init__(
-        self,
-        nudge: Callable[[], None],
-        loses: Callable[[Row], Loss] = lambda _row: "record",
-        has_room: Callable[[], bool] = lambda: True,
+        self, nudge: Callable[[], None], has_room: Callable[[], bool] = lambda: True
     ) -> None:
         self._nudge = nudge
-        self._loses = loses
         self._has_room = has_room
+        self.loses: Callable[[Row], Loss] = _record
         self._rows: deque[Row | _Mark] = deque()
         self._formats: dict[int, HitFormat] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -201,7 +200,7 @@ class RowLog:
             else:
                 self._passed[id(row.item)] = row.item
         for row in rows[:-MAX_LATE]:
-            self._drops[self._loses(row)].count()
+            self._drops[self.loses(row)].count()
         self._rows.extendleft(reversed([*rows[-MAX_LATE:], *mark]))
 
     def _look_ahead(self, rows: list[Row], begun: float) -> None:
@@ -230,7 +229,11 @@ class RowLog:
                 self._passed[id(row.item)] = row.item
         except IndexError:  # taken meanwhile
             return
-        self._drops[self._loses(row)].count()
+        self._drops[self.loses(row)].count()
+
+
+def _record(_row: Row) -> Loss:
+    return "record"
 
 
 def _is_hit(row: Row) -> bool:

@@ -50,46 +50,58 @@ _Stamped = tuple[float, Event | Callable[[], object]]
 """An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
 
 
+class LinkOwner:
+    """What a link calls; this one has nothing to send and obeys nothing."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether commands must arrive although no event is sent: a thread is parked.
+
+        Then the I/O thread comes back right after a fork.
+        """
+        return False
+
+    @property
+    def collects_every_s(self) -> float | None:
+        """How often `collect` must be called although nothing is sent; None: never."""
+        return None
+
+    def on_command(self, command: Command) -> None:
+        """Carry out a command; on the I/O thread. Unknown ones are refused by the link."""
+
+    def on_lost(self) -> None:
+        """The peer that sends commands is gone or sends garbage; on the I/O thread."""
+
+    def on_unsent(self, event: object) -> None:
+        """Nothing of an event could be sent to the peer that sends commands."""
+
+    def mark(self, item: object) -> None:
+        """Note beside the rows of the hot path that an item of the queue belongs there."""
+
+    def collect(self, until: object, is_late: bool) -> Iterable[Event | Batch]:  # noqa: ARG002
+        """Make events of the rows of the hot path; on the I/O thread.
+
+        Those up to the mark of an item, or with None of a batch; few rows when it is late. Hits
+        come before the stop behind them, and not earlier.
+        """
+        return ()
+
+
 class ThreadedLink:
     """A link to outlets.
 
-    Guarantees: events leave in the order of `send`; `on_command` and `on_lost` are called on the
-    I/O thread only; `on_lost` is called once, and not after `close`; after a fork the child's link
-    is dead. What an outlet takes slowly the others get slowly, too.
+    Guarantees: events leave in the order of `send`; the owner gets commands and the loss on the I/O
+    thread only, the loss once, and not after `close`; after a fork the child's link is dead. What
+    an outlet takes slowly the others get slowly, too.
 
     Args:
         outlets: This link closes them. One that is lost is left out; with the last one it is dead.
-        on_command: Takes the commands; unknown ones are refused here.
-        on_lost: Called when the front end is gone or sends garbage.
-        is_awaited: Whether commands must arrive although no event is sent (a thread is parked), so
-            that the I/O thread comes back right after a fork.
-        mark: Notes beside what the hot path leaves that the item it is given belongs there.
-        collect: Makes events of what the hot path left: up to the mark of an item, or with None of
-            a batch; of few rows when it is late. On the I/O thread; hits come before the stop
-            behind them, and not earlier.
-        collects_every_s: How often it must be called although nothing is sent; None: never.
-        on_unsent: Called with an event of which nothing could be sent to the front end.
+        owner: What the link calls; or `attach` it, before `start`, if it needs the link itself.
     """
 
-    def __init__(
-        self,
-        outlets: Sequence[Outlet],
-        on_command: Callable[[Command], None],
-        on_lost: Callable[[], None],
-        is_awaited: Callable[[], bool] = lambda: False,
-        mark: Callable[[object], object] = lambda _item: None,
-        collect: Callable[[object, bool], Iterable[Event | Batch]] = lambda _until, _is_late: (),
-        collects_every_s: Callable[[], float | None] = lambda: None,
-        on_unsent: Callable[[object], None] = lambda _event: None,
-    ) -> None:
+    def __init__(self, outlets: Sequence[Outlet], owner: LinkOwner | None = None) -> None:
         self._outlets = list(outlets)
-        self._on_command = on_command
-        self._on_lost = on_lost
-        self._is_awaited = is_awaited
-        self._mark = mark
-        self._collect = collect
-        self._collects_every_s = collects_every_s
-        self._on_unsent = on_unsent
+        self._owner = LinkOwner() if owner is None else owner
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Stamped] = deque()
         self._has_peer = any(each.socket is not None for each in outlets)
@@ -115,6 +127,10 @@ class ThreadedLink:
     def is_open(self) -> bool:
         """Whether anybody gets what is sent."""
         return not self._dead
+
+    def attach(self, owner: LinkOwner) -> None:
+        """Call this owner from now on."""
+        self._owner = owner
 
     def start(self) -> None:
         """Start the I/O thread unless it runs; called lazily after a fork."""
@@ -160,7 +176,7 @@ class ThreadedLink:
 
     def _put(self, what: Event | Callable[[], object], *, urgent: bool) -> None:
         item = clock.wall(), what
-        self._mark(item)  # first: what is behind the mark waits for the item
+        self._owner.mark(item)  # first: what is behind the mark waits for the item
         self._queue.append(item)
         self._wake(urgent=urgent)
 
@@ -189,7 +205,7 @@ class ThreadedLink:
         """Wait for something to do and do it."""
         self._lose([each for each in self._outlets if not each.restore()])
         talking = {each.socket: each for each in self._outlets if each.socket is not None}
-        every_s = self._collects_every_s()
+        every_s = self._owner.collects_every_s
         if not talking and (self._has_more or every_s is None):
             self._turn_alone()
             return
@@ -267,7 +283,7 @@ class ThreadedLink:
     def _encode_collected(self, until: object, *, is_late: bool = False) -> bool:
         """Whether there is more, or may be more, in the next batch."""
         self._left_some = are_any = False
-        for event in self._collect(until, is_late):
+        for event in self._owner.collect(until, is_late):
             self._encode(clock.wall(), event)
             are_any = True
         return self._left_some or (are_any and until is None)
@@ -275,7 +291,7 @@ class ThreadedLink:
     def _encode(self, ts: float, event: Event | Batch) -> None:
         arrived = [each.encode(ts, event) or each.socket is None for each in self._outlets]
         if not all(arrived):
-            self._on_unsent(event)
+            self._owner.on_unsent(event)
 
     def _report_flushed(self) -> None:
         while self._flushed:
@@ -298,7 +314,9 @@ class ThreadedLink:
             except MalformedMessage as error:
                 self.send(Refused(error.kind, str(error)), urgent=True)
             else:
-                self._on_command(command)  # type: ignore[arg-type]  # the manager refuses events
+                for each in self._outlets:
+                    each.note(command)
+                self._owner.on_command(command)  # type: ignore[arg-type]  # events are refused
 
     def _lose(self, lost: Sequence[Outlet]) -> None:
         """Go on without these."""
@@ -308,7 +326,7 @@ class ThreadedLink:
             self._dead = True
             self._release_flushers()
         if not was_dead and any(each.socket is not None for each in lost):
-            self._on_lost()
+            self._owner.on_lost()
         for each in lost:
             each.close()
 
@@ -336,7 +354,7 @@ class ThreadedLink:
         self._thread.is_stopping = False  # if it did not stop in time it goes on
         # What was queued meanwhile, and parked threads, must not wait for the next event.
         unsent = any(each.unsent for each in self._outlets)
-        if self._queue or unsent or self._has_more or self._is_awaited():
+        if self._queue or unsent or self._has_more or self._owner.is_awaited:
             self.start()
 
     def _after_fork_in_child(self) -> None:

@@ -21,10 +21,8 @@ import hmac
 import json
 import pickle
 import re
-from collections.abc import Callable
 from hashlib import sha512
 from itertools import count
-from types import CodeType
 from typing import Final, Literal, NamedTuple
 from weakref import ref
 
@@ -44,6 +42,7 @@ from pytest_cideldill.objects.pickles import (
     fast,
     fast_digest,
 )
+from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAGGED
 from pytest_cideldill.rendering.plain import NUMBERS
@@ -143,7 +142,6 @@ class Objects:
         key: Of the run, secret.
         guard: Marks this thread while dill runs user code.
         limits: Bytes per object, time, size of snapshots.
-        original_code: What a code object of ours stands for.
         origin: Names this process among those of the run.
     """
 
@@ -154,7 +152,6 @@ class Objects:
         key: bytes,
         guard: EvaluationGuard,
         limits: Limits = DEFAULTS,
-        original_code: Callable[[CodeType], CodeType] = lambda code: code,
         origin: str = "",
     ) -> None:
         self._log = log
@@ -162,7 +159,6 @@ class Objects:
         self._key = key
         self._guard = guard
         self._limits = limits
-        self._original_code = original_code
         self._origin = origin
         self._next_number = count(1).__next__
         self._is_sensitive = redactor.name_is_sensitive
@@ -338,7 +334,7 @@ class Objects:
     def _dilled(self, value: object) -> Pickled | None:
         try:
             with self._guard.evaluating():
-                return dilled(value, self._most, COPY_MS, self._original_code)
+                return dilled(value, self._most, COPY_MS, original_code)
         except (KeyboardInterrupt, Interruption):
             raise
         except BaseException:  # noqa: BLE001 - a border: user code may raise anything, SystemExit too

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruption, Interruptor
@@ -18,11 +17,10 @@ from pytest_cideldill.objects.content_ids import Held, Objects
 from pytest_cideldill.objects.object_file import LOST, CorruptObject, ObjectFile
 from pytest_cideldill.objects.object_log import ObjectLog
 from pytest_cideldill.objects.pickles import undilled
-from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.protocol import Inspect
 from pytest_cideldill.protocol.object_paths import Unreachable
-from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.tree import describe
 
@@ -34,10 +32,9 @@ class Keeping:
 
     Args:
         path: The file of the objects.
-        redactor: Knows secrets.
         key: Of the run, secret.
+        lens: Knows secrets, sizes and times.
         guard: Marks threads that run user code for us.
-        limits: Sizes and times.
         flush: Has the I/O thread write what waits.
         warn: Takes a sentence, once.
     """
@@ -45,13 +42,13 @@ class Keeping:
     def __init__(
         self,
         path: str,
-        redactor: Redactor,
         key: bytes,
+        lens: Lens,
         guard: EvaluationGuard,
-        limits: Limits,
         flush: Callable[[], object],
         warn: Callable[[str], object] = lambda _message: None,
     ) -> None:
+        redactor, limits = lens.redactor, lens.limits
         self._log = ObjectLog()
         self._file = ObjectFile(path, max_object_bytes=limits.max_object_bytes)
         self._redactor = redactor
@@ -60,7 +57,7 @@ class Keeping:
         self._flush = flush
         self._warn = warn
         self._is_ending = self._has_ended = False
-        self.objects = Objects(self._log, redactor, key, guard, limits, original_code, path)
+        self.objects = Objects(self._log, redactor, key, guard, limits, path)
         at_fork(after_in_child=self.forget)
 
     def open(self) -> None:

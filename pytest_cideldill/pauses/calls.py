@@ -1,7 +1,7 @@
 """What happens at an intercepted call: pauses before and after it, replacements.
 
 Runs on the calling threads. Which call is intercepted, and by which breakpoint, is decided in
-`probes.functions`; a failure of ours is told once, and the call goes on as without us.
+`probes.functions`; a failure of ours is sent once, and the call goes on as without us.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import chain, islice, repeat
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from pytest_cideldill.callrecords.active_call import NOT_FROZEN, Intercepted, Start
 from pytest_cideldill.callrecords.recorder import Recording
+from pytest_cideldill.context import Context
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.frames.arguments import describe_call, raised, signature_text
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import visible_stack, visible_traceback
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.objects.content_ids import Frozen, Held
-from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.patching.code_swap import makes
 from pytest_cideldill.patching.substitute import original_of
-from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.pauses.parking import Pause, Resolution, Resolve, Stop
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import stack_at
-from pytest_cideldill.pauses.resume import resolve_call, resolve_completion
+from pytest_cideldill.pauses.resume import Load, resolve_call, resolve_completion
 from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.probes.imitation import follow
 from pytest_cideldill.probes.replacing import Replacement, check_signature, find_replacement
-from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.protocol import Resume
 
 Guest = Callable[[Callable[[], Resolution]], Resolution]
 """Runs our side of a hit; see `BreakpointManager`."""
@@ -45,29 +45,21 @@ class Calls:
     """See the module.
 
     Args:
-        lens: Shows values.
+        context: Of this process.
         pauses: Parks threads.
-        recording: Is told what the event source can't see.
-        keeping: Keeps the arguments of calls that pause.
+        recording: Gets the calls that the event source can't see.
         guest: Runs our side of a hit.
-        warn: Told once what can't be done.
     """
 
     def __init__(
-        self,
-        lens: Lens,
-        pauses: Pauses,
-        recording: Recording,
-        keeping: Keeping,
-        guest: Guest,
-        warn: Callable[[str], None],
+        self, context: Context, pauses: Pauses, recording: Recording, guest: Guest
     ) -> None:
-        self._lens = lens
+        self._lens = context.lens
+        self._keeping = context.keeping
+        self._warn = context.warn
         self._pauses = pauses
         self._recording = recording
-        self._keeping = keeping
         self._guest = guest
-        self._warn = warn
 
     def handle(self, call: Call, original: Callable[..., Any]) -> Any:
         """The outcome of a call that may pause or has a replacement."""
@@ -113,7 +105,7 @@ class Calls:
         return self._returned(call, data, begun, result)
 
     def _standing(self, call: Call, name: str) -> Replacement | None:
-        """The replacement of a breakpoint; None when it can't be had, which is told once.
+        """The replacement of a breakpoint; None when it can't be had, which warns once.
 
         It may have been chosen before it, or the function, was loaded.
         """
@@ -161,9 +153,9 @@ class Calls:
         """A call that has just ended as it began: what the record of it holds."""
         data = self._described(call)
         begun = self._recording.watched(call.path) or self._begin(call, data)
-        start, told = begun.start, self._lens.render_kept
-        data["pretty_args"] = list(map(told, start.args))
-        data["pretty_kwargs"] = {name: told(value) for name, value in start.kwargs.items()}
+        start, show = begun.start, self._lens.render_kept
+        data["pretty_args"] = list(map(show, start.args))
+        data["pretty_kwargs"] = {name: show(value) for name, value in start.kwargs.items()}
         data["call_id"] = self._recording.id_of(begun)
         return data, begun
 
@@ -216,7 +208,7 @@ class Calls:
     # --- what we note of a call, whatever fails in that -------------------------------------
 
     def _begin(self, call: Call, data: dict[str, Any]) -> Intercepted:
-        """The record of a call; one that could not begin has no number, and is not told."""
+        """The record of a call; one that could not begin has no number, and is not sent."""
         begin = partial(self._recording.begin, call.path, data, call.frame)
         begun = contained("the record of a call", begin, self._warn, None)
         if begun is None:
@@ -240,7 +232,7 @@ class Calls:
             contained("the record of a call", amend, self._warn, None)
 
     def _described(self, call: Call) -> dict[str, Any]:
-        """What a pause tells of a call; where that fails, its name."""
+        """What a pause reports of a call; where that fails, its name."""
         bare = {
             "method_name": call.path.rpartition(".")[2],
             "qualified_name": call.path,
@@ -262,7 +254,7 @@ class Calls:
         if signature is None:
             signature = signature_text(call.function, call.code, self._lens)
         arguments = (call.args, call.kwargs)
-        return describe_call(call.path, call.code, signature, *arguments, caller, self._lens)
+        return describe_call(call.path, call.code, signature, arguments, caller, self._lens)
 
     def _stop_before(self, call: Call, data: dict[str, Any], begun: Intercepted) -> Resolution:
         """Take the arguments; a pause holds them."""
@@ -291,44 +283,48 @@ class Calls:
 
     def _pause_before(self, call: Call, data: dict[str, Any], held: dict[str, Held]) -> Resolution:
         assert call.reason is not None
-        return self._pauses.pause(
-            "before",
-            call.reason,
-            stack_at(call.frame, self._lens),
-            {"call_data": data, "breakpoint_id": call.breakpoint.id},
-            lambda command, pause: resolve_call(
+
+        def resolve(command: Resume, pause: Pause) -> Resolution:
+            return resolve_call(
                 command,
-                call.frame,
-                call.function,
-                call.code,
-                signature=data["signature"],
+                call,
+                data["signature"],
                 touched=pause.touched,
-                find=lambda name: find_replacement(name, self._lens.project),
-                load=lambda cid: self._keeping.load(cid, pause.held),
-            ),
-            held=held,
-        )
+                find=partial(find_replacement, project=self._lens.project),
+                load=self._loading(pause),
+            )
+
+        stack = stack_at(call.frame, self._lens)
+        details = {"call_data": data, "breakpoint_id": call.breakpoint.id}
+        return self._pauses.pause(Stop("before", call.reason, stack, details, resolve, held=held))
+
+    def _loading(self, pause: Pause) -> Load:
+        """What makes kept objects anew, those that the pause holds among them."""
+        return partial(self._keeping.load, held=pause.held)
 
     def _pause_after(self, call: Call, data: dict[str, Any], result: Any) -> Resolution:
         def more() -> dict[str, Any]:
             name = self._lens.result_name(call.code.co_name)
             return {"call_data": data | {"pretty_result": self._lens.show(result, name)}}
 
-        return self._pauses.pause(
+        stop = Stop(
             "after",
             "breakpoint",
             stack_at(call.frame, self._lens),
             {"call_data": data, "breakpoint_id": call.breakpoint.id},
-            lambda command, pause: resolve_completion(
-                "after",
-                command,
-                call.frame,
-                lambda cid: self._keeping.load(cid, pause.held),
-                pause.names,
-            ),
+            self._resolving("after", call.frame),
             more=more,
             names={"__return__": result},
         )
+        return self._pauses.pause(stop)
+
+    def _resolving(self, phase: str, frame: FrameType) -> Resolve:
+        """What checks the resume commands of a call that is done."""
+
+        def resolve(command: Resume, pause: Pause) -> Resolution:
+            return resolve_completion(phase, command, frame, self._loading(pause), pause.names)
+
+        return resolve
 
     def _pause_raised(self, call: Call, data: dict[str, Any], error: BaseException) -> Resolution:
         def more() -> dict[str, Any]:
@@ -339,19 +335,14 @@ class Calls:
         outer = stack_at(call.frame, self._lens)
         frames = [frame for frame, _ in places] + outer
         lines = [line for _, line in places] + [frame.f_lineno for frame in outer]
-        return self._pauses.pause(
+        stop = Stop(
             "exception",
             "exception",
             frames,
             {"call_data": data, "breakpoint_id": call.breakpoint.id},
-            lambda command, pause: resolve_completion(
-                "exception",
-                command,
-                frames[0],
-                lambda cid: self._keeping.load(cid, pause.held),
-                pause.names,
-            ),
+            self._resolving("exception", frames[0]),
             more=more,
             lines=lines,
             names={"__exception__": error},
         )
+        return self._pauses.pause(stop)

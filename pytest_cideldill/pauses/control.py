@@ -2,7 +2,7 @@
 
 Commands come on the I/O thread. The thread that runs the tests is stopped by a signal, which finds
 it in blocking calls as well; where that can't be, and on other threads, at the next place in user
-code. Nobody waits here: the stop is told when it comes.
+code. Nobody waits here: the stop is reported when it comes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Unseen, getsignal, is_free, is_ours, setsignal
 from pytest_cideldill.frames.threads import describe_threads
-from pytest_cideldill.interpreter.borders import Report, contained
+from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import original_code
@@ -27,7 +27,6 @@ from pytest_cideldill.pauses.parking import Pause
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.stepping import StepOrder, Steps
 from pytest_cideldill.protocol import CancelPause, PauseNow, Step
-from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.interface import Deliberate, Source, SourceUnavailable
 
@@ -50,34 +49,28 @@ class Control:
     """See the module; made on the thread that runs the tests.
 
     Args:
-        lens: Shows threads.
-        guard: Threads that evaluate are not stopped.
+        context: Threads that its guard marks are not stopped.
         pauses: The parked threads.
         stop: Parks the calling thread at a frame, for a reason.
         source: Gives the event source; raises `SourceUnavailable`.
-        warn: Told of failures of ours.
     """
 
     def __init__(
         self,
-        lens: Lens,
-        guard: EvaluationGuard,
+        context: Context,
         pauses: Pauses,
         stop: Callable[[FrameType, str], None],
         source: Callable[[], Source],
-        warn: Report,
     ) -> None:
-        self._warn = warn
-        self._lens = lens
-        self._guard = guard
+        self._warn = context.warn
+        self._lens = context.lens
+        self._guard = context.guard
         self._pauses = pauses
         self._stop = stop
         self._tests = get_ident()
-        self.steps = Steps(
-            lens.project, source, lambda frame: stop(frame, "step"), pauses.step_left
-        )
+        self.steps = Steps(context.project, source, self._stop_step, pauses.step_left)
         pauses.steps = self.steps
-        # Thread → the pause that is asked for. Whoever takes it out has to see to it.
+        # Thread → the pause that is asked for. The thread that takes it out has to see to it.
         self._wanted: dict[int, _Wanted] = {}
         self._hear_no_more: Callable[[], None] = lambda: None
 
@@ -96,6 +89,11 @@ class Control:
                 self._pauses.reply(command.request, self._cancel())
 
     # --- steps ------------------------------------------------------------------------------
+
+    def _stop_step(self, frame: FrameType) -> None:
+        """A step ends at `frame`."""
+        __tracebackhide__ = True
+        self._stop(frame, "step")
 
     def _begin(self, command: Step, pause: Pause) -> None:
         """Arm for the next stop; on the parked thread."""
@@ -190,17 +188,17 @@ class Control:
                 thread_id=ident,
             )
         self._wanted[ident] = _Wanted()
-        told: dict[str, Any] = {"status": "asked", "pause_id": None, "thread_id": ident}
+        reply: dict[str, Any] = {"status": "asked", "pause_id": None, "thread_id": ident}
         if ident == self._tests and self._hears_signals():
             assert _kill is not None
             assert _SIGURG is not None
             _kill(ident, _SIGURG)
-            return told
+            return reply
         if ident == self._tests and _SIGURG is not None:
             owner = "this program has set SIGURG itself: it stops at its next line, not in a call"
-            told["message"] = owner
+            reply["message"] = owner
         self._seize(ident)
-        return told
+        return reply
 
     def _hears_signals(self) -> bool:
         """Whether a signal gets to us; other handlers of ours hand it on."""
@@ -240,7 +238,7 @@ class Control:
             return False
         if self._place(frame) is not None and not self._guard.is_quiet():
             return True
-        with suppress(Refusal):  # it is told that nothing stopped
+        with suppress(Refusal):  # the client learns that nothing stopped
             self._seize(self._tests)
         return False
 

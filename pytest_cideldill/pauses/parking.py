@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from _queue import Empty, SimpleQueue
 from _thread import allocate_lock, get_ident
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import field
 from types import FrameType
@@ -31,13 +31,13 @@ class Resolution:
         action: `continue`, `skip`, `raise`, …
         by: `client | lease | disconnect | stop`.
         value: What the action needs (arguments, a result, an exception).
-        told: What the client calls it, where that is not the action.
+        reported_as: The action in `Resumed`, where it is another one.
     """
 
     action: str = "continue"
     by: str = "client"
     value: Any = None
-    told: str | None = None
+    reported_as: str | None = None
 
 
 _ENDS: Final = frozenset({"stop", "disconnect"})
@@ -45,6 +45,10 @@ _ENDS: Final = frozenset({"stop", "disconnect"})
 
 Seen = dict[str, tuple[int, str]]
 """The locals of a frame: name → id of the value, and how it was shown."""
+
+
+Resolve = Callable[[Resume, "Pause"], Resolution]
+"""From a resume command to a resolution, on the parked thread; raises refusals."""
 
 
 def _let_go(_command: Resume, pause: Pause) -> Resolution:
@@ -66,7 +70,7 @@ class Pause:
         shown: Index of the frame in which expressions are evaluated by default.
         namespaces: REPL sessions by id.
         touched: Whether an evaluation ran, so that arguments must be read again.
-        seen: What was told of the locals of its frames, here and where its steps began; by id.
+        seen: What was reported of the locals of its frames, here and where its steps began; by id.
         held: The objects that clients may ask for, by content id.
     """
 
@@ -74,7 +78,7 @@ class Pause:
     phase: str
     frames: list[FrameType]
     report: dict[str, Any]
-    resolve: Callable[[Resume, Pause], Resolution]
+    resolve: Resolve
     names: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[int] | None = None
     shown: int = 0
@@ -98,6 +102,35 @@ class Pause:
         self.report["repl_sessions"] = before.report["repl_sessions"]
         for namespace in self.namespaces.values():
             namespace.update(self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stop:
+    """Where and why a thread stops: what a pause is made of.
+
+    Attributes:
+        phase: `before`, `post_mortem`, …
+        reason: The contract's `pause_reason`.
+        frames: What can be evaluated in, innermost first; not empty.
+        details: Further keys of the pause.
+        resolve: Checks a resume command on this thread; None: only `continue`.
+        more: Makes further keys; where it fails the thread stops all the same.
+        held: Objects that clients may ask for, by content id; let go when the thread goes on.
+        lines: The current line of each frame where it is not the frame's own (tracebacks).
+        names: What evaluations see besides the names of the frame.
+        place: The location in the report, with no locals, if no frame is the user's.
+    """
+
+    phase: str
+    reason: str
+    frames: Sequence[FrameType]
+    details: Mapping[str, Any] = field(default_factory=dict)
+    resolve: Resolve | None = None
+    more: Callable[[], dict[str, Any]] = dict
+    held: dict[str, Held] | None = None
+    lines: Sequence[int] | None = None
+    names: dict[str, Any] | None = None
+    place: dict[str, Any] | None = None
 
 
 Work = Callable[[Pause], Resolution | None]
@@ -206,7 +239,7 @@ class Gate:
             self._close(pause, parked, resolution)
 
     def _close(self, pause: Pause, parked: _Parked, resolution: Resolution) -> None:
-        """Take nothing more for this pause, and tell that it is over; once."""
+        """Take nothing more for this pause, and report that it is over; once."""
         if self._parked.pop(pause.id, None) is None:
             return
         self._threads.pop(pause.id, None)

@@ -10,25 +10,29 @@ import itertools
 import os
 import signal
 from _thread import get_ident
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from types import FrameType
 from typing import Any, Protocol
 
+from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
-from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import getsignal
 from pytest_cideldill.evaluation.repl_eval import Interruptor
 from pytest_cideldill.interpreter.borders import add_to, contained, every
-from pytest_cideldill.link.observers import Send
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.content_ids import Held
-from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pauses.parking import Gate, Job, Pause, Resolution, Work, pause_not_found
+from pytest_cideldill.pauses.parking import (
+    Gate,
+    Job,
+    Pause,
+    Resolution,
+    Stop,
+    Work,
+    pause_not_found,
+)
 from pytest_cideldill.pauses.repl import Console
-from pytest_cideldill.pauses.report import Identity, Teller, keep_to_contract
+from pytest_cideldill.pauses.report import StopReporter, keep_to_contract
 from pytest_cideldill.pauses.resume import check_action
 from pytest_cideldill.protocol import (
     Evaluate,
@@ -40,7 +44,6 @@ from pytest_cideldill.protocol import (
     Stopped,
     Warned,
 )
-from pytest_cideldill.rendering.display import Lens
 
 LINGER_S = 0.5
 """How long a thread that is released as the run ends waits for Ctrl-C, which follows at once."""
@@ -60,15 +63,10 @@ class Pauses:
     """The pauses of one process.
 
     Args:
-        identity: Names this process.
-        position: Tells the test.
-        lens: Shows what the process holds.
-        guard: Marks threads that evaluate; they don't pause.
-        send: Where events go.
+        context: Threads that its guard marks don't pause.
         lease_s: Seconds that an untouched pause lasts.
         around_pause: Entered on a thread while it is parked.
-        keeping: The objects that clients can inspect.
-        before_stop: Called on a thread before it is told that it stops.
+        before_stop: Called on a thread before its stop is reported.
         flush: Waits, for a moment, until what was sent has left: the program may end at once.
 
     Attributes:
@@ -78,27 +76,21 @@ class Pauses:
 
     def __init__(
         self,
-        identity: Identity,
-        position: Position,
-        lens: Lens,
-        guard: EvaluationGuard,
-        send: Send,
+        context: Context,
         lease_s: float,
         around_pause: Callable[[], AbstractContextManager[None]],
-        keeping: Keeping | None = None,
-        before_stop: Callable[[], None] = lambda: None,
-        flush: Callable[[], object] = lambda: None,
+        before_stop: Callable[[], None],
+        flush: Callable[[], object],
     ) -> None:
         self.pause_on = "failure"
-        self.position = position
-        self._teller = Teller(identity, position, lens)
-        self._prefix = identity.prefix
-        self._lens = lens
-        self._guard = guard
-        self._send = send
+        self._reporter = StopReporter(context.identity, context.position, context.lens)
+        self._prefix = context.identity.prefix
+        self._lens = context.lens
+        self._guard = context.guard
+        self._send = context.send
         self._before_stop = before_stop
         self._flush = flush
-        self._console = Console(lens, guard, keeping)
+        self._console = Console(context)
         self._numbers = itertools.count(1)
         self._gate = Gate(
             lease_s, around_pause, self._on_stopped, self._on_resumed, self._lingers_s
@@ -136,35 +128,9 @@ class Pauses:
         """Thread → id of its pause, the newest pause last."""
         return self._gate.threads
 
-    def pause(
-        self,
-        phase: str,
-        reason: str,
-        frames: Sequence[FrameType],
-        details: dict[str, Any],
-        resolve: Callable[[Resume, Pause], Resolution] | None = None,
-        *,
-        held: dict[str, Held] | None = None,
-        more: Callable[[], dict[str, Any]] = dict,
-        lines: Sequence[int] | None = None,
-        names: dict[str, Any] | None = None,
-        place: dict[str, Any] | None = None,
-    ) -> Resolution:
-        """Park the calling thread until it may go on.
-
-        Args:
-            phase: `before`, `post_mortem`, …
-            reason: The `pause_reason` that clients see.
-            frames: What can be evaluated in, innermost first; not empty.
-            details: Further keys of the pause.
-            more: Makes others; where it fails the thread stops all the same.
-            resolve: Checks a resume command on this thread; default: only `continue`.
-            held: Objects that clients may ask for, by content id; let go when the thread goes on.
-            lines: The current line of each frame where it is not the frame's own (tracebacks).
-            names: What evaluations see besides the names of the frame.
-            place: Where it is told to be, with no locals, if no frame is the user's.
-        """
-        # The last: in a child that C code forked, which nobody told of it.
+    def pause(self, stop: Stop) -> Resolution:
+        """Park the calling thread until it may go on."""
+        # The last: in a child that C code forked, without the hooks of `os.fork`.
         if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
             return Resolution(by="stop")
         ident = get_ident()
@@ -175,21 +141,29 @@ class Pauses:
         contained("what goes before a stop", self._before_stop, self._warn, None)
         self._lens.look_again()
         number = f"{self._prefix}.{next(self._numbers)}" if stepped is None else stepped.id
-        bare = self._teller.bare(number, phase, reason, frames, lines)
-        report = bare | details
-        resolve = resolve or _only_continue
-        find = partial(self._teller.shown, phase, frames)
-        shown = contained("looking for the frame of a stop", find, self._warn, 0)
-        pause = Pause(number, phase, list(frames), report, resolve, names or {}, lines, shown)
-        seen = partial(self._teller.see, pause, stepped)
+        frames, lines = stop.frames, stop.lines
+        bare = self._reporter.bare(number, stop)
+        report = {**bare, **stop.details}
+        find = partial(self._reporter.shown, stop.phase, frames)
+        pause = Pause(
+            id=number,
+            phase=stop.phase,
+            frames=list(frames),
+            report=report,
+            resolve=stop.resolve or _only_continue,
+            names=stop.names or {},
+            lines=lines,
+            shown=contained("looking for the frame of a stop", find, self._warn, 0),
+        )
+        seen = partial(self._reporter.see, pause, stepped)
         # First what others make: it notices secrets.
-        add_to(report, more, partial(self._teller.report, frames, lines, place), seen)
+        add_to(report, stop.more, partial(self._reporter.report, frames, lines, stop.place), seen)
         keep = partial(keep_to_contract, report, bare)
         contained("the report of a stop", keep, self._warn, None)
         if stepped is not None:
             pause.take_sessions(stepped)
-        if held is not None:
-            pause.held = held
+        if stop.held is not None:
+            pause.held = stop.held
         self._held[number] = pause.held
         try:
             park = partial(self._gate.park, pause)
@@ -231,7 +205,7 @@ class Pauses:
 
     def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
         """Whatever fails here, the thread goes on as its client chose."""
-        action = resolution.told or resolution.action
+        action = resolution.reported_as or resolution.action
         resumed = Resumed(pause.id, action, resolution.by)
         steps = [partial(self._send, resumed, urgent=True), partial(self._go_on, pause)]
         every("going on after a stop", [*steps, self._flush], self._warn)
@@ -298,7 +272,7 @@ class Pauses:
                 self._stepped.pop(get_ident(), None)
                 raise
             self.reply(command.request, result={"action": "step"})
-            return replace(resolution, told="step")
+            return replace(resolution, reported_as="step")
 
         self._submit(command.request, command.pause_id, work)
 
@@ -397,7 +371,7 @@ class Pauses:
                 self.reply(request, error=refusal.to_plain())
             except Exception as error:  # noqa: BLE001 - a border: every request is answered
                 self.reply(request, error=internal_error(error).to_plain())
-            except BaseException:  # Ctrl-C while it ran: the pause ends, the client is told
+            except BaseException:  # Ctrl-C while it ran: the pause ends, the client gets a reply
                 reject()
                 raise
             return None

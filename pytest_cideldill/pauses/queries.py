@@ -1,7 +1,7 @@
 """Answers questions about this process: threads, stacks, the variables of a pause, its code.
 
 Questions come on the I/O thread. What concerns a pause is answered by its parked thread, so that
-its frames are read where they are; the rest is what the interpreter tells of others at any time.
+its frames are read where they are; the rest the interpreter knows of other threads at any time.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Final
 
+from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.frames.failure import FailureExtent, autopsy
+from pytest_cideldill.frames.failure import Failure, FailureExtent, autopsy
 from pytest_cideldill.frames.frames import describe_frame
 from pytest_cideldill.frames.loaded_modules import is_loaded
 from pytest_cideldill.frames.tasks import are_cancelled, describe_tasks, names_of_tasks
 from pytest_cideldill.frames.threads import describe_threads, stack_of
 from pytest_cideldill.interpreter.running import is_interrupted
 from pytest_cideldill.objects.content_ids import Identified
-from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.parking import Pause, frame_of
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.variables import names_in, variables_in
@@ -30,7 +30,6 @@ from pytest_cideldill.protocol import (
     ReadThreads,
     ReadVariables,
 )
-from pytest_cideldill.rendering.display import Lens
 
 LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
 """The commands that ask."""
@@ -40,15 +39,15 @@ class Looking:
     """See the module.
 
     Args:
-        lens: Shows values.
+        context: Of this process.
         pauses: The parked threads.
-        keeping: Gives values their content ids.
     """
 
-    def __init__(self, lens: Lens, pauses: Pauses, keeping: Keeping) -> None:
-        self._lens = lens
+    def __init__(self, context: Context, pauses: Pauses) -> None:
+        self._lens = context.lens
+        self._position = context.position
+        self._keeping = context.keeping
         self._pauses = pauses
-        self._keeping = keeping
 
     def answer(
         self, command: FindCode | Inspect | ReadContext | ReadStack | ReadVariables | ReadThreads
@@ -120,10 +119,9 @@ class Looking:
     ) -> dict[str, Any]:
         end = command.start + command.most
         names = names_of_tasks(frames)
-        told = [
+        described = [
             describe_frame(
-                frame,
-                lines[index] if lines else frame.f_lineno,
+                (frame, lines[index] if lines else frame.f_lineno),
                 index,
                 self._lens,
                 with_locals=False,
@@ -132,7 +130,7 @@ class Looking:
             for index, frame in enumerate(frames[:end])
             if index >= command.start
         ]
-        return {"thread_id": thread_id, "frames": told, "total_frames": len(frames)}
+        return {"thread_id": thread_id, "frames": described, "total_frames": len(frames)}
 
     def _context(self, command: ReadContext, pause: Pause) -> dict[str, Any]:
         """As of now: evaluations may have changed variables since the stop."""
@@ -145,16 +143,16 @@ class Looking:
                 pause_id=pause.id,
             )
         lines = pause.lines or [frame.f_lineno for frame in pause.frames]
-        recorded: dict[str, Any] = report.get("autopsy") or self._pauses.position.around()
-        made = autopsy(
+        recorded: dict[str, Any] = report.get("autopsy") or self._position.around()
+        failure = Failure(
             error,
             recorded.get("exception") or (report["call_data"] or report)["exception"],
             list(zip(pause.frames, lines, strict=True)),
-            self._lens,
-            FailureExtent(command.max_frames, command.variables_for, command.max_inner),
             is_first_chance=pause.phase == "raise",
             assertion=recorded.get("assertion"),
         )
+        extent = FailureExtent(command.max_frames, command.variables_for, command.max_inner)
+        made = autopsy(failure, self._lens, extent)
         of_the_test = {name: value for name, value in recorded.items() if name not in made}
         return {"threadId": report["thread"]["id"], **made, **of_the_test}
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Interruptor, evaluate
 from pytest_cideldill.frames.frames import notice_secrets
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.parking import Pause, frame_of, namespace_of
 from pytest_cideldill.protocol import Evaluate
 from pytest_cideldill.rendering.display import Lens
 
 MAX_CHANGED: Final = 10
 MAX_NAME: Final = 100
-"""Of what an evaluation assigned: how many are told, and characters of each."""
+"""Of what an evaluation assigned: how many are in a reply, and characters of each."""
 
 _T = TypeVar("_T")
 
@@ -30,15 +29,13 @@ class Console:
     """See the module.
 
     Args:
-        lens: Shows values.
-        guard: Marks the thread meanwhile: it hits nothing.
-        keeping: Gives values their content ids.
+        context: Its guard marks the thread meanwhile: it hits nothing.
     """
 
-    def __init__(self, lens: Lens, guard: EvaluationGuard, keeping: Keeping | None) -> None:
-        self._lens = lens
-        self._guard = guard
-        self._keeping = keeping
+    def __init__(self, context: Context) -> None:
+        self._lens = context.lens
+        self._guard = context.guard
+        self._objects = context.keeping.objects
 
     def limited(self, interruptor: Interruptor, work: Callable[[], _T]) -> _T:
         """Run the expressions of a request.
@@ -74,13 +71,13 @@ class Console:
             error=error,
         )
         self._lens.look_again()
-        notice_secrets(frame, self._lens, namespace)  # the output may tell one without its name
+        notice_secrets(frame, self._lens, namespace)  # the output may show one without its name
         output = self._lens.text(done.output)
         if done.missing is not None:
             output += _frame_that_has(done.missing, pause, self._lens)
         cid = None
-        if self._keeping is not None and done.output and not done.is_error:
-            cid = self._keeping.objects.take(pause.held, done.value).cid
+        if done.output and not done.is_error:
+            cid = self._objects.take(pause.held, done.value).cid
         return {
             "session_id": session_id,
             "output": output,

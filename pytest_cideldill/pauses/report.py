@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
+from pytest_cideldill.context import Identity
 from pytest_cideldill.frames.frames import (
     location,
     short_locals,
@@ -26,7 +27,7 @@ from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.position import Position
 from pytest_cideldill.patching.code_swap import is_trampoline
-from pytest_cideldill.pauses.parking import Pause, Seen
+from pytest_cideldill.pauses.parking import Pause, Seen, Stop
 from pytest_cideldill.rendering.display import Lens
 
 DELETED = "<deleted>"
@@ -101,25 +102,12 @@ def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Which process this is: names its pauses."""
-
-    run_id: str
-    worker: str
-
-    @property
-    def prefix(self) -> str:
-        """`r1.gw0` or `r1.main`."""
-        return f"{self.run_id}.{self.worker}"
-
-
-@dataclass(frozen=True, slots=True)
-class Teller:
+class StopReporter:
     """Makes reports.
 
     Attributes:
         identity: Names this process.
-        position: Tells the test.
+        position: The test that runs.
         lens: Shows what the process holds.
     """
 
@@ -127,24 +115,18 @@ class Teller:
     position: Position
     lens: Lens
 
-    def bare(
-        self,
-        pause_id: str,
-        phase: str,
-        reason: str,
-        frames: Sequence[FrameType],
-        lines: Sequence[int] | None,
-    ) -> dict[str, Any]:
+    def bare(self, pause_id: str, stop: Stop) -> dict[str, Any]:
         """All keys of a reported pause, as far as they are known without a look at values."""
-        code, line = frames[0].f_code, lines[0] if lines else frames[0].f_lineno
+        frame = stop.frames[0]
+        code, line = frame.f_code, stop.lines[0] if stop.lines else frame.f_lineno
         ident = get_ident()
         return {
             "id": pause_id,
             "paused_at": clock.wall(),
             "call_data": None,
             "repl_sessions": [],
-            "pause_reason": reason,
-            "phase": phase,
+            "pause_reason": stop.reason,
+            "phase": stop.phase,
             "when": self.position.when,
             "breakpoint_id": None,
             "nodeid": self.position.nodeid,
@@ -152,7 +134,7 @@ class Teller:
             "worker": self.identity.worker,
             "thread": {"id": ident, "name": str(ident)},
             "location": {
-                "file": frame_file(frames[0]),
+                "file": frame_file(frame),
                 "line": line,
                 "function": code.co_qualname,
                 "module": None,
@@ -204,9 +186,9 @@ class Teller:
 
     def see(self, pause: Pause, before: Pause | None) -> dict[str, Any]:
         """The stack, and of the locals which are new, other or gone since the stop before."""
-        told: dict[str, Any] = {}
-        if "autopsy" not in pause.report:  # that tells its own
-            told["frames"] = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
+        part: dict[str, Any] = {}
+        if "autopsy" not in pause.report:  # that has frames of its own
+            part["frames"] = user_stack(pause.frames, pause.lines, self.lens, is_trampoline)
         frame = pause.frames[top_user_frame(pause.frames, self.lens.project)]
         held = read_locals(frame)
         shown: dict[str, str] = pause.report["locals"]
@@ -218,9 +200,9 @@ class Teller:
             old = pause.seen.get(id(frame), {})
             changed = {name: shown[name] for name, each in now.items() if old.get(name) != each}
             gone = {name: DELETED for name in old if name not in now}
-            told["changed"] = changed | gone
+            part["changed"] = changed | gone
         pause.seen[id(frame)] = now
-        return told
+        return part
 
 
 def keep_to_contract(report: dict[str, Any], bare: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from pytest_cideldill.interpreter.loaded_names import loaded_prefixes
 from pytest_cideldill.patching.code_swap import arguments_of
 from pytest_cideldill.patching.substitute import original_of
 from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.probes.behaviors import Call
 from pytest_cideldill.protocol import Resume
 from pytest_cideldill.sourcecode.quiet import compiled
 
@@ -76,11 +77,9 @@ def check_action(phase: str, command: Resume) -> str:
 
 def resolve_call(
     command: Resume,
-    frame: FrameType,
-    function: FunctionType,
-    code: CodeType,
-    *,
+    call: Call,
     signature: str,
+    *,
     touched: bool,
     find: Callable[[str], object],
     load: Load,
@@ -89,10 +88,8 @@ def resolve_call(
 
     Args:
         command: What the client asked for.
-        frame: The trampoline's frame; its locals are the parameters.
-        function: The intercepted function.
-        code: Its original code object.
-        signature: As the client was told.
+        call: The intercepted call.
+        signature: As the client knows it.
         touched: Whether an evaluation may have assigned parameters.
         find: Finds a replacement by name; raises refusals.
         load: Makes kept objects anew.
@@ -106,14 +103,14 @@ def resolve_call(
         Refusal: `invalid_action`, `invalid_arguments`, `invalid_exception_type` or
             `function_not_found`.
     """
-    action = check_action("before", command)
+    action, frame = check_action("before", command), call.frame
     if action == "skip":
         return Resolution("skip", value=decode(command.fake_result, frame, load))
     if action == "raise":
         return Resolution("raise", value=make_exception(command, frame))
     arguments = arguments_of(frame) if touched else None
     if command.modified_args is not None or command.modified_kwargs is not None:
-        arguments = _modified(command, frame, code, _signature(function, code), signature, load)
+        arguments = _modified(command, call, signature, load)
     if action == "replace":
         return Resolution("replace", value=(find(command.replacement_function), arguments))
     return Resolution(value=arguments)
@@ -159,19 +156,13 @@ def resolve_line(command: Resume, frame: FrameType, phase: str = "line") -> Reso
     return Resolution()
 
 
-def _modified(
-    command: Resume,
-    frame: FrameType,
-    code: CodeType,
-    signature: inspect.Signature,
-    told: str,
-    load: Load,
-) -> Arguments:
+def _modified(command: Resume, call: Call, shown: str, load: Load) -> Arguments:
     """The call's arguments with those that the client changes.
 
     `modified_args` replaces all positional arguments; where it has fewer values than there are
     positional parameters, the leading ones. `modified_kwargs` replaces those keywords.
     """
+    frame, signature = call.frame, _signature(call.function, call.code)
     args, kwargs = arguments_of(frame)
     named = {
         key: decode(value, frame, load) for key, value in (command.modified_kwargs or {}).items()
@@ -198,10 +189,10 @@ def _modified(
     except TypeError as error:
         raise Refusal(
             ErrorCode.INVALID_ARGUMENTS,
-            f"the modified arguments don't fit {told}: {error}",
-            signature=told,
+            f"the modified arguments don't fit {shown}: {error}",
+            signature=shown,
         ) from error
-    if original_of(code) is None:
+    if original_of(call.code) is None:
         bound.apply_defaults()  # the original code is called without its function's defaults
     return bound.args, bound.kwargs
 

@@ -40,7 +40,7 @@ class Steps:
     """See the module.
 
     Args:
-        project: Tells user code.
+        project: Knows user code.
         source: Gives the event source; raises `SourceUnavailable`.
         stop: Called where a step ends; parks the thread.
         finish: Called when the code of the user ends before the step does.
@@ -83,7 +83,7 @@ class Steps:
         self.follow(get_ident(), None)
 
     def follow(self, ident: int, trail: Trail | None) -> Trail | None:
-        """Replace what the source tells of a thread; what it told before.
+        """Replace the trail by which the source follows a thread; the one before.
 
         Raises:
             SourceUnavailable: There are no events here.

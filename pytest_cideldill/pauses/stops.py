@@ -1,6 +1,6 @@
 """What happens when a probe stops a thread: the pause is made, and the thread goes on as chosen.
 
-Runs on the threads of the test. The debugger is a guest there: a failure of ours is told once, and
+Runs on the threads of the test. The debugger is a guest there: a failure of ours is sent once, and
 the test goes on. Calls have a room of their own, `calling`.
 """
 
@@ -11,18 +11,18 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any
 
+from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.frames.failure import RECORDED, Place, autopsy
+from pytest_cideldill.frames.failure import RECORDED, Failure, Place, autopsy
 from pytest_cideldill.frames.frames import has_run, notice_secrets_behind, visible_places
 from pytest_cideldill.interpreter.borders import began_here, contained, passes, report_failure
-from pytest_cideldill.pauses.parking import Resolution
+from pytest_cideldill.pauses.parking import Pause, Resolution, Resolve, Stop
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.pauses.report import stack_at
 from pytest_cideldill.pauses.resume import resolve_line
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.protocol import Resume
-from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import Deliberate
 
 
@@ -30,23 +30,15 @@ class Stops:
     """See the module.
 
     Args:
-        lens: Shows values.
+        context: Of this process.
         pauses: Parks threads.
-        warn: Told of failures of our own.
-        before_line: Called before a line stops: what was counted is told first.
     """
 
-    def __init__(
-        self,
-        lens: Lens,
-        pauses: Pauses,
-        warn: Callable[[str], None],
-        before_line: Callable[[], None],
-    ) -> None:
-        self._lens = lens
+    def __init__(self, context: Context, pauses: Pauses) -> None:
+        self._lens = context.lens
+        self._position = context.position
+        self._warn = context.warn
         self._pauses = pauses
-        self._warn = warn
-        self._before_line = before_line
 
     def at_line(self, probe: LineProbe, frame: FrameType, number: int, reason: str) -> None:
         """A line at which a breakpoint stops, at its pass `number`."""
@@ -56,17 +48,15 @@ class Stops:
             raise Deliberate(resolution.value)
 
     def at_place(self, frame: FrameType, reason: str) -> None:
-        """Where a step ends, or a thread is told to stop; `frame` is where it stands."""
+        """Where a step ends, or a thread has to stop; `frame` is where it stands."""
         __tracebackhide__ = True
-        resolution = self.as_guest(
-            lambda: self._pauses.pause(
-                "line",
-                reason,
-                stack_at(frame, self._lens),
-                {},
-                lambda command, _pause: resolve_line(command, frame),
+
+        def stop() -> Resolution:
+            return self._pauses.pause(
+                Stop("line", reason, stack_at(frame, self._lens), resolve=_resolving(frame))
             )
-        )
+
+        resolution = self.as_guest(stop)
         if resolution.action == "raise":
             raise Deliberate(resolution.value)
 
@@ -76,13 +66,10 @@ class Stops:
         """An exception that is raised in `frame`, or in code that it called."""
         __tracebackhide__ = True
 
-        def resolve(command: Resume) -> Resolution:
-            return resolve_line(command, frame, "raise")
-
         def stop() -> Resolution:
             inner = [each for each in self._places(traceback.tb_next) if has_run(each[0])]
             places = inner + self._stack(frame)
-            return self._pause_with("raise", probe, error, places, resolve)
+            return self._pause_with("raise", probe, error, places, _resolving(frame, "raise"))
 
         resolution = self.as_guest(stop)
         if resolution.action == "raise":
@@ -104,7 +91,7 @@ class Stops:
         self.as_guest(stop)
 
     def as_guest(self, stop: Callable[[], Resolution]) -> Resolution:
-        """Run our side of a hit: a failure of our own is told once, and the test goes on.
+        """Run our side of a hit: a failure of our own is sent once, and the test goes on.
 
         Exceptions that did not start in our files (Ctrl-C, alarms) belong to the test.
         """
@@ -130,7 +117,7 @@ class Stops:
         probe: RaiseProbe,
         error: BaseException,
         places: list[Place],
-        resolve: Callable[[Resume], Resolution] | None = None,
+        resolve: Resolve | None = None,
     ) -> Resolution:
         """Pause with an exception that an exception breakpoint means."""
 
@@ -138,22 +125,23 @@ class Stops:
             notice_secrets_behind(error, self._lens)
             exception = raised(error, self._lens)
             is_first = phase == "raise"
-            made = autopsy(error, exception, places, self._lens, RECORDED, is_first_chance=is_first)
+            made = autopsy(Failure(error, exception, places, is_first), self._lens, RECORDED)
             return {
                 "exception": exception,
-                "autopsy": made | self._pauses.position.around(),
+                "autopsy": made | self._position.around(),
             }
 
-        return self._pauses.pause(
+        stop = Stop(
             phase,
             "exception",
             [frame for frame, _ in places],
             {"breakpoint_id": probe.spec.id, "hit_count": probe.hits.value},
-            None if resolve is None else lambda command, _pause: resolve(command),
+            resolve,
             more=describe,
             lines=[line for _, line in places],
             names={"__exception__": error},
         )
+        return self._pauses.pause(stop)
 
     def _pause_at_line(
         self, probe: LineProbe, frame: FrameType, number: int, reason: str
@@ -164,12 +152,16 @@ class Stops:
         def more() -> dict[str, Any]:
             return {} if failed is None else {"condition_error": self._lens.text(failed)}
 
-        contained("counting before a stop", self._before_line, self._warn, None)
+        stack = stack_at(frame, self._lens)
         return self._pauses.pause(
-            "line",
-            reason,
-            stack_at(frame, self._lens),
-            details,
-            lambda command, _pause: resolve_line(command, frame),
-            more=more,
+            Stop("line", reason, stack, details, _resolving(frame), more=more)
         )
+
+
+def _resolving(frame: FrameType, phase: str = "line") -> Resolve:
+    """What checks the resume commands of a stop at a line of `frame`, or at a raise."""
+
+    def resolve(command: Resume, _pause: Pause) -> Resolution:
+        return resolve_line(command, frame, phase)
+
+    return resolve

@@ -37,7 +37,7 @@ def variables_in(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """`[{name, type, value, cid, has_children}]` of some names, and the names that are none.
 
-    `cid` tells the object to `breakpoint_inspect_object`.
+    `cid` names the object for `breakpoint_inspect_object`.
 
     Args:
         frame: Where to look.
@@ -47,14 +47,14 @@ def variables_in(
         identify: Gives an object its content id; runs no user code.
     """
     values = _values(frame, scope)
-    told, missing = [], []
+    described, missing = [], []
     for name in names:
         if name not in values:
             missing.append(name)
             continue
         value = values[name]
         shown = describe(value, name=name, depth=1, limits=lens.limits, redactor=lens.redactor)
-        told.append(
+        described.append(
             {
                 "name": name,
                 "type": shown["type"],
@@ -63,7 +63,7 @@ def variables_in(
                 "has_children": bool(shown["attributes"] or shown.get("truncated")),
             }
         )
-    return told, missing
+    return described, missing
 
 
 def _values(frame: FrameType, scope: str) -> Mapping[str, Any]:

@@ -9,7 +9,12 @@ import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 
-from pytest_cideldill.evaluation.compiled import Expressions, our_statements, parse_truth
+from pytest_cideldill.evaluation.compiled import (
+    Expressions,
+    Substitutes,
+    our_statements,
+    parse_truth,
+)
 from pytest_cideldill.evaluation.time_limit import TIMEOUT, Overtime
 from pytest_cideldill.probes.behaviors import FunctionProbe
 from pytest_cideldill.protocol import AddBreakpoint
@@ -49,8 +54,7 @@ def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
         code,
         overtime,
         ending=our_statements("return v0"),
-        failed=lambda: ConditionFailure(failed()),
-        late=ConditionFailure(TIMEOUT),
+        substitutes=Substitutes(lambda: ConditionFailure(failed()), ConditionFailure(TIMEOUT)),
     ).value
 
 

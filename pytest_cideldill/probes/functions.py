@@ -11,8 +11,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from weakref import ref
 
-from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.values import dataclass
@@ -28,7 +27,6 @@ from pytest_cideldill.probes.hits import Handling, Hits
 from pytest_cideldill.probes.meanings import Meanings
 from pytest_cideldill.probes.nesting import Nesting, Root, roots, young_functions
 from pytest_cideldill.probes.unhit import Fact, of_function
-from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddBreakpoint
 from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.names import parse_function_name
@@ -71,11 +69,9 @@ class FunctionProbes:
     """All function breakpoints of this process.
 
     Args:
-        project: Bare names and globs mean functions of user code only.
-        guard: Threads that evaluate for us hit nothing.
-        overtime: Limits what conditions take.
+        context: Bare names and globs mean functions of user code only; threads that its guard marks
+            hit nothing.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Called with a message on a failure of ours; the call goes on untouched.
         record: Has the calls of a function recorded: its code, its dotted path. None: `handling`
             records, and gets all calls; before 3.12 an event source would slow every call.
         unrecord: Ends that.
@@ -83,27 +79,16 @@ class FunctionProbes:
 
     def __init__(
         self,
-        project: Project,
-        guard: EvaluationGuard,
-        overtime: Overtime,
+        context: Context,
         handling: Handling,
-        on_failure: Callable[[str], None],
         record: Callable[[CodeType, str], None] | None = lambda _code, _path: None,
         unrecord: Callable[[CodeType], None] = lambda _code: None,
     ) -> None:
         self._record = record
         self._unrecord = unrecord
         self._breakpoints: dict[str, FunctionProbe] = {}
-        self._meanings = Meanings(project, self._breakpoints)
-        self._hits = Hits(
-            project,
-            guard,
-            overtime,
-            self._breakpoints,
-            handling,
-            on_failure,
-            is_handed_all=record is None,
-        )
+        self._meanings = Meanings(context.project, self._breakpoints)
+        self._hits = Hits(context, self._breakpoints, handling, is_handed_all=record is None)
         self._order = 0
         self._swapped: dict[int, _Intercepted] = {}
         self._refused: dict[int, str] = {}

@@ -12,8 +12,7 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Protocol
 
-from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.context import Context
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import PASS, OnCall
 from pytest_cideldill.probes.behaviors import (
@@ -26,7 +25,6 @@ from pytest_cideldill.probes.behaviors import (
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
 from pytest_cideldill.probes.narrowing import Narrowing
-from pytest_cideldill.project import Project
 
 _UNCOUNTED = Tally()
 
@@ -69,12 +67,9 @@ class Hits:
     """See the module.
 
     Args:
-        project: Knows our own files.
-        guard: Threads that evaluate for us hit nothing.
-        overtime: Limits what conditions take.
+        context: Threads that its guard marks hit nothing.
         breakpoints: All that there are, by id; changed by the owner.
         handling: What to do at a call that a breakpoint acts on.
-        on_failure: Called with a message on a failure of ours; the call goes on untouched.
         is_handed_all: Whether calls that no breakpoint acts on are handed on too.
 
     Attributes:
@@ -86,20 +81,17 @@ class Hits:
 
     def __init__(
         self,
-        project: Project,
-        guard: EvaluationGuard,
-        overtime: Overtime,
+        context: Context,
         breakpoints: Mapping[str, FunctionProbe],
         handling: Handling,
-        on_failure: Callable[[str], None],
         *,
         is_handed_all: bool,
     ) -> None:
-        self._project = project
-        self._quiet = guard.depths
+        self._project = context.project
+        self._quiet = context.guard.depths
         self._handling = handling
         self._breakpoints = breakpoints
-        self._conditions = Conditions(overtime, on_failure)
+        self._conditions = Conditions(context.overtime, context.warn)
         self.narrowing = Narrowing()
         self._is_handed_all = is_handed_all
         self.governing: dict[int, FunctionProbe] = {}
@@ -181,13 +173,13 @@ class Hits:
                 acting.tally.was_hit = True
             known = (governing, path, function_in, code, frame, args, kwargs)
             if reason is None:
-                make = partial(_call, *known, None, frozenset, str)
+                make = partial(_call, known, None, frozenset, str)
             elif not stops and not governing.spec.replacement and handling.can_watch(code):
-                make = partial(_call, *known, None, completions, str)
+                make = partial(_call, known, None, completions, str)
                 return handling.watch(original, args, kwargs, completions, make)
             else:
                 replacement = partial(self._replacement, key, governing.spec.id)
-                make = partial(_call, *known, reason if stops else None, completions, replacement)
+                make = partial(_call, known, reason if stops else None, completions, replacement)
             call = make()
             if call is None:
                 return PASS
@@ -233,19 +225,27 @@ class Hits:
         return "" if governing is None else governing.spec.replacement
 
 
+_Known = tuple[
+    FunctionProbe,
+    str,
+    Callable[[FrameType], FunctionType | None],
+    CodeType,
+    FrameType,
+    tuple[Any, ...],
+    dict[str, Any],
+]
+"""What is at hand at a call: its breakpoint, dotted path, what finds its function in the frame, its
+code, frame and arguments. A plain tuple: it is made on the hot path."""
+
+
 def _call(
-    governing: FunctionProbe,
-    path: str,
-    function_in: Callable[[FrameType], FunctionType | None],
-    code: CodeType,
-    frame: FrameType,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    known: _Known,
     reason: str | None,
     completions: Callable[[], frozenset[str]],
     replacement: Callable[[], str],
 ) -> Call | None:
     """The call; None when its function is gone."""
+    governing, path, function_in, code, frame, args, kwargs = known
     function = function_in(frame)
     if function is None:
         return None

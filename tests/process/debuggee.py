@@ -14,17 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_cideldill.callrecords.recorder import Recording
-from pytest_cideldill.config.limits import DEFAULTS
+from pytest_cideldill.context import Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.link.position import Position
-from pytest_cideldill.link.row_log import RowLog
-from pytest_cideldill.manager import BreakpointManager
-from pytest_cideldill.objects.keeping import Keeping
-from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.report import Identity
+from pytest_cideldill.process import Process, ProcessOptions
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import (
     AddBreakpoint,
@@ -96,22 +88,12 @@ class Debuggee:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self._replies: dict[int, SimpleQueue[Replied]] = {}
         self._requests = itertools.count(1)
-        redactor = Redactor(environ={})
-        lens = Lens(Project(str(ROOT)), redactor)
-        position = Position()
-        self.rows = RowLog(lambda: None)
-        guard, send = EvaluationGuard(), DirectLink(self._take).send
-        self.pauses = Pauses(
-            Identity("r1", "main"), position, lens, guard, send, lease_s, contextlib.nullcontext
+        lens = Lens(Project(str(ROOT)), Redactor(environ={}))
+        options = ProcessOptions(
+            Identity("r1", "main"), os.devnull, b"key", lease_s, identifies=keeps_objects
         )
-        overtime = Overtime(guard)
-        keeping = Keeping(os.devnull, redactor, b"key", guard, DEFAULTS, lambda: None)
-        objects = keeping.objects if keeps_objects else None
-        recording = Recording((), lens, self.rows.add, position, objects=objects)
-        observers = Observers(send)
-        self.manager = BreakpointManager(
-            lens, guard, self.pauses, recording, overtime, keeping, observers, self.rows
-        )
+        process = Process(DirectLink(self._take), lens, options, EvaluationGuard())
+        self.rows, self.pauses, self.manager = process.rows, process.pauses, process.manager
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Replied) and event.request in self._replies:

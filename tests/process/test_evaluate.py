@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.evaluation import repl_eval
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Evaluation, Interruptor, evaluate
@@ -245,12 +246,9 @@ def test_a_failing_repr_is_part_of_the_answer() -> None:
     assert (done.output, done.is_error) == ("<repr failed: TypeError>", False)
 
 
-def test_the_value_can_be_shown_in_another_way() -> None:
-    assert ev("[1]", render=lambda value: f"<{value}>").output == "<[1]>"
-
-
-def test_output_and_stdout_are_cut_with_a_notice() -> None:
-    done = ev("print('y' * 30); 'x' * 30", max_text=10)
+def test_output_and_stdout_are_cut_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repl_eval, "MAX_TEXT", 10)
+    done = ev("print('y' * 30); 'x' * 30")
     assert done.output == "'xxxxxxxxx… +22 chars"
     assert done.stdout == "yyyyyyyyyy… +21 chars"
 

@@ -17,7 +17,12 @@ from typing import Any
 
 import pytest
 
-from pytest_cideldill.evaluation.compiled import Expressions, our_statements, parse_expression
+from pytest_cideldill.evaluation.compiled import (
+    Expressions,
+    Substitutes,
+    our_statements,
+    parse_expression,
+)
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 
@@ -36,8 +41,7 @@ def bound(overtime: Overtime, frame: FrameType, *sources: str) -> Expressions:
         frame.f_code,
         overtime,
         ending=our_statements(f"return ({names})"),
-        failed=overtime.failed,
-        late="late",
+        substitutes=Substitutes(overtime.failed, "late"),
     )
 
 
@@ -332,7 +336,7 @@ def test_what_can_t_be_compiled_is_refused_when_it_is_set(overtime: Overtime) ->
             sys._getframe().f_code,
             overtime,
             ending=our_statements("return v0"),
-            failed=overtime.failed,
+            substitutes=Substitutes(overtime.failed),
         )
 
 

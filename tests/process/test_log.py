@@ -10,13 +10,14 @@ import pytest
 
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.link import row_log as log_module
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event, Recorded, Warned
 from pytest_cideldill.protocol.rows import Batch, HitFormat, Loss, Row
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
+from tests.process.contexts import made_context
+from tests.process.kept_rows import KeptRows
 
 
 def tell(row: Row) -> dict[str, Any]:
@@ -85,7 +86,8 @@ def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that another row tells of is missing in the log, and has a record all the same."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 1)
     losses: list[Loss] = ["hit", "record", "call", "record"]
-    log = RowLog(lambda: None, lambda row: losses[int(row[1])])
+    log = RowLog(lambda: None)
+    log.loses = lambda row: losses[int(row[1])]
     for number in range(5):
         log.add(row(number))
     *warned, first = list(log.take(log))
@@ -132,15 +134,15 @@ def test_a_call_is_lost_when_no_other_row_tells_it() -> None:
     """One that was told as running keeps that record; one that was not told is told again."""
     lens = Lens(Project("/"), Redactor(environ={}))
     rows: list[Row] = []
-    recording = Recording((), lens, rows.append, Position())
+    recording = Recording(made_context(lens, KeptRows(rows.append)))
     data: dict[str, Any] = {"pretty_args": [], "pretty_kwargs": {}}
     begun = recording.begin("shop.total", data, sys._getframe())
-    recording.tell_running()
+    recording.log_running()
     ended = (tell, begun, "success")
     assert recording.loses(ended) == "call"
     assert recording.loses(rows[0]) == "call"
     assert recording.loses(ended) == "record"
-    recording.tell_running()
+    recording.log_running()
     assert rows[0] == rows[1]
     recording.amend(begun, "result", 1, None)
     assert recording.loses(ended) == "call"

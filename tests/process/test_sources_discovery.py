@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.discovery import Discovery
-from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event
+from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
+from tests.process.contexts import made_context
 from tests.process.sources_checks import (
     MONITORING,
     OUR_IDS,
@@ -54,17 +56,17 @@ class Owner:
             takes={},
             arm=lambda file=None: self.armed.append(file),
         )
+        lens = Lens(Project(str(ROOT)), Redactor(environ={}))
         self.discovery = Discovery(
-            Project(str(ROOT)),
-            EvaluationGuard(),
+            made_context(lens, take=self.sent.append, warn=self.warnings.append),
             self.recording,
             self.lines,
             played(raises=None),
-            lambda code, module: code.co_name in self.meant,
-            lambda module: module in self.meant,
+            played(
+                mean_any_in=lambda code, module: code.co_name in self.meant,
+                mean_any_of=lambda module: module in self.meant,
+            ),
             self._bind,
-            self.warnings.append,
-            self.sent.append,
         )
 
     def _bind(self, _started: Root | None) -> None:

@@ -233,7 +233,7 @@ class Front:
     def __init__(self) -> None:
         self.desired, self.log = Desired(), EventLog()
         self.runs = Runs(Recipe(["sleep"], ["60"]), self.desired, self.log)
-        self.toolbox = CheckedToolbox(profile.tools("full"), self.runs, self.desired)
+        self.toolbox = CheckedToolbox(profile.tools("full"), self.runs)
         self._processes: list[Process] = []
 
     async def start(self, **order: Any) -> Run:

@@ -405,11 +405,12 @@ class NoRuns(RunList):
     """No runs; no handler looks at more."""
 
     log = EventLog()
+    desired = None
 
 
 def toolbox(handler: Any, *params: Param) -> Toolbox:
     tool = Tool("probe", "Probe", "For tests.", handler, params, is_list=True)
-    return Toolbox([tool], NoRuns(), None)  # type: ignore[arg-type]
+    return Toolbox([tool], NoRuns())  # type: ignore[arg-type]
 
 
 async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:

@@ -173,7 +173,7 @@ ENDINGS = (
     "merge_run of hooks.recording",
     "merge_kept of hooks.recording",
     "write_summaries of hooks.recording",
-    "_told_to_people of hooks.recording",
+    "_written_for_people of hooks.recording",
     "_part of hooks.recording",
     "Story of reports.digest",
     "write_report of reports.html",

@@ -76,9 +76,9 @@ LATE_IMPORTS = {
     "tracing.interface.source_class: pytest_cideldill.tracing.settrace",
     # When all tests are over.
     "hooks.recording._put_together: pytest_cideldill.reports.digest",
-    "hooks.recording._told_to_people.<locals>.report: pytest_cideldill.reports.html",
-    "hooks.recording._told_to_people.<locals>.report: pytest_cideldill.reports.digest",
-    "hooks.recording._told_to_people.<locals>.summarized: pytest_cideldill.reports.markdown",
+    "hooks.recording._written_for_people.<locals>.report: pytest_cideldill.reports.html",
+    "hooks.recording._written_for_people.<locals>.report: pytest_cideldill.reports.digest",
+    "hooks.recording._written_for_people.<locals>.summarized: pytest_cideldill.reports.markdown",
     "records.merge.merge_kept: pytest_cideldill.objects.merge",
     # When a client asks for an object by its content id: dill is no module of Python.
     "objects.pickles._dill: dill",

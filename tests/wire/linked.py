@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from _queue import SimpleQueue
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.sinks import FileOutlet, SocketOutlet
-from pytest_cideldill.link.threaded import ThreadedLink
+from pytest_cideldill.link.threaded import LinkOwner, ThreadedLink
 from pytest_cideldill.protocol import Command, Event, Message, from_plain, to_plain
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
+from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
@@ -26,20 +27,50 @@ DEADLINE_S = 10.0
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 
 
+class Owner(LinkOwner):
+    """The owner of a link whose answers a test chooses."""
+
+    def __init__(
+        self,
+        *,
+        mark: Callable[[object], object] | None = None,
+        collect: Callable[[object, bool], Iterable[Event | Batch]] | None = None,
+        is_awaited: bool = False,
+    ) -> None:
+        self.commands: SimpleQueue[Command] = SimpleQueue()
+        self.losses: SimpleQueue[None] = SimpleQueue()
+        self._mark, self._collect, self._is_awaited = mark, collect, is_awaited
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._is_awaited
+
+    def on_command(self, command: Command) -> None:
+        self.commands.put(command)
+
+    def on_lost(self) -> None:
+        self.losses.put(None)
+
+    def mark(self, item: object) -> None:
+        if self._mark is not None:
+            self._mark(item)
+
+    def collect(self, until: object, is_late: bool) -> Iterable[Event | Batch]:
+        return () if self._collect is None else self._collect(until, is_late)
+
+
 class Linked:
     """A started link: `commands` and `losses` hold what it called back, `socket` is the peer's."""
 
     def __init__(self, decoder: FrameDecoder | None = None, **options: Any) -> None:
         mine, self.socket = socket.socketpair()
         self.socket.settimeout(DEADLINE_S)
-        self.commands: SimpleQueue[Command] = SimpleQueue()
-        self.losses: SimpleQueue[None] = SimpleQueue()
+        owner = self.owner = Owner(**options)
+        self.commands, self.losses = owner.commands, owner.losses
         self._decoder = FrameDecoder()
         self._received: list[Message] = []
         self.outlet = SocketOutlet(mine, decoder)
-        self.link = ThreadedLink(
-            [self.outlet], self.commands.put, lambda: self.losses.put(None), **options
-        )  # fmt: skip
+        self.link = ThreadedLink([self.outlet], owner)
         self.link.start()
 
     def __enter__(self) -> Linked:
@@ -96,6 +127,18 @@ class DirectLink:
 
     def __init__(self, deliver: Callable[[Event], None]) -> None:
         self._deliver = deliver
+
+    @property
+    def is_open(self) -> bool:
+        """See `ThreadedLink`."""
+        return True
+
+    def nudge(self) -> None:
+        """See `ThreadedLink`."""
+
+    def has_room(self) -> bool:
+        """See `ThreadedLink`."""
+        return True
 
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """See `ThreadedLink`."""

@@ -175,7 +175,7 @@ class Filed(FileOutlet):
 def filing(folder: Path) -> Iterator[tuple[ThreadedLink, Filed]]:
     """A started link that writes a file only."""
     outlet = Filed(folder / "part")
-    link = ThreadedLink([outlet], on_command=lambda _: None, on_lost=lambda: None)
+    link = ThreadedLink([outlet])
     link.start()
     try:
         yield link, outlet

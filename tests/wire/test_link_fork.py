@@ -186,7 +186,7 @@ def test_a_parked_thread_can_be_reached_after_another_thread_s_fork() -> None:
         """
         import warnings
         warnings.simplefilter("ignore")
-        with Linked(is_awaited=lambda: True) as linked:
+        with Linked(is_awaited=True) as linked:
             for _ in range(5):
                 fork()
                 linked.command(ReleaseAll("stop"))
@@ -203,7 +203,7 @@ def test_a_thread_that_is_busy_does_not_hold_up_a_fork() -> None:
         entered, leave = threading.Event(), threading.Event()
         with Linked() as linked:
             put = linked.commands.put
-            linked.link._on_command = lambda command: (entered.set(), leave.wait(20), put(command))
+            linked.owner.on_command = lambda command: (entered.set(), leave.wait(20), put(command))
             linked.socket.sendall(encode_frame({"kind": "release_all", "by": "stop"}))
             assert entered.wait(10)
             fork()

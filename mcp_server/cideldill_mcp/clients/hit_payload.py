@@ -14,45 +14,26 @@ MAX_STACK = 10
 
 def of_stop(event: Mapping[str, Any], pause: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters for an event `stop`; `pause` is empty when it is over already."""
-    return _params(
-        event,
-        type="blocking",
-        breakpoint_id=pause.get("breakpoint_id"),
-        place=pause.get("location") or {},
-        ts=pause.get("paused_at", event["ts"]),
-        hit_count=pause.get("hit_count"),
-        exception=_exception(pause),
-        pause_id=event["pause_id"],
-    )
+    about = {"exceptionInfo": _exception(pause), "pauseId": event["pause_id"]}
+    return _params(event, "blocking", pause, pause.get("paused_at", event["ts"]), about)
 
 
 def of_hit(event: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters for an event `hit`."""
-    return _params(
-        event,
-        type="tracepoint",
-        breakpoint_id=event.get("breakpoint_id"),
-        place=event.get("location") or {},
-        ts=event["ts"],
-        hit_count=event.get("hit_count"),
-        message=event.get("message"),
-    )
+    return _params(event, "tracepoint", event, event["ts"], {"logMessage": event.get("message")})
 
 
 def _params(
     event: Mapping[str, Any],
-    *,
     type: str,
-    breakpoint_id: str | None,
-    place: Mapping[str, Any],
+    hit: Mapping[str, Any],
     ts: float,
-    hit_count: int | None,
-    message: str | None = None,
-    exception: dict[str, Any] | None = None,
-    pause_id: str | None = None,
+    about: Mapping[str, Any],
 ) -> dict[str, Any]:
+    """The parameters of both types: of the `event`, of the `hit` or pause, and `about` it."""
+    place = hit.get("location") or {}
     return {
-        "breakpointId": breakpoint_id,
+        "breakpointId": hit.get("breakpoint_id"),
         "type": type,
         "location": {
             "file": place.get("file"),
@@ -63,10 +44,10 @@ def _params(
         },
         "threadId": event.get("thread"),
         "timestamp": _iso(ts),
-        "hitCount": hit_count,
-        "logMessage": message,
-        "exceptionInfo": exception,
-        "pauseId": pause_id,
+        "hitCount": hit.get("hit_count"),
+        "logMessage": about.get("logMessage"),
+        "exceptionInfo": about.get("exceptionInfo"),
+        "pauseId": about.get("pauseId"),
         "nodeid": event.get("nodeid"),
         "worker": event.get("worker"),
         "seq": event["seq"],

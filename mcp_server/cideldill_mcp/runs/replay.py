@@ -83,6 +83,7 @@ class _Opening:
         self._began = 0.0
         self._damaged = 0
         self._is_hiding = True
+        self._moment = 0.0
         self._extent = Bounds()
         self._gone: set[int] = set()  # of tests of which nothing is held
         self._rows: list[dict[str, Any]] = []
@@ -95,13 +96,18 @@ class _Opening:
         while batch := await asyncio.to_thread(_decoded, lines):
             for at, size, line in batch:
                 now = at
-                self._runs.log.now = lambda at=now: at  # type: ignore[misc]
+                self._moment = at
+                self._runs.log.now = self._now
                 self._take_in(line, size)
                 if monotonic() - since > _SLICE_S:
                     await asyncio.sleep(0)
                     since = monotonic()
         self._take_rows()
         self._end(now)
+
+    def _now(self) -> float:
+        """The moment of the line that is taken in."""
+        return self._moment
 
     def _take_in(self, line: Line | None, size: int) -> None:
         """A border: what can't be taken in is passed over, the others make sense."""

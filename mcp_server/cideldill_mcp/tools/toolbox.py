@@ -11,7 +11,6 @@ from typing import Any
 
 import mcp_types as types
 
-from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in, reports_hits
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.replies.prose import possible
@@ -25,10 +24,9 @@ from pytest_cideldill.redaction.tags import HOW_TO_SHOW, TAGGED
 class Toolbox:
     """The tools of a server; it runs them and notes which stops and hits each client was sent."""
 
-    def __init__(self, tools: Sequence[Tool], runs: Runs, desired: Desired) -> None:
+    def __init__(self, tools: Sequence[Tool], runs: Runs) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._runs = runs
-        self._desired = desired
         self._deliveries = Deliveries()
         runs.log.observe(self._note_hit)
 
@@ -92,7 +90,7 @@ class Toolbox:
             checked,
             sent,
             self._runs,
-            self._desired,
+            self._runs.desired,
             max_chars,
             _rising(progress),
             lambda pause: self._deliveries.is_new(client, pause),
