@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from benchmarks.spine import RawClient, show, versions
-from pytest_cideldill.frames.failure import RECORDED, Failure, FailureExtent, autopsy
+from pytest_cideldill.frames.failure import RECORDED, ExaminedFailure, FailureExtent, autopsy
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
@@ -77,7 +77,7 @@ def autopsies(folder: Path, count: int, extent: FailureExtent) -> list[float]:
     for _ in range(count):
         began = time.thread_time()
         told = {"type": "ValueError", "message": "0"}
-        made = autopsy(Failure(failed, told, places), lens, extent)
+        made = autopsy(ExaminedFailure(failed, told, places), lens, extent)
         samples.append((time.thread_time() - began) * 1e3)
         assert len(made["frames"]) == FRAMES
     return samples

@@ -1,6 +1,6 @@
 """What most parts of the engine need of the process that they watch, in one frozen object.
 
-Made once per process by `process.Process`. It knows nothing of breakpoints and pauses.
+Made once per process by `composition.Process`. It knows nothing of breakpoints and pauses.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pytest_cideldill.objects.content_ids import Frozen, Objects
 from pytest_cideldill.rendering.display import Lens
 
 
-class CallEvents:
+class CallEventBuilder:
     """See the module.
 
     Args:

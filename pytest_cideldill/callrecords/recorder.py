@@ -27,7 +27,7 @@ from pytest_cideldill.callrecords.active_call import (
     leave,
     start_of,
 )
-from pytest_cideldill.callrecords.event import CallEvents
+from pytest_cideldill.callrecords.event import CallEventBuilder
 from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking
@@ -74,7 +74,7 @@ class Recording:
     ) -> None:
         lens = context.lens
         self._traces = traces
-        self._events = CallEvents(lens, context.identity.prefix, objects)
+        self._events = CallEventBuilder(lens, context.identity.prefix, objects)
         self._patterns = tuple(patterns)
         self._unmatched = set(self._patterns)
         self._lens = lens

@@ -66,7 +66,7 @@ def describe_exception(error: BaseException, printed: str, lens: Lens) -> dict[s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Failure:
+class ExaminedFailure:
     """What an autopsy is made of.
 
     Attributes:
@@ -84,7 +84,7 @@ class Failure:
     assertion: dict[str, Any] | None = None
 
 
-def autopsy(failure: Failure, lens: Lens, extent: FailureExtent) -> dict[str, Any]:
+def autopsy(failure: ExaminedFailure, lens: Lens, extent: FailureExtent) -> dict[str, Any]:
     """The part of the autopsy that comes from the exception: `exception_get_context`.
 
     Args:

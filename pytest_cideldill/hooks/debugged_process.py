@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from pytest_cideldill.composition import Process, ProcessOptions
 from pytest_cideldill.context import Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.hooks.assertion_explanations import keep_out
@@ -22,7 +23,6 @@ from pytest_cideldill.hooks.timeouts import Watchdogs
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.link.threaded import ThreadedLink
-from pytest_cideldill.process import Process, ProcessOptions
 from pytest_cideldill.protocol import Command, Configure, Event
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import source_class

@@ -18,7 +18,7 @@ from pytest_cideldill.frames.failure import (
     MAX_MESSAGE,
     MAX_OUTPUT,
     RECORDED,
-    Failure,
+    ExaminedFailure,
     autopsy,
     describe_exception,
 )
@@ -120,7 +120,7 @@ class Autopsies:
         assertion = self._assertions.failed(excinfo, places, exception["message"])
         if assertion is not None:  # it has the rest
             exception = exception | {"message": exception["message"].lstrip().partition("\n")[0]}
-        failure = Failure(excinfo.value, exception, places, assertion=assertion)
+        failure = ExaminedFailure(excinfo.value, exception, places, assertion=assertion)
         made = autopsy(failure, lens, RECORDED)
         return made | self._around(item, output)
 

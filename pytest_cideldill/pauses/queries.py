@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.frames.failure import Failure, FailureExtent, autopsy
+from pytest_cideldill.frames.failure import ExaminedFailure, FailureExtent, autopsy
 from pytest_cideldill.frames.frames import describe_frame
 from pytest_cideldill.frames.loaded_modules import is_loaded
 from pytest_cideldill.frames.tasks import are_cancelled, describe_tasks, names_of_tasks
@@ -144,7 +144,7 @@ class Looking:
             )
         lines = pause.lines or [frame.f_lineno for frame in pause.frames]
         recorded: dict[str, Any] = report.get("autopsy") or self._position.around()
-        failure = Failure(
+        failure = ExaminedFailure(
             error,
             recorded.get("exception") or (report["call_data"] or report)["exception"],
             list(zip(pause.frames, lines, strict=True)),

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import raised
-from pytest_cideldill.frames.failure import RECORDED, Failure, Place, autopsy
+from pytest_cideldill.frames.failure import RECORDED, ExaminedFailure, Place, autopsy
 from pytest_cideldill.frames.frames import has_run, notice_secrets_behind, visible_places
 from pytest_cideldill.interpreter.borders import began_here, contained, passes, report_failure
 from pytest_cideldill.pauses.parking import Pause, Resolution, Resolve, Stop
@@ -125,7 +125,9 @@ class Stops:
             notice_secrets_behind(error, self._lens)
             exception = raised(error, self._lens)
             is_first = phase == "raise"
-            made = autopsy(Failure(error, exception, places, is_first), self._lens, RECORDED)
+            made = autopsy(
+                ExaminedFailure(error, exception, places, is_first), self._lens, RECORDED
+            )
             return {
                 "exception": exception,
                 "autopsy": made | self._position.around(),

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_cideldill.composition import Process, ProcessOptions
 from pytest_cideldill.context import Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.process import Process, ProcessOptions
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import (
     AddBreakpoint,
