@@ -23,13 +23,13 @@ from pytest_cideldill.hooks.exit_status import ExitStatus
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import clean_up, say
 from pytest_cideldill.hooks.host import Host, Unwatched
+from pytest_cideldill.hooks.interactive_options import Unattended
 from pytest_cideldill.hooks.private_files import position_file
 from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
 from pytest_cideldill.hooks.reports import Reporting
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Selection, Wanted
 from pytest_cideldill.hooks.stack_file import StackFile
-from pytest_cideldill.hooks.unattended import Unattended
 from pytest_cideldill.hooks.xdist import Controller, Worker
 from pytest_cideldill.interpreter.borders import at_exit, every, passes, text_of
 from pytest_cideldill.interpreter.running import holds_threads

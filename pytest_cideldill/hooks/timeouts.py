@@ -21,7 +21,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.hooks.durations import PauseClock
 from pytest_cideldill.hooks.guest import Warns, guest
-from pytest_cideldill.hooks.paused_timeouts import patience
+from pytest_cideldill.hooks.library_deadlines import patience
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.interpreter.values import dataclass

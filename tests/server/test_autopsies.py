@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.replies.render import dumps
-from cideldill_mcp.runs.failures import (
+from cideldill_mcp.runs.autopsies import (
     FEW_CHILDREN,
     FEW_FRAMES,
     FEW_LOCALS,

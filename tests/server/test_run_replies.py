@@ -13,6 +13,7 @@ from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile, run_replies
+from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.protocol import (
     Collected,
     CollectionFailed,
@@ -184,39 +185,39 @@ def failed_before() -> Told:
 
 def test_at_a_pause_the_steps_are_those_of_its_phase() -> None:
     """With the id filled in, ready to be sent."""
-    at_call = run_replies.next_steps(Told().stop(1).run, runs_of())
+    at_call = next_steps(Told().stop(1).run, runs_of())
     assert all("r1.main.1" in step for step in at_call)
     assert any("fake_result" in step for step in at_call)
-    after = run_replies.next_steps(Told().stop(1, phase="post_mortem").run, runs_of())
+    after = next_steps(Told().stop(1, phase="post_mortem").run, runs_of())
     assert any("fixtures are alive" in step for step in after)
     assert not any("fake_result" in step for step in after)
 
 
 def test_the_newest_pause_is_the_one_to_go_on_with() -> None:
     """Its autopsy is the one that the reply carries."""
-    steps = run_replies.next_steps(Told().stop(1).stop(2).run, runs_of())
+    steps = next_steps(Told().stop(1).stop(2).run, runs_of())
     assert "r1.main.2" in steps[0]
 
 
 def test_a_run_that_goes_on_can_be_watched_or_ended() -> None:
     """`test_run` returned because its time was up."""
-    steps = run_replies.next_steps(Told().run, runs_of())
+    steps = next_steps(Told().run, runs_of())
     assert any("debug_state" in step for step in steps)
     assert any('test_stop {"run_id": "r1"}' in step for step in steps)
 
 
 def test_after_failures_the_reports_and_a_rerun_come_next(failed_before: Told) -> None:
     """And after nothing but passes there is nothing to do."""
-    steps = run_replies.next_steps(failed_before.run, runs_of(failed_before))
+    steps = next_steps(failed_before.run, runs_of(failed_before))
     assert [step.partition(" ")[0] for step in steps] == ["test_results", "test_run"]
-    assert run_replies.next_steps(Told().test().over().run, runs_of()) == []
+    assert next_steps(Told().test().over().run, runs_of()) == []
 
 
 def test_a_run_that_did_not_finish_points_at_its_end() -> None:
     """A crash or a startup error: `end` says what is known."""
     told = Told()
     told.run.settle()
-    (step,) = run_replies.next_steps(told.run, runs_of(told))
+    (step,) = next_steps(told.run, runs_of(told))
     assert "end.message" in step
 
 
@@ -265,7 +266,7 @@ def test_every_name_in_next_exists_however_a_run_ended(stopped: bool) -> None:
         told.run.settle()
         body = run_replies.verdict(told.run)
         seen.add(body["end"]["kind"])
-        calls, fields = next_names(run_replies.next_steps(told.run, runs_of(told)))
+        calls, fields = next_names(next_steps(told.run, runs_of(told)))
         assert all(arguments.keys() <= tools[name] for name, arguments in calls), calls
         for field in fields:
             value: Any = body
@@ -282,7 +283,7 @@ def test_a_change_that_turned_a_failure_into_a_pass_is_named_as_the_cause(
     now = Told("r2").test()
     now.run.results.change(TEST, "the result of shop.total(1) (shop.py:3)")
     now.over()
-    first, *_ = run_replies.next_steps(now.run, runs_of(failed_before, now))
+    first, *_ = next_steps(now.run, runs_of(failed_before, now))
     assert TEST in first
     assert "the result of shop.total(1) (shop.py:3)" in first
     assert "cause" in first
@@ -295,5 +296,5 @@ def test_without_a_flip_no_cause_is_named(failed_before: Told, case: str) -> Non
     now = Told("r2").test("failed" if case == "still fails" else "passed")
     if case != "no change":
         now.run.results.change(TEST, "the result of shop.total(1)")
-    steps = run_replies.next_steps(now.over().run, runs_of(before, now))
+    steps = next_steps(now.over().run, runs_of(before, now))
     assert not any("cause" in step for step in steps)

@@ -14,7 +14,7 @@ from typing import Any
 
 from cideldill_mcp.replies.prose import joined, section, shown_exception, shown_frame
 from cideldill_mcp.replies.render import dumps
-from cideldill_mcp.runs.failures import siblings
+from cideldill_mcp.runs.autopsies import siblings
 from cideldill_mcp.runs.history import MAX_NAMES, Case, changes, find
 from cideldill_mcp.runs.registry import Runs
 from pytest_cideldill.protocol import PhaseReported

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from cideldill_mcp.runs.failure_groups import FailureGroups
 from pytest_cideldill.protocol import (
     CRASHED,
     Collected,
@@ -20,16 +20,11 @@ from pytest_cideldill.protocol import (
     is_made_again,
 )
 from pytest_cideldill.protocol.reducer import FAILED, OutcomeReducer, outcome_after
-from pytest_cideldill.reports.words import said
 
 Logged = tuple[str, dict[str, Any]]
 """What the event log gets: a type and values."""
 
-_Cause = tuple[str | None, ...]
-
 _OF_REPORT = ("exception", "location", "longrepr", "stdout", "stderr", "log", "incomplete")
-
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 @dataclass(slots=True)
@@ -101,9 +96,7 @@ class Results:
     apart: int = 0
     _reducer: OutcomeReducer = field(default_factory=OutcomeReducer)
     _running: dict[str, TestResult] = field(default_factory=dict)
-    # What makes failures one group → its number, in the order they came; and how many have it.
-    _groups: dict[_Cause, int] = field(default_factory=dict)
-    _group_sizes: Counter[_Cause] = field(default_factory=Counter)
+    _groups: FailureGroups = field(default_factory=FailureGroups)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -229,9 +222,7 @@ class Results:
             return
         if event.category in FAILED:
             self.failures.append(event)
-            cause = _cause_of(event)
-            self._groups.setdefault(cause, len(self._groups) + 1)
-            self._group_sizes[cause] += 1
+            self._groups.add(event)
         if test.outcome not in FAILED:
             test.outcome = outcome_after(test.outcome, event.category, event.outcome)
             test.report = event
@@ -243,17 +234,11 @@ class Results:
 
     def group_of(self, event: PhaseReported) -> str | None:
         """`g1`, `g2` …: failures with one cause share it; None for what did not fail."""
-        number = self._groups.get(_cause_of(event)) if event.category in FAILED else None
-        return None if number is None else f"g{number}"
+        return self._groups.of(event) if event.category in FAILED else None
 
     def failures_by_cause(self) -> list[tuple[PhaseReported, int]]:
         """The first failure of each group with the size of that, then all the others with 0."""
-        firsts: dict[_Cause, PhaseReported] = {}
-        for event in self.failures:
-            firsts.setdefault(_cause_of(event), event)
-        known = {id(event) for event in firsts.values()}
-        others = [(event, 0) for event in self.failures if id(event) not in known]
-        return [(event, self._group_sizes[cause]) for cause, event in firsts.items()] + others
+        return self._groups.firsts_first(self.failures)
 
     def finished(self, worker: str, event: NodeFinished) -> None:
         """A test ended; a report of it that did not arrive is a failure without a reason."""
@@ -309,31 +294,3 @@ def _rerun(report: PhaseReported) -> dict[str, Any]:
     short = {"attempt": report.attempt, "phase": report.phase}
     more = {"exception": report.exception, "location": report.location}
     return short | {name: value for name, value in more.items() if value is not None}
-
-
-def _cause_of(event: PhaseReported) -> _Cause:
-    """What failures with one root cause share: the class raised, and the place in user code.
-
-    Not the message, which has values in it: the parameters of one test fail for one reason. But it
-    is all there is when the exception passed no code of the user's: that of a fixture that is not
-    found, what a plugin says of a test.
-    """
-    kind = None if event.exception is None else event.exception["type"]
-    if not event.passed_code and (message := _message_of(event)):
-        return (kind, _without_values(kind, message))
-    if event.location is None:  # its process died
-        return (kind, event.nodeid, event.phase)
-    return (kind, str(event.location.get("file")), str(event.location["line"]))
-
-
-def _message_of(event: PhaseReported) -> str:
-    if event.exception is not None:
-        return str(event.exception["message"])
-    return said(event.longrepr)
-
-
-def _without_values(kind: str | None, message: str) -> str:
-    """What failures with one cause say alike: no addresses; of a fixture not what others are."""
-    if kind is not None and kind.endswith("FixtureLookupError"):
-        return message.partition("\n")[0]
-    return _ADDRESS.sub("0x", message)

@@ -12,6 +12,7 @@ from cideldill_mcp.runs.stall import state_of, under_way
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.functions import RESUME_S
+from cideldill_mcp.tools.next_steps import next_steps
 from cideldill_mcp.tools.tests import PAUSE_ON
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import PauseOn, Resume
@@ -37,7 +38,7 @@ async def state(request: Request) -> Reply:
         },
         "next": ['test_run {"nodeids": […]}: run tests, pausing at the first failure']
         if run is None
-        else run_replies.next_steps(run, request.runs),
+        else next_steps(run, request.runs),
     }
     if run is not None:
         body |= {"run_id": run.id, **run_replies.ended(run)}

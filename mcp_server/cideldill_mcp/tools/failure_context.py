@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.runs.failures import fitted, shaped, siblings
+from cideldill_mcp.runs.autopsies import fitted, shaped, siblings
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.looking import LOOK_S

@@ -9,6 +9,7 @@ from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.catalog import foreseen, parsed, stored
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.next_steps import next_steps
 from cideldill_mcp.tools.paging import AFTER, behind
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
@@ -133,7 +134,7 @@ async def resume(request: Request) -> Reply:
     body |= await run_replies.stuck(run, WAIT_S)
     body |= run_replies.verdict(run)
     body["stops"] = run_replies.pauses(run, request.max_chars, before)
-    body["next"] = run_replies.next_steps(run, request.runs)
+    body["next"] = next_steps(run, request.runs)
     return Reply(body, lists=["stops", "neverHit", "no_progress"])
 
 

@@ -13,6 +13,7 @@ from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.functions import RESUME_S, WAIT_S
 from cideldill_mcp.tools.looking import LOOK_S, targets_of
+from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import CancelPause, PauseNow, Step
 
@@ -59,7 +60,7 @@ async def step(request: Request) -> Reply:
             body["message"] = "the process ended before the step did"
     else:
         body = _stopped(run, pause, request)
-    body |= {"next": run_replies.next_steps(run, request.runs), **run_replies.ended(run)}
+    body |= {"next": next_steps(run, request.runs), **run_replies.ended(run)}
     return Reply(body)
 
 
@@ -119,7 +120,7 @@ async def pause(request: Request) -> Reply:
             run_replies.pause_body(stop) | {"seq": stop["seq"], "reason": stop["pause_reason"]}
             for stop in stops
         ],
-        "next": run_replies.next_steps(run, request.runs),
+        "next": next_steps(run, request.runs),
         **run_replies.ended(run),
     }
     messages = [reply["message"] for reply in replies if reply.get("message")]

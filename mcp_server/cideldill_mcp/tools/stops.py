@@ -16,6 +16,7 @@ from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import state_of, under_way
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.errors import ErrorCode, Refusal
 
 DEFAULT_MS = 25_000
@@ -67,7 +68,7 @@ async def wait(request: Request) -> Reply:
         "message": _MESSAGES[reason],
         "state": state_of(run, under_way(run)) if run is not None else "idle",
         "hits": hits,
-        "next": run_replies.next_steps(run, request.runs)
+        "next": next_steps(run, request.runs)
         if run is not None
         else ['test_run {"nodeids": […]}: start a run'],
     }
@@ -149,7 +150,7 @@ def _hit_body(request: Request, event: Event) -> dict[str, Any]:
         "nodeid": event["nodeid"],
         "worker": event["worker"],
         "locals": None,
-        "next": run_replies.next_steps(run, request.runs) if run is not None else [],
+        "next": next_steps(run, request.runs) if run is not None else [],
         **(run_replies.ended(run) if run is not None else {}),
     }
 
@@ -178,7 +179,7 @@ def _stop_body(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, A
         "nodeid": pause["nodeid"],
         "worker": pause["worker"],
         "locals": pause["locals"],
-        "next": run_replies.next_steps(run, request.runs),
+        "next": next_steps(run, request.runs),
     }
     if request["include_autopsy"] and "autopsy" in pause:
         body["autopsy"] = run_replies.autopsy(run, pause, request.max_chars)

@@ -16,6 +16,7 @@ from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import ReportProgress
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.next_steps import next_steps
 from cideldill_mcp.tools.paging import AFTER, behind
 from cideldill_mcp.tools.tracepoints import location, wishes
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -60,7 +61,7 @@ async def run(request: Request) -> Reply:
         "stops": run_replies.pauses(started, request.max_chars),
         "failures": run_replies.failures(started),
         "hits": run_replies.hits(request, started, 0),
-        "next": run_replies.next_steps(started, runs),
+        "next": next_steps(started, runs),
     }
     if results.missing:
         body["missing"] = results.missing
