@@ -201,3 +201,5 @@ def debuggee(lease_s: float = 600.0) -> Iterator[Debuggee]:
         yield made
     finally:
         made.manager.release("stop")
+        for _ in made.rows.take(made.rows):
+            pass  # hooks of forks keep all of it
