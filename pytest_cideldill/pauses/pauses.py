@@ -32,7 +32,7 @@ from pytest_cideldill.pauses.parking import (
     pause_not_found,
 )
 from pytest_cideldill.pauses.repl import Console
-from pytest_cideldill.pauses.report import StopReporter, keep_to_contract
+from pytest_cideldill.pauses.report import StopReporter, take_out_misfits
 from pytest_cideldill.pauses.resume import check_action
 from pytest_cideldill.protocol import (
     Evaluate,
@@ -158,7 +158,7 @@ class Pauses:
         seen = partial(self._reporter.see, pause, stepped)
         # First what others make: it notices secrets.
         add_to(report, stop.more, partial(self._reporter.report, frames, lines, stop.place), seen)
-        keep = partial(keep_to_contract, report, bare)
+        keep = partial(take_out_misfits, report, bare)
         contained("the report of a stop", keep, self._warn, None)
         if stepped is not None:
             pause.take_sessions(stepped)

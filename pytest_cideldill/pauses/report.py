@@ -205,7 +205,7 @@ class StopReporter:
         return part
 
 
-def keep_to_contract(report: dict[str, Any], bare: Mapping[str, Any]) -> None:
+def take_out_misfits(report: dict[str, Any], bare: Mapping[str, Any]) -> None:
     """Take out what is not as clients expect it, so that the stop arrives."""
     for name, kinds in _KINDS.items():
         if name in report and (why := _misfit(name, report[name], kinds)):

@@ -34,7 +34,7 @@ FAILING = """
 
 MAKERS = (
     "phase_reported", "category_of", "visible_places", "place_in_code", "place_in_report",
-    "place_of_test", "subtest_of", "_text_of", "_attempt_of", "add_to", "told",
+    "place_of_test", "subtest_of", "_text_of", "_attempt_of", "add_to", "event_of_phase",
     "PhaseReported", "partial",
 )  # fmt: skip
 """What the reporting of a phase uses."""
@@ -121,7 +121,7 @@ def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> No
         assert bench.go_on(stop)["outcomes"]["passed"] == 1
 
 
-@pytest.mark.parametrize("name", rest_in_full("told", [*MAKERS, "NodeFinished"]))
+@pytest.mark.parametrize("name", rest_in_full("event_of_phase", [*MAKERS, "NodeFinished"]))
 def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str
 ) -> None:

@@ -97,7 +97,7 @@ def module_of(thing: Any) -> Any:
 
 def spoil_stops(pauses: Any) -> None:
     module, left = module_of(pauses), iter(COMBINATIONS)
-    keep = module.keep_to_contract
+    keep = module.take_out_misfits
 
     def keep_spoiled(report: dict[str, Any], bare: dict[str, Any]) -> None:
         place, name = next(left)
@@ -108,7 +108,7 @@ def spoil_stops(pauses: Any) -> None:
             report[place[0]] = {**(report[place[0]] or {}), place[1]: value}
         keep(report, bare)
 
-    module.keep_to_contract = keep_spoiled
+    module.take_out_misfits = keep_spoiled
 
 
 def spoil_frames(verdict: Any) -> None:
