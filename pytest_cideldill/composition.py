@@ -77,7 +77,7 @@ class ProcessOptions:
 
 
 class Process(LinkOwner):
-    """See the module; then have the link `attach` it.
+    """Makes and connects all parts that watch one process; then have the link `attach` it.
 
     Args:
         link: Takes the events.

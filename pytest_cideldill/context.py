@@ -33,7 +33,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """See the module.
+    """What most parts of the engine share in one process.
 
     Attributes:
         identity: Names this process.

@@ -42,7 +42,7 @@ _LOAD = _bootstrap._load_unlocked.__code__  # type: ignore[attr-defined]
 
 
 class Discovery:
-    """See the module.
+    """Finds modules that are imported late and functions that are made late, by event source.
 
     Args:
         context: Threads that its guard marks see nothing.

@@ -58,7 +58,7 @@ from pytest_cideldill.tracing.interface import Source
 
 
 class BreakpointManager:
-    """See the module.
+    """Owns the probes and pauses of one process under test, and obeys commands.
 
     Args:
         context: Shared with `pauses` and `recording`.

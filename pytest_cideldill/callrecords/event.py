@@ -13,7 +13,7 @@ from pytest_cideldill.rendering.display import Lens
 
 
 class CallEventBuilder:
-    """See the module.
+    """Makes events of the rows of recorded calls.
 
     Args:
         lens: Shows values.

@@ -55,7 +55,7 @@ _MOST_ANNOUNCED = 100
 
 
 class Recording:
-    """See the module.
+    """Records the calls of functions that a glob matches or that have a breakpoint.
 
     Args:
         context: Its rows take one per call that ended, and per call that runs while something

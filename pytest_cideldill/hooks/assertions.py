@@ -63,7 +63,7 @@ _OF_UNITTEST: Final[Mapping[str, str]] = {
 
 
 class Assertions:
-    """See the module; a plugin of pytest.
+    """A plugin of pytest that finds the operands and the expressions of failed assertions.
 
     Args:
         lens: Shows values.

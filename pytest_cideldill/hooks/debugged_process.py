@@ -60,7 +60,7 @@ def options_of(
 
 
 class Debugged(Host):
-    """See the module, and `host.Host`.
+    """The host of a process that is debugged, or has tracepoints.
 
     Args:
         config: pytest's.

@@ -35,7 +35,7 @@ _MADE_BY_PYTEST: Final = ("_unittest_", "_xunit_")
 
 
 class Autopsies:
-    """See the module.
+    """Makes the autopsy of each failed phase, and those of tests that still run.
 
     Args:
         lens: Shows values.

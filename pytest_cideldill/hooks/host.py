@@ -44,7 +44,7 @@ class Link(Protocol):
 
 
 class Host:
-    """See the module. Here nothing is watched: `Unwatched` and `debugged_process.Debugged` differ.
+    """A process of a run, for the hooks. The methods watch nothing here; `Debugged` overrides them.
 
     Attributes:
         lens: Renders values of the process.

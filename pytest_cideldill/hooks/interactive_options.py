@@ -16,7 +16,7 @@ from pytest_cideldill.hooks.host import Host
 
 
 class Unattended:
-    """See the module.
+    """Switches off the options of pytest that wait for somebody at the terminal.
 
     Args:
         host: Warns of what is left out; None: this process has none, which stderr says.

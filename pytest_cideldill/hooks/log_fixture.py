@@ -18,7 +18,7 @@ from pytest_cideldill.rendering.display import Lens
 
 
 class Timeline:
-    """See the module.
+    """The fixture `cideldill`: adds what tests log to the timeline of the run.
 
     Args:
         lens: Shows values.

@@ -34,7 +34,7 @@ _FAILURES: Final = ("addError", "addFailure")
 
 
 class PostMortem:
-    """See the module.
+    """Pauses a failing test after its report, before its fixtures are torn down.
 
     Args:
         manager: Parks the thread; knows which failures pause.

@@ -53,7 +53,7 @@ MAX_SECTION = 5_000
 
 
 class Reporting:
-    """See the module.
+    """Sends the starts of tests, the phases that did not just pass, and the verdict.
 
     Args:
         config: Its hooks give the category of a report.
@@ -179,7 +179,7 @@ class Reporting:
         return self.host.lens.nodeids.shown(item.nodeid)
 
     def _category(self, report: pytest.TestReport) -> str:
-        """See `category_of`; of what passed as of the one before: of subtests hooks are asked."""
+        """The category of a report; cached if it passed, as hooks are called for subtests."""
         if report.outcome != "passed" or hasattr(report, "wasxfail"):
             return category_of(report, self._config)
         kind = type(report), report.when

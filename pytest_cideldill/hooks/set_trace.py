@@ -27,7 +27,7 @@ _TERMINAL = frozenset({"IPython", "bpdb", "ipdb", "pdb", "pudb", "pytest"})
 
 
 class UserBreakpoints:
-    """See the module.
+    """Makes `breakpoint()` and the `set_trace()` of pytest and pdb pause for the client.
 
     Args:
         manager: Parks the thread.

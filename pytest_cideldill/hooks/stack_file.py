@@ -19,7 +19,7 @@ _SIGNAL = getattr(signal, "SIGCONT", None)
 
 
 class StackFile:
-    """See the module.
+    """The file to which faulthandler writes the stacks of all threads at a signal.
 
     Attributes:
         path: None: this process can't be asked.

@@ -51,7 +51,9 @@ class _Timeout:
 
 
 class Watchdogs:
-    """See the module. Guarantees: what fails here costs a watchdog its bite, never a test.
+    """Disarms pytest-timeout and faulthandler while any thread is parked.
+
+    Guarantees: a failure here may disarm a watchdog, but never fails a test.
 
     Args:
         config: pytest's.

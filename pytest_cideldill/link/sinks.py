@@ -111,7 +111,7 @@ class SocketOutlet:
         self._next_number = itertools.count(1).__next__
 
     def restore(self) -> bool:
-        """See `Outlet`."""
+        """Rejoin the front end, and queue the bytes again that were sent and did not arrive."""
         if self._connected.is_ours:
             return True
         if self._rejoin is None:
@@ -134,7 +134,7 @@ class SocketOutlet:
         return True
 
     def encode(self, ts: float, event: Event | Batch) -> bool:
-        """See `Outlet`; of one that can't be encoded (a bug of ours) all that can be is sent."""
+        """Append the frame of an event; if it can't be encoded (a bug of ours), all that can be."""
         stamp = {"n": self._next_number(), "ts": ts}
         try:
             sent = event.event() if isinstance(event, Batch) else event
@@ -146,10 +146,10 @@ class SocketOutlet:
             return is_it
 
     def note(self, command: Message) -> None:
-        """See `Outlet`; the front end, which sent it, needs no note."""
+        """Do nothing: the front end, which sent the command, needs no note."""
 
     def send(self) -> bool:
-        """See `Outlet`; the peer takes more meanwhile, and each wait for it may take long."""
+        """Send until the socket is full: the peer takes more meanwhile, and waits may be long."""
         try:
             while self.unsent:
                 sent = self._connected.send(self.unsent)
@@ -163,7 +163,7 @@ class SocketOutlet:
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
-        """See `Outlet`."""
+        """Read what the socket has, and decode the frames that are complete."""
         try:
             data = self._connected.receive(65536)
         except (BlockingIOError, InterruptedError, TakenAway):
@@ -171,7 +171,7 @@ class SocketOutlet:
         return self._decoder.feed(data) if data else None
 
     def close(self) -> None:
-        """See `Outlet`."""
+        """Close the connection."""
         self._connected.close()
 
 
@@ -211,7 +211,7 @@ class FileOutlet:
         self._writer = writer
 
     def restore(self) -> bool:
-        """See `Outlet`; the writer opens the file again."""
+        """Do nothing: the writer opens the file again."""
         return True
 
     @property
@@ -221,16 +221,16 @@ class FileOutlet:
 
     @property
     def stretches(self) -> list[Stretch]:
-        """See `PartWriter`."""
+        """Where most hits are in the file; empty if the disk did not take all lines."""
         return self._writer.stretches
 
     def note(self, command: Message) -> None:
-        """See `Outlet`; breakpoints are written as they are set, and what a client changed."""
+        """Write commands that set breakpoints, and changes that a client made."""
         if isinstance(command, NOTED):
             self.encode(clock.wall(), command)
 
     def encode(self, ts: float, event: Message | Batch) -> bool:
-        """See `Outlet`; replies are for the front end, and not written."""
+        """Append the lines of an event; replies are for the front end, and not written."""
         try:
             if not isinstance(event, UNWRITTEN):
                 self.unsent.add(self._writer.lines(ts, event))
@@ -240,17 +240,17 @@ class FileOutlet:
             return False
 
     def send(self) -> bool:
-        """See `Outlet`. A disk that is full takes nothing: what is missing is counted."""
+        """Write all that waits. A disk that is full takes nothing: what is missing is counted."""
         self.taken += len(self.unsent)
         self.unsent.empty(self._writer.write)
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
-        """See `Outlet`; a file says nothing."""
+        """Return no messages: nothing comes from a file."""
         return []
 
     def close(self) -> None:
-        """See `Outlet`."""
+        """Close the file."""
         self._writer.close()
 
 

@@ -48,13 +48,13 @@ class _Urgency:
         self._urgent: deque[None] = deque()
 
     def ring(self, *, urgent: bool) -> None:
-        """See `Bell`."""
+        """Count the ring if it is urgent, and wake the thread that waits."""
         if urgent:
             self._urgent.append(None)
         self._wake()
 
     def take_urgent(self) -> bool:
-        """See `Bell`."""
+        """Take all urgent rings, one by one; whether there were any."""
         is_any = False
         while self._urgent:
             self._urgent.popleft()
@@ -80,11 +80,11 @@ class LockBell(_Urgency):
         readers: Collection[HeldSocket] = _NOBODY,  # noqa: ARG002
         writers: Collection[HeldSocket] = _NOBODY,  # noqa: ARG002
     ) -> Woken:
-        """See `Bell`."""
+        """Wait until a ring releases the lock."""
         return self._silent.acquire(True, -1 if seconds is None else seconds), set(), set()
 
     def close(self) -> None:
-        """See `Bell`."""
+        """Do nothing: a lock has no descriptors."""
 
     def _wake(self) -> None:
         with suppress(RuntimeError):  # it was rung already
@@ -107,7 +107,7 @@ class SocketBell(_Urgency):
         readers: Collection[HeldSocket] = _NOBODY,
         writers: Collection[HeldSocket] = _NOBODY,
     ) -> Woken:
-        """See `Bell`."""
+        """Wait for a ring or a ready socket; make a new pair if one of its ends was taken away."""
         pair = self._pair
         if pair is None or not all(each.is_ours for each in pair):
             self._renew()  # the old one may have been rung
@@ -124,7 +124,7 @@ class SocketBell(_Urgency):
         return is_rung, readable, writable
 
     def close(self) -> None:
-        """See `Bell`."""
+        """Close the pair of sockets."""
         for each in self._pair or ():
             each.close()
         self._pair = None

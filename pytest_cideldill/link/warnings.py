@@ -18,7 +18,7 @@ class Opened(Protocol):
 
 
 class Warnings:
-    """See the module.
+    """Sends each warning about a failure of our own once.
 
     Args:
         link: Whether it is open.

@@ -42,7 +42,7 @@ _PASSING = (KeyboardInterrupt, GeneratorExit)
 
 
 class Calls:
-    """See the module.
+    """Handles intercepted calls: pauses before and after them, and replaces them.
 
     Args:
         context: Of this process.
@@ -120,7 +120,7 @@ class Calls:
     # --- calls that pause when they are done only -------------------------------------------
 
     def can_watch(self, code: CodeType) -> bool:
-        """See `probes.hits.Handling`: not for generators and coroutines."""
+        """Whether calls of this code are recorded; never for generators and coroutines."""
         return self._recording.sees(code) and not code.co_flags & _MADE
 
     def watch(

@@ -46,7 +46,7 @@ class _Wanted:
 
 
 class Control:
-    """See the module; made on the thread that runs the tests.
+    """Steps from pauses, and pauses running threads; made on the thread that runs the tests.
 
     Args:
         context: Threads that its guard marks are not stopped.

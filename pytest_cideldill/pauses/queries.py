@@ -36,7 +36,7 @@ LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadTh
 
 
 class Looking:
-    """See the module.
+    """Answers questions about threads, stacks, the variables of a pause, and code.
 
     Args:
         context: Of this process.

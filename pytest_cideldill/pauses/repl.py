@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Console:
-    """See the module.
+    """Runs a client's code on a parked thread: REPL input, and expressions of requests.
 
     Args:
         context: Its guard marks the thread meanwhile: it hits nothing.

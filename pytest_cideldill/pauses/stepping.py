@@ -37,7 +37,7 @@ class StepOrder:
 
 
 class Steps:
-    """See the module.
+    """Lets threads step from where they stand to the next place that a client wants to see.
 
     Args:
         project: Knows user code.

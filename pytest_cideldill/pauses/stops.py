@@ -27,7 +27,7 @@ from pytest_cideldill.tracing.interface import Deliberate
 
 
 class Stops:
-    """See the module.
+    """Makes the pause when a probe stops a thread, and resumes the thread as was chosen.
 
     Args:
         context: Of this process.

@@ -60,7 +60,7 @@ class _Unreachable(Exception):
 
 
 class Attributes:
-    """See the module.
+    """Finds the functions behind attributes that breakpoints name, or replaces the attributes.
 
     Args:
         project: Bare names mean user code.

@@ -30,7 +30,7 @@ _MOST_LAYERS: Final = 50
 
 
 class Compiled:
-    """See the module."""
+    """Knows which functions were handed to a compiler, by their original code."""
 
     def __init__(self) -> None:
         # Code and its compiler, by the id of the code.

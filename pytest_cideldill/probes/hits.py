@@ -64,7 +64,7 @@ class Handling(Protocol):
 
 
 class Hits:
-    """See the module.
+    """Decides whether a breakpoint acts on a call of an intercepted function, and why.
 
     Args:
         context: Threads that its guard marks hit nothing.
@@ -124,7 +124,7 @@ class Hits:
         self._conditions.forget(id)
 
     def wants(self, key: int) -> Callable[[], object]:
-        """See `code_swap.intercept`."""
+        """The test for `code_swap.intercept`: gives None while no breakpoint acts on calls."""
         return partial(self._acting.get, key)
 
     def handler(

@@ -30,7 +30,7 @@ REPORT_S = 0.3
 
 
 class LineProbes:
-    """See the module.
+    """Holds the line breakpoints and tracepoints of this process, and arms them in code.
 
     Args:
         project: Resolves file names.

@@ -29,7 +29,7 @@ Governing = dict[int, FunctionProbe]
 
 
 class Meanings:
-    """See the module.
+    """Finds the functions that the names of breakpoints mean, and what governs each of them.
 
     Args:
         project: Bare names and globs mean functions of user code only.

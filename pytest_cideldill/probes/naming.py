@@ -24,7 +24,7 @@ _MOST_WRAPPED: Final = 50
 
 
 class Naming:
-    """See the module.
+    """Finds the names of functions: by definition, or by the variable they were assigned to.
 
     Args:
         project: Tells user code.

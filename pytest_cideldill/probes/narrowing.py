@@ -18,7 +18,7 @@ _Choices = list[tuple[ref[type] | None, FunctionProbe]]
 
 
 class Narrowing:
-    """See the module.
+    """Limits breakpoints on an inherited `__init__` to calls for instances of their class.
 
     Attributes:
         choices: id(function) → the breakpoints that govern it, for which instances; replaced whole.

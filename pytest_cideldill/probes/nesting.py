@@ -27,7 +27,7 @@ Root = tuple[CodeType, str]
 
 
 class Nesting:
-    """See the module.
+    """Plants breakpoints in the code of functions that are not made yet.
 
     Args:
         may_mean: Whether any breakpoint may govern a function in a file that is this module.

@@ -28,7 +28,7 @@ _RAISE: Final = opmap["RAISE_VARARGS"]
 
 
 class RaiseProbes:
-    """See the module.
+    """Holds the exception breakpoints of this process, and decides which raise stops.
 
     Args:
         project: Knows user code.

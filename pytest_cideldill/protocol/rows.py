@@ -77,7 +77,7 @@ class HitFormat:
     condition_error: bool = False
 
     def __call__(self, row: Row) -> dict[str, Any]:
-        """See the class."""
+        """Make the event of a row."""
         _, moment, nodeid, thread, number, text = row
         values = {
             "type": "hit",

@@ -29,7 +29,7 @@ _IDS: Final = re.compile(rb',"breakpoint_id":"([^"\\]*)"')
 
 @dataclass(frozen=True, slots=True)
 class HitBlock:
-    """See the module.
+    """Adjacent lines of hits in a file of events, counted by breakpoint.
 
     Attributes:
         counts: Id of the breakpoint → how many of the lines.

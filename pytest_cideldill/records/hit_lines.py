@@ -44,7 +44,7 @@ class _Common(NamedTuple):
 
 
 class HitLines:
-    """See the module.
+    """Makes the lines of hits for the file of events of one process.
 
     Args:
         worker: Name of the process.

@@ -39,7 +39,7 @@ _TORN: Final = b" \n"
 
 
 class PartWriter:
-    """See the module.
+    """Writes the events of one process to a file, and counts the rows beyond its limits.
 
     Args:
         path: Of the file, which is made.

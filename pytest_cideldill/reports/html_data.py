@@ -211,7 +211,7 @@ class _Page:
 
 
 def of_run(story: Story, anchors: list[str], most_rows: int) -> dict[str, Any]:
-    """See the module.
+    """The data of a run that the script of a report draws, as plain lists.
 
     Args:
         story: Of the run.

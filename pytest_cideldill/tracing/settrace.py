@@ -51,7 +51,7 @@ class TracingSource(BaseSource):
         self._installer.check()
 
     def refresh(self) -> bool:
-        """See `Source`."""
+        """Install the trace functions again where they were removed, if any event is wanted."""
         if not self._is_wanted() or not self._lock.acquire(False):
             return False
         try:
@@ -60,13 +60,13 @@ class TracingSource(BaseSource):
             self._lock.release()
 
     def forget(self) -> None:
-        """See `Source`."""
+        """Replace the lock and close; release even if the parent had closed before the fork."""
         self._lock = allocate_lock()  # another thread may have held it at the fork
         self.close()
         self._release()
 
     def watch_raises(self, raises: Raises | None) -> None:
-        """See `Source`."""
+        """Replace the handler, and trace the running frames whose files it wants."""
         super().watch_raises(raises)
         for frame in running_frames() if raises is not None else ():
             if frame.f_trace is None and self._may_raise(frame):

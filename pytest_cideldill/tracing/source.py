@@ -92,11 +92,11 @@ class BaseSource(ABC):
 
     @property
     def engine(self) -> dict[str, str]:
-        """See `Source`."""
+        """The engine of this interpreter; a source with tool ids adds them."""
         return engine()
 
     def discover(self, wanted: bool) -> None:
-        """See `Source`."""
+        """Clear what was seen, and offer all running code if discovery begins."""
         if self._closed or wanted == self._discovering:
             return
         self._discovering = wanted
@@ -113,7 +113,7 @@ class BaseSource(ABC):
     def watch_lines(
         self, code: CodeType, lines: frozenset[int], file: str | None = None
     ) -> frozenset[int]:
-        """See `Source`."""
+        """Note the lines that this code has, with their repeated offsets, and arm the code."""
         if self._closed:
             return frozenset()
         held = lines & lines_of(code) if lines else lines
@@ -128,28 +128,28 @@ class BaseSource(ABC):
         return held
 
     def ran(self, code: CodeType) -> set[int]:
-        """See `Source`."""
+        """The unwatched lines that handlers noted; empty for code without watched lines."""
         return self._ran.get(id(code), set())
 
     def record_calls(self, code: CodeType, on_start: OnStart, on_end: OnEnd) -> None:
-        """See `Source`."""
+        """Note the recorder of a code object, and arm the code."""
         if not self._closed:
             self._recorders[id(code)] = Recorder(on_start, on_end, has_no_snapshot_yet(code))
             self._arm(code)
 
     def stop_recording(self, code: CodeType) -> None:
-        """See `Source`."""
+        """Remove the recorder of a code object, and disarm what only it needed."""
         if self._calls.stop(code):
             self._arm(code)
 
     def watch_raises(self, raises: Raises | None) -> None:
-        """See `Source`."""
+        """Replace the handler of raised exceptions, and update the events of all code."""
         if not self._closed and raises is not self._raises:
             self._raises = raises
             self._update()
 
     def follow(self, ident: int, trail: Trail | None) -> None:
-        """See `Source`."""
+        """Replace the trail of a thread; remove it if the source can't follow the thread."""
         if self._closed:
             return
         before = self._trails.put(ident, trail)
@@ -161,11 +161,11 @@ class BaseSource(ABC):
             raise
 
     def refresh(self) -> bool:
-        """See `Source`."""
+        """Do nothing: only some sources can be removed by a program."""
         return False
 
     def close(self) -> None:
-        """See `Source`."""
+        """Clear all that was wanted, and disarm everything."""
         if self._closed:
             return
         self._closed = True
@@ -179,7 +179,7 @@ class BaseSource(ABC):
         self._release()
 
     def forget(self) -> None:
-        """See `Source`."""
+        """Do the same as `close`."""
         self.close()
 
     # --- handlers, called on the thread of the program --------------------------------------

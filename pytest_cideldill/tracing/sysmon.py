@@ -91,7 +91,7 @@ class MonitoringSource(BaseSource):
 
     @property
     def engine(self) -> dict[str, str]:
-        """See `Source`."""
+        """The engine with the tool ids that are held, or the reason why there are none."""
         if self._probe == NONE:
             return {"name": "none", "why": self._loss}
         if self._discovery == self._probe:
@@ -101,12 +101,12 @@ class MonitoringSource(BaseSource):
     def watch_lines(
         self, code: CodeType, lines: frozenset[int], file: str | None = None
     ) -> frozenset[int]:
-        """See `Source`."""
+        """Replace the watched lines; lines can't be watched without a tool id."""
         self._need_ids(bool(lines))
         return super().watch_lines(code, lines, file)
 
     def follow(self, ident: int, trail: Trail | None) -> None:
-        """See `Source`."""
+        """Replace the trail of a thread; threads can't be followed without a tool id."""
         self._need_ids(trail is not None)
         super().follow(ident, trail)
 
@@ -115,7 +115,7 @@ class MonitoringSource(BaseSource):
             raise SourceUnavailable(self._loss)
 
     def refresh(self) -> bool:
-        """See `Source`: a program may have taken our tool ids, and given them back."""
+        """Claim tool ids again: a program may have taken ours, and given them back."""
         if self._closed:
             return False
         was_lost = self._probe == NONE
@@ -125,7 +125,7 @@ class MonitoringSource(BaseSource):
         return was_lost or not self._keeps_ids()
 
     def forget(self) -> None:
-        """See `Source`."""
+        """Replace the lock, and close."""
         self._moving = RLock()  # another thread of the parent may have held it
         super().forget()
 
@@ -136,11 +136,11 @@ class MonitoringSource(BaseSource):
     # --- ids --------------------------------------------------------------------------------
 
     def holds(self, tool: object) -> bool:
-        """See `Holder`."""
+        """Whether `tool` is one of the ids for discovery and for watching."""
         return isinstance(tool, int) and tool != NONE and tool in (self._discovery, self._probe)
 
     def leave(self, tool: int) -> None:
-        """See `Holder`."""
+        """Move to other ids; if none is free, report that nothing is watched."""
         with self._moving:
             if self._closed or not self.holds(tool):
                 return
@@ -277,7 +277,7 @@ class MonitoringSource(BaseSource):
         return events
 
     def _arm(self, code: CodeType) -> None:
-        """See `BaseSource`. Takes no lock: each thread looks again after it has armed."""
+        """Set the local events. Takes no lock: each thread looks again after it has armed."""
         key = id(code)
         while True:
             wanted = self._wanted(code)
@@ -312,7 +312,7 @@ class MonitoringSource(BaseSource):
             state.pop(key, None)
 
     def _update(self) -> None:
-        """See `BaseSource`. Takes no lock either."""
+        """Set the global events of our ids where they differ. Takes no lock either."""
         while self._keeps_ids():
             start = _START if self._discovering else 0
             wanted = {"_discovery": start, "_probe": self._wanted_of_all()}

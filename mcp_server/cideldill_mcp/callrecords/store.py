@@ -178,7 +178,7 @@ class Table:
             raise
 
     def write(self, new: Sequence[Entry], changed: Sequence[tuple[Kind, Entry]]) -> bool:
-        """See `Store`. A disk that is full takes nothing; the next write tries again."""
+        """Write in one transaction. A full disk takes nothing; the next write tries again."""
         counts = Counter(entry.kind for entry in new)
         counts.update(entry.kind for _, entry in changed)
         counts.subtract(kind for kind, _ in changed)
@@ -202,13 +202,13 @@ class Table:
         return True
 
     def kind_of(self, call_id: str) -> Kind | None:
-        """See `Store`."""
+        """Read the kind of a record from the table."""
         query = "SELECT function, node, status FROM calls WHERE call_id = ?"
         found = self._database.execute(query, (call_id,)).fetchone()
         return found and Kind(*found)
 
     def total(self, choice: Choice) -> int:
-        """See `Store`; exact."""
+        """Add up the tally, which is exact and has also what is gone."""
         if choice.is_everything:
             return self._next - 1
         return self._number(
@@ -216,7 +216,7 @@ class Table:
         )
 
     async def newest(self, limit: int, choice: Choice, before: str | None) -> list[bytes]:
-        """See `Store`."""
+        """Search the narrow index in slices, and let the event loop run between two of them."""
         above = (float("inf"), 0, 0) if before is None else self._place_of(before)
         limit = min(limit, self.total(choice))
         bodies: list[bytes] = []
@@ -286,7 +286,7 @@ class Memory:
         self._kept: dict[str, Entry] = {}  # the oldest first
 
     def write(self, new: Sequence[Entry], changed: Sequence[tuple[Kind, Entry]]) -> bool:
-        """See `Store`."""
+        """Keep the records in memory; the oldest go beyond the limit. Always succeeds."""
         self._kept.update((entry.call_id, entry) for entry in new)
         for _, entry in changed:
             if entry.call_id in self._kept:
@@ -297,17 +297,17 @@ class Memory:
         return True
 
     def kind_of(self, call_id: str) -> Kind | None:
-        """See `Store`."""
+        """The kind of a record that is still in memory."""
         entry = self._kept.get(call_id)
         return entry and entry.kind
 
     def total(self, choice: Choice) -> int:
-        """See `Store`; those that are gone count when everything is meant."""
+        """Count the kept records; those that are gone count when everything is meant."""
         kept = sum(choice.admits(entry.kind) for entry in self._kept.values())
         return kept + (self.gone if choice.is_everything else 0)
 
     async def newest(self, limit: int, choice: Choice, before: str | None) -> list[bytes]:
-        """See `Store`."""
+        """Sort the kept records by start, and choose from those before the call."""
         if before is not None and before not in self._kept:
             raise LookupError(before)
         ordered = sorted(self._kept.values(), key=lambda entry: (entry.started_at, entry.number))

@@ -57,7 +57,7 @@ _GONE: dict[str, Any] = {"by": "disconnect", "reason": "process_gone"}
 
 
 class Runs(RunList):
-    """See the module.
+    """Starts and ends runs, at most one test run at a time, and takes the events of the hub.
 
     Args:
         recipe: How the user's pytest is started.
@@ -215,7 +215,7 @@ class Runs(RunList):
     # --- events of the hub ------------------------------------------------------------------
 
     def admit(self, target: Target) -> None:
-        """See `listener.Owner`, as for `handle` and `lost`; of a record it is the same."""
+        """Add a process, live or recorded, to its run, and send what is wanted of it."""
         run = self._runs.get(target.hello.run_id) or self._listings.get(target.hello.run_id)
         if run is None or run.is_over:
             raise ValueError(f"run {target.hello.run_id!r} is not active")

@@ -66,7 +66,7 @@ class RunOrder:
 
 
 class Run:
-    """See the module.
+    """The state of one run, its processes, pauses and results, updated by its events.
 
     Args:
         tag_key: For tags of secrets, which are equal where it is; None: a random one.

@@ -15,7 +15,7 @@ from pytest_cideldill.redaction.nodeids import meant
 
 
 class RunList:
-    """See the module; listings of tests are none of them.
+    """The test runs of the server's life, in order of their start; no listings of tests.
 
     Attributes:
         are_opened: They were recorded, and none can be started.

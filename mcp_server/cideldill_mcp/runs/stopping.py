@@ -164,7 +164,7 @@ class Climb:
 
 
 class Ladder:
-    """See the module.
+    """Ends runs in steps: Ctrl-C, time for their fixtures, SIGTERM, SIGKILL.
 
     Args:
         log: Wakes those that wait for a run.
