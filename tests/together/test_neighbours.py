@@ -231,7 +231,9 @@ def test_where_all_events_are_taken_the_run_goes_on_without_lines(bench: Bench) 
     stop = bench.stop_of(TEST, args=["-p", "holder"])
     assert stop["call_data"]["method_name"] == "on_thread"
     refused(bench.agent.call("debug_state"), HELD)
-    assert bench.agent.refused("debug_step", pause_id=stop["id"])["message"].endswith("tells why")
+    assert bench.agent.refused("debug_step", pause_id=stop["id"])["message"].endswith(
+        "see debug_state"
+    )
     reply = bench.go_on(stop)
     assert (reply["exit_code"], reply["outcomes"]["passed"], messages(bench)) == (0, 2, [])
 

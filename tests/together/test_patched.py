@@ -29,10 +29,12 @@ MODES = {
     "raises": "mock.Mock(side_effect=OSError)",
     "gives a mock": "mock.MagicMock()",
 }
-SLOW_MODES = [
-    pytest.param(mode, marks=pytest.mark.soak) if mode == "gives a mock" else mode for mode in MODES
-]
-"""A mock that is given where a value was is the least of the three, and costs as much."""
+
+
+def mostly(mode: str) -> list[Any]:
+    """One of the modes in each run of all tests, the others in the soak."""
+    return [each if each == mode else pytest.param(each, marks=pytest.mark.soak) for each in MODES]
+
 
 FUNCTIONS = """
     import importlib, pathlib
@@ -204,7 +206,7 @@ def line_of(root: Path, mark: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if mark in line)
 
 
-@pytest.mark.parametrize("mode", SLOW_MODES)
+@pytest.mark.parametrize("mode", mostly("counts"))
 def test_calls_lines_raises_and_evaluations_make_no_call_of_what_is_patched(
     tmp_path: Path, mode: str
 ) -> None:
@@ -273,7 +275,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Failur
     ("mode", "pause_on"),
     [
         pytest.param("counts", "never", marks=pytest.mark.soak),
-        ("counts", "failure"),
+        pytest.param("counts", "failure", marks=pytest.mark.soak),
         ("raises", "failure"),
         pytest.param("gives a mock", "failure", marks=pytest.mark.soak),
     ],
@@ -300,7 +302,7 @@ def test_failures_whose_patch_is_alive_are_told_as_without_us(
         assert differences(root, expected) == {}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", mostly("raises"))
 def test_failures_whose_patch_is_alive_are_recorded_as_without_us(
     tmp_path: Path, mode: str, failures: Callable[[str], Failures]
 ) -> None:
