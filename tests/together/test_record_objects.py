@@ -174,7 +174,7 @@ def test_what_a_disk_never_takes_is_counted_and_told(
     words = r"not complete: .*\b(\d+) objects could not be kept: File too large"
     told = re.search(words, found.out)
     assert told is not None, found.out
-    assert int(told[1]) > 10
+    assert int(told[1]) > 20
     assert "objects could not be kept" in found.of("warning")[-1]["message"]
     assert kept(found)
 
