@@ -57,7 +57,9 @@ def is_slow(run: Recorded, type: str) -> bool:
     return all(last - first >= 0.9 for first, last in pairs)
 
 
-def check_told(run: Recorded, wanted: dict[str, int]) -> dict[str, Any]:
+def check_told(
+    run: Recorded, wanted: dict[str, int], *, may_keep_all: bool = False
+) -> dict[str, Any]:
     """Every row is there or counted, in all places alike; nothing else is missing."""
     events = run.events
     dropped: Counter[str] = Counter()
@@ -74,9 +76,9 @@ def check_told(run: Recorded, wanted: dict[str, int]) -> dict[str, Any]:
     assert {type: len(run.of(type)) + dropped[type] for type in wanted} == wanted
     (summary,) = json.loads((run.record / "manifest.json").read_text())["runs"]
     assert summary["dropped"] == dropped.total()
-    assert dropped.total() > 0 or all(is_slow(run, type) for type in wanted)
+    assert dropped.total() > 0 or may_keep_all
     assert summary["outcomes"] == {"failed": 4, "passed": 4}
-    assert run.out.splitlines()[-1].endswith(f" {dropped.total()} dropped")
+    assert run.out.splitlines()[-1].endswith(f", {dropped.total()} dropped")
     assert len(run.of("test_outcome")) == len(run.of("test_started")) == 8
     assert len([each for each in run.of("test_phase") if "autopsy" in each]) == 4
     told_summary: dict[str, Any] = summary
@@ -119,4 +121,6 @@ def test_the_calls_of_a_hot_function_are_limited_the_same(tmp_path: Path) -> Non
     """Each row is a call here."""
     count = MAX_ROWS_PER_S
     run = run_hot(tmp_path, count, CALLS)
-    check_told(run, {"call": count * 4 + 4})
+    is_kept = len(run.of("call")) == count * 4 + 4 and is_slow(run, "call")
+    check_told(run, {"call": count * 4 + 4}, may_keep_all=is_kept)
+    assert is_kept or len(run.of("call")) < count * 4
