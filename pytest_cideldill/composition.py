@@ -14,16 +14,15 @@ from pytest_cideldill.context import Context, Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.observers import Observers, Warnings
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.link.threaded import LinkOwner
-from pytest_cideldill.link.warnings import Warnings
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.protocol import AddTrace, Changed, Command, Event
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.rendering.display import Lens
 

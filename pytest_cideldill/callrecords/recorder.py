@@ -20,6 +20,7 @@ from pytest_cideldill.callrecords.active_call import (
     NUMBER,
     PARENT,
     Begun,
+    CallEventBuilder,
     Intercepted,
     Start,
     current,
@@ -27,7 +28,6 @@ from pytest_cideldill.callrecords.active_call import (
     leave,
     start_of,
 )
-from pytest_cideldill.callrecords.event import CallEventBuilder
 from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking

@@ -12,10 +12,10 @@ from pytest_cideldill.hooks.durations import PauseClock
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
-from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.observers import Warnings
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.link.warnings import Warnings
 from pytest_cideldill.protocol import Command, Event, Watched
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.rendering.display import Lens
 

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_cideldill.evaluation.messages import MAX_TEXT
 from pytest_cideldill.hooks.guest import Warns, guest
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.link.position import Position
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.rendering.display import Lens
 

@@ -26,8 +26,7 @@ from pytest_cideldill.protocol import (
     to_plain,
 )
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
-from pytest_cideldill.protocol.peers import refuse_folder, refuse_peer
-from pytest_cideldill.protocol.tcp import look_after
+from pytest_cideldill.protocol.peers import look_after, refuse_folder, refuse_peer
 
 HASH_SEED = "PYTHONHASHSEED"
 

@@ -25,9 +25,9 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.pauses.parking import Pause, Seen, Stop
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.rendering.display import Lens
 
 DELETED = "<deleted>"

@@ -16,15 +16,15 @@ from pytest_cideldill.evaluation.messages import MAX_TEXT, RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import ConditionFailure, Judge, judging
 from pytest_cideldill.probes.counting import MANY, Counter, Watching
 from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import HitFormat, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
-from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.template import parse_template
 
 _args_of: Final = BaseException.__dict__["args"].__get__

@@ -22,8 +22,7 @@ from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Watched
-from pytest_cideldill.sourcecode.exceptions import NESTED
-from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import NESTED, FunctionName
 
 Fact = dict[str, Any]
 """Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it

@@ -10,7 +10,6 @@ import re
 from dataclasses import fields
 from typing import Any, get_args
 
-from pytest_cideldill.protocol.attempts import CRASHED, OUTCOMES, is_made_again
 from pytest_cideldill.protocol.checking import is_moment, misfit
 from pytest_cideldill.protocol.commands import (
     AddBreakpoint,
@@ -41,6 +40,8 @@ from pytest_cideldill.protocol.commands import (
 )
 from pytest_cideldill.protocol.events import (
     CALLS_OF,
+    CRASHED,
+    OUTCOMES,
     Bound,
     Collected,
     CollectionFailed,
@@ -69,6 +70,7 @@ from pytest_cideldill.protocol.events import (
     Watched,
     WorkerLost,
     WorkerReady,
+    is_made_again,
 )
 
 __all__ = [

@@ -19,19 +19,20 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter import one_shot
-from pytest_cideldill.sourcecode.anchors import Anchor, find_again
 from pytest_cideldill.sourcecode.catalog import scan
-from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.describe import FunctionInfo
 from pytest_cideldill.sourcecode.locations import (
+    Anchor,
     FunctionNotFound,
     InvalidColumn,
     InvalidLine,
     InvalidSource,
     SourceMap,
     SourcePlace,
+    find_again,
 )
 from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes, text_in
 from pytest_cideldill.sourcecode.template import InvalidTemplate, parse_template
 

@@ -11,7 +11,7 @@ import re
 from typing import Final, Literal
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.template import InvalidTemplate, parse_template
 
 FORMS: Final = (

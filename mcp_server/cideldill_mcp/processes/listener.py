@@ -48,8 +48,7 @@ from pytest_cideldill.protocol.framing import (
     new_token,
     token_matches,
 )
-from pytest_cideldill.protocol.peers import is_same_user
-from pytest_cideldill.protocol.tcp import look_after
+from pytest_cideldill.protocol.peers import is_same_user, look_after
 
 GREETING_S = 10.0
 """How long a connection may take for its token and hello."""

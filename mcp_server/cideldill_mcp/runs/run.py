@@ -13,7 +13,6 @@ from typing import Any
 from cideldill_mcp.processes.launch import Child
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.end import Cut, Evidence, classify
-from cideldill_mcp.runs.redaction import learn, redactor_of
 from cideldill_mcp.runs.results import Logged, Results
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.protocol import (
@@ -39,6 +38,7 @@ from pytest_cideldill.protocol import (
     WorkerReady,
 )
 from pytest_cideldill.protocol.current_test_file import FilePosition, read_position
+from pytest_cideldill.redaction.redactor import Redactor
 
 MAX_WARNINGS = 20
 
@@ -384,3 +384,31 @@ class Run:
         if message not in self.warnings and len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(message)
         return "warning", {"message": message}
+
+
+def redactor_of(settings: Settings, key: bytes) -> Redactor:
+    """As the processes of a run have it at their start; `key` is the run's, for tags."""
+    return Redactor(
+        settings.redact_names,
+        settings.redact_patterns,
+        shown_names=settings.show_names,
+        key=key,
+        enabled=not settings.no_redact,
+    )
+
+
+def learn(redactor: Redactor, chosen: RedactionChosen) -> list[str]:
+    """Hide what a process of the run hides as well; what to warn of."""
+    if chosen.off:
+        redactor.enabled = False
+    redactor.extend(chosen.names, shown=chosen.shown)
+    warnings = []
+    for number, pattern in enumerate(chosen.patterns, 1):
+        try:
+            redactor.extend(patterns=[pattern])
+        except ValueError:  # another Python may know other patterns; it may hold a secret
+            warnings.append(
+                f"the server's Python can't use pattern {number} of {len(chosen.patterns)}: "
+                "what it means is not hidden in the last words of a process that crashed"
+            )
+    return warnings

@@ -18,8 +18,7 @@ from cideldill_mcp.breakpoints.kinds import SOURCES, FunctionBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from cideldill_mcp.tools.paging import AFTER, behind
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.tests import matches
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import Bound

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 
@@ -228,3 +228,27 @@ class Tool:
             param.name: param.check(arguments.get(param.name))
             for param in (*self.params, MAX_CHARS)
         }
+
+
+T = TypeVar("T")
+
+AFTER = Param("after", "string", "next_after")
+
+
+def behind(items: Sequence[T], cursor: Callable[[T], str], after: str | None) -> Sequence[T]:
+    """The items that follow the one with the cursor `after`; all without one.
+
+    Raises:
+        Refusal: `invalid_parameter`; no item has that cursor (any more).
+    """
+    if after is None:
+        return items
+    for number, item in enumerate(items, start=1):
+        if cursor(item) == after:
+            return items[number:]
+    raise Refusal(
+        ErrorCode.INVALID_PARAMETER,
+        f"after {after!r} is not in the list; use the next_after of the reply before",
+        parameter="after",
+        expected="next_after of the reply before",
+    )

@@ -7,7 +7,7 @@ from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.lines import choices
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddException
-from pytest_cideldill.sourcecode.exceptions import check_exception_name
+from pytest_cideldill.sourcecode.names import check_exception_name
 
 
 async def set_exception(request: Request) -> Reply:

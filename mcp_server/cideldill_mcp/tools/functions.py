@@ -8,12 +8,11 @@ from cideldill_mcp.runs.breakpoint_sync import remove_everywhere, set_everywhere
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.catalog import foreseen, parsed, stored
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.next_steps import next_steps
-from cideldill_mcp.tools.paging import AFTER, behind
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
-from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.quiet import compile_condition
 
 BEHAVIORS = ("stop", "go", "yield")
 

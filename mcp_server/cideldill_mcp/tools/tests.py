@@ -15,9 +15,8 @@ from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import ReportProgress
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.next_steps import next_steps
-from cideldill_mcp.tools.paging import AFTER, behind
 from cideldill_mcp.tools.tracepoints import location, wishes
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.reducer import FAILED
