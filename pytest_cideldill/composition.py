@@ -55,7 +55,6 @@ class ProcessOptions:
     """What is decided about a process before it is put together.
 
     Attributes:
-        identity: Names it.
         objects_path: The file of its objects.
         key: Of the run, secret.
         lease_s: Seconds that an untouched pause lasts.
@@ -79,16 +78,10 @@ class Process(LinkOwner):
     """Makes and connects all parts that watch one process; then have the link `attach` it.
 
     Args:
-        link: Takes the events.
-        lens: Renders values.
-        options: See there.
         guard: Marks threads that evaluate for us.
         around_pause: Entered on a thread for as long as it is parked.
 
     Attributes:
-        context: Shared by all parts.
-        rows: Of recorded calls and hits.
-        manager: Of breakpoints and pauses.
         warnings: What could not be sent among them.
     """
 

@@ -36,11 +36,9 @@ class Context:
     """What most parts of the engine share in one process.
 
     Attributes:
-        identity: Names this process.
         lens: Renders values, knows secrets and the project.
         guard: Marks the threads that evaluate for us; they hit nothing.
         overtime: Limits what expressions may take.
-        position: The test that runs.
         rows: Take what the hot path leaves, one row per call or hit.
         keeping: The objects that clients can inspect.
         send: Queues an event for the front end, and notifies the observers.

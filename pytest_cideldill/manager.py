@@ -62,9 +62,6 @@ class BreakpointManager:
 
     Args:
         context: Shared with `pauses` and `recording`.
-        pauses: Parks threads.
-        recording: Which calls are recorded.
-        observers: Get the events that the context sends.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
 

@@ -145,7 +145,6 @@ class Project:
         """The file of the project from which a module was installed, judged by names.
 
         Args:
-            module: The dotted name of the module.
             filename: The installed file.
         """
         if filename.startswith("<") or not is_installed(self.real(filename)):

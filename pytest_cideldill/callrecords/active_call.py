@@ -42,11 +42,7 @@ class Start(NamedTuple):
 
     Attributes:
         number: Unique in this process.
-        name: Dotted path of the function.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
         caller: Code and instruction that called, None at the bottom of a thread.
-        nodeid: The test.
         parent: Number of the recorded call that made it.
         thread: Its ident.
         began: Moment of `clock.monotonic`.
@@ -109,9 +105,7 @@ class CallEventBuilder:
     """Makes events of the rows of recorded calls.
 
     Args:
-        lens: Shows values.
         prefix: What the ids of calls begin with: `r1.main`.
-        objects: Gives values their content ids.
     """
 
     def __init__(self, lens: Lens, prefix: str, objects: Objects | None) -> None:

@@ -61,7 +61,6 @@ class Recording:
         context: Its rows take one per call that ended, and per call that runs while something
             stops.
         patterns: Globs over dotted paths, as `shop.cart.*`.
-        objects: Takes arguments and results for their content ids.
         traces: Tracepoints on functions, whose messages are sent beside the records.
     """
 

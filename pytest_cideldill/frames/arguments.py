@@ -62,9 +62,7 @@ def describe_call(
         path: Dotted path of the function.
         code: Its original code object.
         signature: As text.
-        arguments: Positional and keyword arguments as bound.
         caller: The frame that called, None at the bottom of a thread.
-        lens: Shows the values.
     """
     args, kwargs = arguments
     names, most = code.co_varnames[: code.co_argcount], lens.limits.max_items

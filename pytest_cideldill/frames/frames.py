@@ -65,7 +65,6 @@ def user_side(
 
     Args:
         frames: Innermost first.
-        project: Decides what is user code.
         is_hidden: Which code is left out further up although it looks like the user's.
     """
     shown = frames[:1] + [

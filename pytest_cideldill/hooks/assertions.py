@@ -63,12 +63,7 @@ _OF_UNITTEST: Final[Mapping[str, str]] = {
 
 
 class Assertions:
-    """A plugin of pytest that finds the operands and the expressions of failed assertions.
-
-    Args:
-        lens: Shows values.
-        host: Sends warnings.
-    """
+    """A plugin of pytest that finds the operands and the expressions of failed assertions."""
 
     def __init__(self, lens: Lens, host: Warns) -> None:
         self.host = host
@@ -96,7 +91,6 @@ class Assertions:
         """`assertion` of the autopsy; None when no assertion of the user failed.
 
         Args:
-            excinfo: The failure.
             places: Of its traceback, innermost first.
             printed: pytest's text of it.
         """

@@ -41,9 +41,7 @@ def options_of(
     """What the front end decides about this process.
 
     Args:
-        config: pytest's.
         invitation: Names the run, and where its files are.
-        worker: Name of the process.
         configure: What the front end says.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
@@ -63,14 +61,7 @@ class Debugged(Host):
     """The host of a process that is debugged, or has tracepoints.
 
     Args:
-        config: pytest's.
-        lens: Shows what the process holds.
-        outlets: Where events go.
-        options: Of this process.
         has_client: Whether a client can resume pauses.
-
-    Attributes:
-        manager: Of breakpoints.
     """
 
     def __init__(

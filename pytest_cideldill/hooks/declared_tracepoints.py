@@ -31,10 +31,6 @@ _FLAG = "--cideldill-trace"
 def declared(config: pytest.Config, settings: Settings) -> list[Command]:
     """Every tracepoint.
 
-    Args:
-        config: Knows the rootdir.
-        settings: Of this process.
-
     Raises:
         pytest.UsageError: A file is not there, or has no code at a line; the message names it.
     """

@@ -38,7 +38,6 @@ class Autopsies:
     """Makes the autopsy of each failed phase, and those of tests that still run.
 
     Args:
-        lens: Shows values.
         assertions: Knows what failed assertions compared.
     """
 

@@ -47,9 +47,6 @@ class Host:
     """A process of a run, for the hooks. The methods watch nothing here; `Debugged` overrides them.
 
     Attributes:
-        lens: Renders values of the process.
-        link: Takes the events.
-        position: Written by the hooks.
         timeline: What tests log.
         pauses: When the thread of the tests was parked.
         warnings: About failures of our own; those that nobody got, as the link was gone.
@@ -104,12 +101,7 @@ class Host:
 
 
 class Unwatched(Host):
-    """A process that is only recorded.
-
-    Args:
-        lens: Renders values of the process.
-        outlets: Where events go.
-    """
+    """A process that is only recorded."""
 
     link: FileLink
 

@@ -18,14 +18,7 @@ from pytest_cideldill.rendering.display import Lens
 
 
 class Timeline:
-    """The fixture `cideldill`: adds what tests log to the timeline of the run.
-
-    Args:
-        lens: Shows values.
-        position: The test that runs.
-        add: Takes rows.
-        host: Sends warnings.
-    """
+    """The fixture `cideldill`: adds what tests log to the timeline of the run."""
 
     def __init__(
         self, lens: Lens, position: Position, add: Callable[[Row], None], host: Warns

@@ -47,7 +47,6 @@ class Redaction:
     """Asks each implementation of the hook once, and sends what is hidden.
 
     Args:
-        config: For the hook.
         host: Sends what is hidden, and warnings.
         redactor: Is extended.
         chosen: As this process reads the ini file; the front end may not have read it.

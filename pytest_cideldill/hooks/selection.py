@@ -183,7 +183,6 @@ class Selection:
 
     Args:
         host: Binds breakpoints when everything is imported; sends the outcome of the collection.
-        wanted: Which tests are chosen.
         list_nodeids: Whether the collected ids are sent, not only their number.
     """
 
@@ -350,7 +349,6 @@ def searched(config: pytest.Config, args: Sequence[str], found: int, deselected:
     """What a collection without tests has looked for, as one sentence.
 
     Args:
-        config: pytest's.
         args: Where it looked.
         found: How many tests there were before any was left out.
         deselected: How many tests plugins have reported as deselected.

@@ -49,7 +49,6 @@ class Controller:
     """Hooks of the controller only.
 
     Args:
-        config: pytest's.
         host: Sends what becomes of workers.
         variable: Environment variable through which a worker finds the front end.
         invitation: Its value in this process.

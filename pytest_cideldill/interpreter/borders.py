@@ -81,8 +81,6 @@ def contained(what: str, work: Callable[[], _T], report: Report, instead: _T) ->
 
     Args:
         what: The name of the work in the report.
-        work: The function.
-        report: Called with the sentence.
         instead: The result after a failure.
     """
     try:
@@ -108,7 +106,6 @@ def every(what: str, steps: Iterable[Callable[[], object]], report: Report) -> N
 
     Args:
         what: The name of the steps in the report.
-        steps: The steps in their order.
         report: Called with a sentence about each step that fails.
     """
     with ExitStack() as stack:

@@ -181,12 +181,7 @@ class HeldFile:
 
 
 class HeldSocket:
-    """A connected socket that stays open.
-
-    Args:
-        connected: Taken over.
-        beyond: See `moved`.
-    """
+    """A connected socket that stays open. `connected`: taken over. `beyond`: see `moved`."""
 
     def __init__(self, connected: socket.socket, *, beyond: bool = True) -> None:
         connected.setblocking(False)

@@ -68,7 +68,6 @@ def loaded_prefixes(parts: list[str], least: int = 1) -> Iterator[tuple[Any, lis
     Nothing is imported. What `sys.modules` holds need not be a module. At least one part is left.
 
     Args:
-        parts: The path.
         least: How many parts are of the module's name at least.
     """
     for split in range(len(parts) - 1, least - 1, -1):

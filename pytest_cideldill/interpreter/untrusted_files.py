@@ -34,7 +34,6 @@ def open_regular(path: str, flags: int = 0) -> BinaryIO:
     """A regular file, opened to read its bytes.
 
     Args:
-        path: Of the file.
         flags: Further ones for `os.open`.
 
     Raises:

@@ -139,7 +139,6 @@ def rejoin(
     What has not is to be sent again: nothing is lost or said twice.
 
     Args:
-        invitation: Where to.
         hello: What was said at first.
         sent: Bytes that were sent since, with the hello.
         received: Bytes that have come since.

@@ -77,8 +77,6 @@ class Warnings:
     """Sends each warning about a failure of our own once.
 
     Args:
-        link: Whether it is open.
-        send: Sends an event.
         text: Removes secrets from a message.
 
     Attributes:

@@ -54,7 +54,6 @@ def connect(
     """The file, opened; made if there is none, unless to read.
 
     Args:
-        path: The file.
         is_reader: Whether it is only read: it may be a stranger's.
         is_over: Asked now and then while a query runs, which fails when it is.
 

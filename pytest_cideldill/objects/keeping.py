@@ -93,7 +93,6 @@ class Keeping:
         """A copy of an object, on a paused thread; may run user code.
 
         Args:
-            cid: What the object is called.
             held: The objects of the pause.
 
         Raises:

@@ -69,7 +69,6 @@ class ObjectFile:
         max_object_bytes: Of one pickle; larger ones are left out.
 
     Attributes:
-        counts: What became of the objects.
         problem: Why something was lost, or has to wait.
     """
 

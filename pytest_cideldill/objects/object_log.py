@@ -75,12 +75,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def unsealed(cid: bytes, data: bytes) -> tuple[bytes, bytes]:
-    """The digest that a pickle must have, and the pickle.
-
-    Args:
-        cid: What its object is called.
-        data: As in a row.
-    """
+    """The digest that a pickle must have, and the pickle. `data`: as in a row."""
     if not data.startswith(_SEAL):
         return cid, data
     start = len(_SEAL)

@@ -85,7 +85,6 @@ class CIDStore:
         state: `idle`: not needed yet. `unavailable`: this Python has no sqlite3. `failed`: see
             `problem`; nothing is stored any more.
         problem: Why something was not stored, or read; with `unavailable` and `failed`.
-        counts: What became of the objects.
     """
 
     def __init__(

@@ -41,12 +41,7 @@ LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadTh
 
 
 class Looking:
-    """Answers questions about threads, stacks, the variables of a pause, and code.
-
-    Args:
-        context: Of this process.
-        pauses: The parked threads.
-    """
+    """Answers questions about threads, stacks, the variables of a pause, and code."""
 
     def __init__(self, context: Context, pauses: Pauses) -> None:
         self._lens = context.lens
@@ -177,7 +172,6 @@ def names_in(frame: FrameType, scope: str) -> list[dict[str, str]]:
     """`[{name, type}]`, in the order of their definition.
 
     Args:
-        frame: Where to look.
         scope: `locals | globals | closure`; closure: what is the enclosing functions'.
     """
     values = _values(frame, scope)
@@ -196,10 +190,7 @@ def variables_in(
     `cid` names the object for `breakpoint_inspect_object`.
 
     Args:
-        frame: Where to look.
         scope: As for `names_in`.
-        names: Which ones.
-        lens: Shows the values.
         identify: Gives an object its content id; runs no user code.
     """
     values = _values(frame, scope)

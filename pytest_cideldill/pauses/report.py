@@ -103,13 +103,7 @@ def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
 
 @dataclass(frozen=True, slots=True)
 class StopReporter:
-    """Makes reports.
-
-    Attributes:
-        identity: Names this process.
-        position: The test that runs.
-        lens: Shows what the process holds.
-    """
+    """Makes reports. `lens`: shows what the process holds."""
 
     identity: Identity
     position: Position

@@ -87,8 +87,6 @@ def resolve_call(
     """How an intercepted call goes on.
 
     Args:
-        command: What the client asked for.
-        call: The intercepted call.
         signature: As the client knows it.
         touched: Whether an evaluation may have assigned parameters.
         find: Finds a replacement by name; raises refusals.
@@ -123,7 +121,6 @@ def resolve_completion(
 
     Args:
         phase: Which of the two.
-        command: What the client asked for.
         frame: Where its expressions are evaluated.
         load: Makes kept objects anew.
         names: What its expressions see besides: the result, or the exception.

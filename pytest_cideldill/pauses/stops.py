@@ -27,12 +27,7 @@ from pytest_cideldill.tracing.interface import Deliberate
 
 
 class Stops:
-    """Makes the pause when a probe stops a thread, and resumes the thread as was chosen.
-
-    Args:
-        context: Of this process.
-        pauses: Parks threads.
-    """
+    """Makes the pause when a probe stops a thread, and resumes the thread as was chosen."""
 
     def __init__(self, context: Context, pauses: Pauses) -> None:
         self._lens = context.lens

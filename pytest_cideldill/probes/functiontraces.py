@@ -47,7 +47,6 @@ class FunctionTraces:
     """The tracepoints on functions of this process.
 
     Args:
-        lens: Renders values.
         overtime: Limits how long expressions run.
         position: Knows the test that runs.
         rows: Takes one row per message.

@@ -170,7 +170,6 @@ class Watcher:
     """A probe at one code object.
 
     Attributes:
-        probe: The probe.
         passed: `passed(frame)`: the line is about to run.
 
     Raises:

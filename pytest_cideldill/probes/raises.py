@@ -31,7 +31,6 @@ class RaiseProbes:
     """Holds the exception breakpoints of this process, and decides which raise stops.
 
     Args:
-        project: Knows user code.
         guard: Threads that evaluate for us stop nowhere.
         stop: Parks the thread where an exception is raised: `(probe, frame, error, traceback)`.
         stop_uncaught: The same where nothing catches one.

@@ -54,7 +54,6 @@ def of_line(probe: LineProbe, is_loaded: Callable[[str], bool]) -> Fact:
     """Of a breakpoint or tracepoint on a line.
 
     Args:
-        probe: The probe.
         is_loaded: Whether any code of a file was loaded.
     """
     spec, watching = probe.spec, probe.watching
@@ -87,7 +86,6 @@ def of_function(
     """Of a breakpoint on functions.
 
     Args:
-        probe: The breakpoint.
         default: What behaviors that yield mean.
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
@@ -141,7 +139,6 @@ def of_glob(glob: str, loaded: Mapping[str, str] | None, project: Project) -> Fa
         glob: As it was given.
         loaded: The paths of all functions that are loaded, and their files; None: one of the
             user's matched it.
-        project: Knows user code.
     """
     if loaded is None:
         return {"why": None, "whole": True}

@@ -47,7 +47,6 @@ class HitLines:
     """Makes the lines of hits for the file of events of one process.
 
     Args:
-        worker: Name of the process.
         hiding: Takes secrets out of what is written.
         shares: How many of each breakpoint may be written.
     """
@@ -63,7 +62,6 @@ class HitLines:
         """The lines of a batch that nothing but hits are in, if none needs a look of its own.
 
         Args:
-            batch: The rows.
             number: Of the first line.
             room: How many characters there may be.
 
@@ -114,7 +112,6 @@ class HitLines:
 
         Args:
             hit_format: Of the row.
-            row: The hit.
             number: Of the line.
             is_plain: There is certainly no secret in its text.
         """

@@ -154,7 +154,6 @@ def summarize(
     """Read the files of a run and sum them up.
 
     Args:
-        folder: Of the run.
         listener: Gets all lines, too.
         stretches: Of its events, if this process has written them.
 

@@ -43,9 +43,7 @@ class PartWriter:
 
     Args:
         path: Of the file, which is made.
-        worker: Name of the process.
         max_bytes: From here on rows are dropped.
-        redactor: Knows secrets.
 
     Attributes:
         error: Why the disk did not take something; None: it took everything.

@@ -58,7 +58,6 @@ def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[
     """The parts of a report: source, lines of exceptions without their margin, other text.
 
     Args:
-        text: The text of a report.
         label_of: The label of a sensitive name, None for any other.
         find: Finds secrets in a text.
     """

@@ -262,7 +262,6 @@ class Redactor:
         Args:
             label: The label of the name, from `label`.
             text: All of the string; bytes as latin-1.
-            name: The name.
         """
         if TAG.fullmatch(text) or is_harmless(label, text, name):
             return text

@@ -57,9 +57,6 @@ class Lens:
 
     Args:
         project: Says which code is the user's, and gives paths relative to the rootdir.
-        redactor: Replaces secrets.
-        limits: How much is captured.
-        texts: Find the source text of code.
     """
 
     def __init__(

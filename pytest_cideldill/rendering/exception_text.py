@@ -46,7 +46,6 @@ def message_of(error: BaseException, lens: Lens) -> str:
 
     Args:
         error: Only its real class is looked at.
-        lens: Renders values, hides secrets.
     """
     exception = _ExceptionText(error, lens, _DEEPEST)
     text = exception.text()
@@ -60,8 +59,6 @@ class _ExceptionText:
     """An exception with the ways to render its arguments and attributes.
 
     Args:
-        error: The exception.
-        lens: Renders values.
         depth: How many levels of exceptions inside it may still be rendered.
     """
 

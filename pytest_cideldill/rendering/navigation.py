@@ -51,7 +51,6 @@ def navigate(value: object, path: str, redactor: Redactor | None = None) -> Reac
     """The part of a live object that a path leads to; runs no user code.
 
     Args:
-        value: Anything.
         path: Like `.items[2].price`, `['key'].x`, `[0]`; see `protocol.object_paths`.
         redactor: Knows which names are secret.
 

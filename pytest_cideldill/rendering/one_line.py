@@ -90,10 +90,6 @@ def render(
     `<unrenderable: TypeError>`.
 
     Args:
-        value: Anything.
-        detail: How much is shown.
-        redactor: Replaces secrets.
-        name: The name of the value.
         layouts: Layouts that were made before, by the ids of their classes.
         under: The label of a sensitive name around the value, see `Redactor.label`.
     """
@@ -354,11 +350,6 @@ def name_before(before: object, x: object, count: int) -> str:
 
     `("password", "…")` is a pair of a name and its value, `["--password", "…"]` an option and its
     value.
-
-    Args:
-        before: The item before `x`.
-        x: The item.
-        count: How many items there are.
     """
     kind = type(before)
     if kind is str or kind is bytes:

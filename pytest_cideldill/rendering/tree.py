@@ -113,11 +113,8 @@ def describe(
     """The snapshot of an object as plain data; runs no user code, never raises.
 
     Args:
-        value: Anything.
         name: Its name, which decides whether it is secret as a whole.
         depth: Levels that are opened, as far as limits allow; by default `limits.max_depth`.
-        limits: Items, attributes and time.
-        redactor: Replaces secrets.
         milliseconds: Time after which the rest is left out; by default `limits.capture_ms`.
 
     Returns:
@@ -138,7 +135,6 @@ def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Pa
     """The first items and attributes of an object, as in its description.
 
     Args:
-        value: Anything.
         most: How many items, and how many attributes.
         redactor: Keeps secrets out of the keys.
     """
@@ -309,9 +305,7 @@ def opened(value: object, shown: str, lens: Lens) -> dict[str, Any]:
     of a collection. `truncated`: true when there are more children.
 
     Args:
-        value: Anything.
         shown: Its short rendering.
-        lens: Renders the children.
     """
     if not _CUT.search(shown):
         return {}

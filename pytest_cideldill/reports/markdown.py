@@ -38,7 +38,6 @@ def markdown(story: Story, where: str, most_bytes: int = MOST_BYTES) -> str:
     """The summary of a run.
 
     Args:
-        story: Of the run.
         where: The record, as people call it.
         most_bytes: How long it may be, encoded; what has no room is left out, and a line says so.
     """

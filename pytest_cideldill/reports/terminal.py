@@ -35,11 +35,7 @@ _MOST_ROWS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How texts stand out; plain where nobody wants color.
-
-    Attributes:
-        is_plain: They don't.
-    """
+    """How texts stand out; plain where nobody wants color. `is_plain`: they don't."""
 
     is_plain: bool = True
 
@@ -72,8 +68,6 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
     """A run: outcomes, failures with their cause, messages of tracepoints, calls.
 
     Args:
-        story: Of the run.
-        style: Of the terminal.
         hits: Each message of each tracepoint, too.
     """
     yield style.rule(story.folder.name, "=", "bold")

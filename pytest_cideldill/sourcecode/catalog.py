@@ -42,11 +42,7 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The functions of one file.
-
-    Attributes:
-        problem: Why it can't be parsed; then there are no functions.
-    """
+    """The functions of one file. `problem`: why it can't be parsed; then there are no functions."""
 
     stamp: Stamp
     functions: tuple[FunctionInfo, ...] = ()

@@ -77,8 +77,6 @@ class Trails:
 
         Args:
             trail: The trail that the thread had before breakpoints handled the line.
-            frame: The frame that runs.
-            line: The number of the line.
         """
         __tracebackhide__ = True
         if trail is None or self.mine() is not trail or get_ident() in self._quiet:

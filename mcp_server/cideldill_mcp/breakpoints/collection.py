@@ -86,7 +86,6 @@ class Desired:
         """Add a breakpoint, or with a message a tracepoint, on a line.
 
         Args:
-            place: The line.
             spec: Made of `place.spec`; it is given an id.
             run_id: For that run only.
         """

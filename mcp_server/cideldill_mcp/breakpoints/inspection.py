@@ -63,7 +63,6 @@ async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
     """Where the code is that `line` (with `column`) or `function` means; never empty.
 
     Args:
-        recipe: Tells the interpreter.
         path: An existing file.
         wanted: Those, and `condition` and `template` to be checked too.
 

@@ -21,7 +21,6 @@ class Block:
 
     Attributes:
         per_run: Run id → how many events it holds.
-        types: The types of its events.
         lines: The lines, when they are not in the file.
         offset: Else where they begin there, and how many bytes they take.
     """

@@ -98,7 +98,6 @@ class Hub:
     """The listening side of the wire. `directory` is private (0700); the reaper removes it.
 
     Args:
-        owner: Its callbacks.
         bind: Where the door is, as `HOST:PORT`; None: there is none.
 
     Raises:

@@ -85,7 +85,6 @@ class Target:
         """Send the command that `make` builds from a request number; return the answer.
 
         Args:
-            make: Builds the command.
             timeout_s: How long to wait.
             on_timeout: Called with the request number when the time is up, and a few times during
                 one more second of waiting; without it the time is final.

@@ -43,11 +43,7 @@ _BEGIN_AND_END = ("run_started", "run_finished")
 
 
 class Throttle:
-    """The times when changes of named things are pushed; see the module.
-
-    Args:
-        clock: Seconds.
-    """
+    """The times when changes of named things are pushed; see the module. `clock`: seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

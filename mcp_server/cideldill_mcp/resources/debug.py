@@ -89,12 +89,7 @@ def is_of_run(uri: str) -> bool:
 
 
 class DebugResources:
-    """The resources of the newest run.
-
-    Args:
-        read: Calls any tool, offered to the client or not.
-        runs: All runs.
-    """
+    """The resources of the newest run. `read`: calls any tool, offered to the client or not."""
 
     def __init__(self, read: Read, runs: Runs) -> None:
         self._read = read

@@ -139,7 +139,6 @@ class Runs(RunList):
     """Starts and ends runs, at most one test run at a time, and takes the events of the hub.
 
     Args:
-        recipe: How the user's pytest is started.
         desired: Sent to every process that connects.
         log: The merged event log.
         settings: What the user chose; default: nothing.

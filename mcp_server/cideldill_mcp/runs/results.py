@@ -78,7 +78,6 @@ class Results:
         searched: What a collection without tests looked for.
         done: How many have ended.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
-        workers: The processes that had tests.
         apart: How many tests ran in forked children.
     """
 

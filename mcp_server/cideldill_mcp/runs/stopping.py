@@ -187,7 +187,6 @@ class Ladder:
         """End a run; later callers wait for the same end.
 
         Args:
-            run: Which.
             kill: At once, by SIGKILL.
             cuts: When it is being ended already, its fixtures are not waited for any longer.
             progress: Gets how far it is.

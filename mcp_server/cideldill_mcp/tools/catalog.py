@@ -199,7 +199,6 @@ async def first_line(request: Request, text: str, **checked: Any) -> Place:
     """The first line of the one function that a name means.
 
     Args:
-        request: The request of `breakpoint_set`.
         text: The name, in any form but a glob.
         checked: The condition and the template that `inspection.find_places` checks.
 

@@ -142,7 +142,6 @@ class Reply:
     """The reply of a handler.
 
     Attributes:
-        body: The JSON object.
         lists: Names of the lists in it that may be cut; the first one is cut last.
         cursor: From the last kept item to `next_after`.
         in_step: List → maps whose keys are the list's items.
