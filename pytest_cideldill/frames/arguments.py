@@ -140,10 +140,7 @@ class Parameters:
         return self._with_more(args, values, freeze) if self._has_more else (args, _NOTHING)
 
     def _with_more(
-        self,
-        args: tuple[_T, ...],
-        values: Mapping[str, Any],
-        take: Callable[[object, str], _T],
+        self, args: tuple[_T, ...], values: Mapping[str, Any], take: Callable[[object, str], _T]
     ) -> tuple[Sequence[_T], Mapping[str, _T]]:
         kwargs = {name: take(values[name], name) for name in self._keyword_only}
         if self._star is not None:

@@ -207,10 +207,7 @@ def describe_frame(
 
 
 def locals_of(
-    frame: FrameType,
-    lens: Lens,
-    deadline: float | None = None,
-    first: Sequence[str] = (),
+    frame: FrameType, lens: Lens, deadline: float | None = None, first: Sequence[str] = ()
 ) -> list[dict[str, str]]:
     """`[{name, type, value}]` of a frame's locals, in the order of their definition.
 

@@ -140,11 +140,7 @@ def _parent_of(pid: int) -> int:
 
 
 def part_of_record(
-    record: str,
-    hello: Hello,
-    commands: Iterable[Any],
-    redactor: Redactor,
-    settings: Settings,
+    record: str, hello: Hello, commands: Iterable[Any], redactor: Redactor, settings: Settings
 ) -> FileOutlet:
     """The outlet for this process's events, which begin with who it is and what is asked of it.
 

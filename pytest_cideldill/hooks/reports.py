@@ -359,10 +359,7 @@ def event_of_phase(
 
 
 def phase_reported(
-    report: pytest.TestReport,
-    category: str,
-    lens: Lens,
-    noted: Mapping[str, Any] = _NOTHING,
+    report: pytest.TestReport, category: str, lens: Lens, noted: Mapping[str, Any] = _NOTHING
 ) -> PhaseReported:
     """The event of one report; a failure that no code raised has the place of its test.
 

@@ -53,11 +53,7 @@ class Redaction:
     """
 
     def __init__(
-        self,
-        config: pytest.Config,
-        host: Host,
-        redactor: Redactor,
-        chosen: Settings,
+        self, config: pytest.Config, host: Host, redactor: Redactor, chosen: Settings
     ) -> None:
         self.host = host
         self._config = config

@@ -223,9 +223,7 @@ class Selection:
 
     @guest
     def pytest_exception_interact(
-        self,
-        call: pytest.CallInfo[Any],
-        report: pytest.CollectReport | pytest.TestReport,
+        self, call: pytest.CallInfo[Any], report: pytest.CollectReport | pytest.TestReport
     ) -> None:
         """Before the report of a collection error is sent: notice its secrets."""
         if isinstance(report, pytest.CollectReport) and call.excinfo is not None:

@@ -39,10 +39,7 @@ _WRITING: Final = (
     "PRAGMA temp_store = MEMORY",
 )
 # Whose file it is nobody knows: nothing in it is run, and nothing is written.
-_READING: Final = (
-    "PRAGMA query_only = ON",
-    "PRAGMA trusted_schema = OFF",
-)
+_READING: Final = ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF")
 
 _STEPS: Final = 100_000
 """Of SQLite's machine, between two looks at the clock."""

@@ -34,12 +34,7 @@ class Wrapping:
     """
 
     def __init__(
-        self,
-        owner: Any,
-        name: str,
-        value: Any,
-        path: str,
-        is_shared: Callable[[ModuleType], bool],
+        self, owner: Any, name: str, value: Any, path: str, is_shared: Callable[[ModuleType], bool]
     ) -> None:
         self._owner, self._name, self._value = owner, name, value
         is_static = type(value) is staticmethod

@@ -94,9 +94,7 @@ def substitute(original: Original, path: str, names: dict[str, Any]) -> Function
     consts = [original if each == _SENTINEL else each for each in code.co_consts]
     qualname = path.removeprefix(f"{names.get('__name__')}.")
     made = code.replace(
-        co_name=path.rpartition(".")[2],
-        co_qualname=qualname,
-        co_consts=(*consts, original),
+        co_name=path.rpartition(".")[2], co_qualname=qualname, co_consts=(*consts, original)
     )
     return stand_in(made, names, ())
 

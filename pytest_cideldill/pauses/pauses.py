@@ -299,10 +299,7 @@ class Pauses:
         self._submit(request, pause_id, work)
 
     def ask_within_limits(
-        self,
-        request: int,
-        pause_id: str,
-        answer: Callable[[Pause, Interruptor], dict[str, Any]],
+        self, request: int, pause_id: str, answer: Callable[[Pause, Interruptor], dict[str, Any]]
     ) -> None:
         """Like `ask`, for an answer that may run user code: within the interruptor.
 

@@ -77,9 +77,7 @@ class Looking:
                 )
             case ReadVariables():
                 self._pauses.ask(
-                    command.request,
-                    command.pause_id,
-                    lambda pause: self._variables(command, pause),
+                    command.request, command.pause_id, lambda pause: self._variables(command, pause)
                 )
             case ReadStack(pause_id=str(pause_id)):
                 self._pauses.ask(

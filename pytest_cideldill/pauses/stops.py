@@ -123,10 +123,7 @@ class Stops:
             made = autopsy(
                 ExaminedFailure(error, exception, places, is_first), self._lens, RECORDED
             )
-            return {
-                "exception": exception,
-                "autopsy": made | self._position.around(),
-            }
+            return {"exception": exception, "autopsy": made | self._position.around()}
 
         stop = Stop(
             phase,

@@ -33,10 +33,7 @@ _COMPLETIONS = {
 }
 """Explicit after-behavior → the completions at which it pauses."""
 
-_BY_DEFAULT = {
-    "exception": frozenset({"exception"}),
-    "stop_exception": frozenset({"exception"}),
-}
+_BY_DEFAULT = {"exception": frozenset({"exception"}), "stop_exception": frozenset({"exception"})}
 """Default behavior → the completions at which an after-behavior pauses that yields to it."""
 
 

@@ -18,13 +18,7 @@ from pytest_cideldill.interpreter.loaded_names import mro_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import PASS, OnCall
 from pytest_cideldill.probes.attributes import Lead
-from pytest_cideldill.probes.behaviors import (
-    DEFAULT_BEHAVIOR,
-    NOTHING,
-    Call,
-    FunctionProbe,
-    Tally,
-)
+from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR, NOTHING, Call, FunctionProbe, Tally
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
 
@@ -44,9 +38,7 @@ class Narrowing:
         self.choices: dict[int, _Choices] = {}
 
     def take(
-        self,
-        led: Iterable[tuple[Lead, FunctionProbe]],
-        governing: dict[int, FunctionProbe],
+        self, led: Iterable[tuple[Lead, FunctionProbe]], governing: dict[int, FunctionProbe]
     ) -> None:
         """Have the functions that names lead to governed too; adds to `governing`, by id."""
         choices: dict[int, _Choices] = {}

@@ -101,9 +101,7 @@ class Meanings:
         return sorted(found, key=_is_generated)
 
     def of(
-        self,
-        functions: list[FunctionType],
-        is_apart: Callable[[FunctionType, FunctionProbe], bool],
+        self, functions: list[FunctionType], is_apart: Callable[[FunctionType, FunctionProbe], bool]
     ) -> tuple[list[FunctionType], Governing]:
         """Those of the functions that names mean, and by id the breakpoint that governs each.
 

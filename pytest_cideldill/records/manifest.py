@@ -147,9 +147,7 @@ class Summary:
 
 
 def summarize(
-    folder: Path,
-    listener: Listener | None = None,
-    stretches: Sequence[Stretch] = (),
+    folder: Path, listener: Listener | None = None, stretches: Sequence[Stretch] = ()
 ) -> Summary:
     """Read the files of a run and sum them up.
 
@@ -191,9 +189,7 @@ def summarize(
 
 
 def write_summaries(
-    folder: Path,
-    listener: Listener | None = None,
-    stretches: Sequence[Stretch] = (),
+    folder: Path, listener: Listener | None = None, stretches: Sequence[Stretch] = ()
 ) -> Summary:
     """Write the summary of a run, and the manifest of its record; arguments as for `summarize`.
 

@@ -49,13 +49,7 @@ class PartWriter:
         error: Why the disk did not take something; None: it took everything.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        worker: str,
-        max_bytes: int,
-        redactor: Redactor,
-    ) -> None:
+    def __init__(self, path: Path, worker: str, max_bytes: int, redactor: Redactor) -> None:
         self.error: str | None = None
         self._worker = worker
         self._left = self._max_bytes = max_bytes

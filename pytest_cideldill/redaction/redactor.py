@@ -115,10 +115,7 @@ class Redactor:
         raise TypeError("what is known of secrets goes nowhere")
 
     def extend(
-        self,
-        names: Iterable[str] = (),
-        patterns: Iterable[str] = (),
-        shown: Iterable[str] = (),
+        self, names: Iterable[str] = (), patterns: Iterable[str] = (), shown: Iterable[str] = ()
     ) -> None:
         """Add names and patterns, as in the constructor. One thread at a time.
 

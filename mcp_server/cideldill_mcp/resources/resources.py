@@ -40,14 +40,8 @@ _TEXTS = {
         "How many breakpoints, paused threads and recorded calls there are; the default behavior; "
         "the newest run and its state.",
     ),
-    NAMES: (
-        "Function breakpoints",
-        "The names of all function breakpoints with their behaviors.",
-    ),
-    PAUSED: (
-        "Paused tests",
-        "Every paused thread: why, where, its arguments and locals.",
-    ),
+    NAMES: ("Function breakpoints", "The names of all function breakpoints with their behaviors."),
+    PAUSED: ("Paused tests", "Every paused thread: why, where, its arguments and locals."),
     CALLS: ("Recent calls", f"The {RECENT_CALLS} newest recorded calls."),
     FUNCTIONS: ("Functions", "Functions of the project with their signatures."),
 }

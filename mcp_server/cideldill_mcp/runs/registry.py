@@ -150,11 +150,7 @@ class Runs(RunList):
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        desired: Desired,
-        log: EventLog,
-        settings: Settings | None = None,
+        self, recipe: Recipe, desired: Desired, log: EventLog, settings: Settings | None = None
     ) -> None:
         self.recipe = recipe
         self.desired = desired

@@ -131,11 +131,7 @@ _NAME = Param("function_name", "string", required=True)
 
 def _behavior(choices: tuple[str, ...]) -> Param:
     return Param(
-        "behavior",
-        "string",
-        required=True,
-        choices=choices,
-        refuse_as=ErrorCode.INVALID_BEHAVIOR,
+        "behavior", "string", required=True, choices=choices, refuse_as=ErrorCode.INVALID_BEHAVIOR
     )
 
 
@@ -164,10 +160,7 @@ TOOLS = (
         "Have every call of a function with a breakpoint call another one of the same signature: "
         "a fix tried out without an edit.",
         set_replacement,
-        (
-            _NAME,
-            Param("replacement_function", "string", "Dotted path; empty: the original again"),
-        ),
+        (_NAME, Param("replacement_function", "string", "Dotted path; empty: the original again")),
         idempotent=True,
         destroys=True,
     ),

@@ -277,10 +277,7 @@ TOOLS = (
         "Remove a breakpoint",
         "Remove any breakpoint by its id, one on a function by its name too. Pauses stay.",
         remove,
-        (
-            Param("function_name", "string"),
-            Param("id", "string", "As fn-1", is_numbered=True),
-        ),
+        (Param("function_name", "string"), Param("id", "string", "As fn-1", is_numbered=True)),
         idempotent=True,
     ),
     Tool(
@@ -334,12 +331,7 @@ TOOLS = (
             _PAUSE_ID,
             Param("expression", "any", "Expression or statements"),
             Param("session_id", "string", "Default: the pause's own"),
-            Param(
-                "frame_index",
-                "integer",
-                "0 is innermost. Default: as shown",
-                minimum=0,
-            ),
+            Param("frame_index", "integer", "0 is innermost. Default: as shown", minimum=0),
             Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),
         ),
         destroys=True,

@@ -150,12 +150,7 @@ TOOLS = (
         variables,
         (
             Param("pause_id", "string", required=True),
-            Param(
-                "frame_index",
-                "integer",
-                "0 is innermost. Default: as shown",
-                minimum=0,
-            ),
+            Param("frame_index", "integer", "0 is innermost. Default: as shown", minimum=0),
             Param("names", "array", items="string"),
             Param(
                 "scope",

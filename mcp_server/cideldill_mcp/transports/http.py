@@ -83,9 +83,7 @@ def listen(address: str) -> socket.socket:
 
 
 async def serve_http(
-    listener: socket.socket,
-    directory: Path,
-    server_for: Callable[[str], tuple[Server, Clients]],
+    listener: socket.socket, directory: Path, server_for: Callable[[str], tuple[Server, Clients]]
 ) -> None:
     """Serve until cancelled; then close all connections.
 
