@@ -303,7 +303,8 @@ class BreakpointManager:
 
     def _send_last_words(self) -> None:
         parts = (self._probes, self.lines, self.raises, self._recording)
-        self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
+        facts = [part.unhit for part in parts]
+        self._send(last_words(facts, self.warn, blind=self._discovery.has_lost))
 
     def _locked(self, step: Callable[[], object]) -> Callable[[], object]:
         def work() -> None:

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from pytest_cideldill.rendering.display import LONGEST_KEPT, Kept, Lens
 from pytest_cideldill.rendering.exception_text import message_of
-from pytest_cideldill.rendering.layout import type_name
-from pytest_cideldill.rendering.plain import NUMBERS
+from pytest_cideldill.rendering.layout import NUMBERS, type_name
 
 _T = TypeVar("_T")
 _NOTHING: dict[str, Any] = {}

@@ -45,7 +45,7 @@ from pytest_cideldill.objects.pickles import (
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAGGED
-from pytest_cideldill.rendering.plain import NUMBERS
+from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.rendering.tree import describe
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024

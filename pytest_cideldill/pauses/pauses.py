@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
@@ -45,18 +45,11 @@ from pytest_cideldill.protocol import (
     Warned,
 )
 
+if TYPE_CHECKING:
+    from pytest_cideldill.pauses.stepping import Steps
+
 LINGER_S = 0.5
 """How long a thread that is released as the run ends waits for Ctrl-C, which follows at once."""
-
-
-class Stepping(Protocol):
-    """Lets the calling thread step."""
-
-    def halt(self) -> None:
-        """It stands still."""
-
-    def leave(self) -> None:
-        """It goes on without stepping."""
 
 
 class Pauses:
@@ -95,7 +88,7 @@ class Pauses:
         self._gate = Gate(
             lease_s, around_pause, self._on_stopped, self._on_resumed, self._lingers_s
         )
-        self.steps: Stepping | None = None
+        self.steps: Steps | None = None
         # Thread → the pause that its step began at; it is the next pause, too.
         self._stepped: dict[int, Pause] = {}
         # Pause → the objects that its thread holds. Items are set and popped: atomic.

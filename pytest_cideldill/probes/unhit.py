@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.loaded_names import (
     file_of_module,
@@ -31,19 +31,14 @@ Fact = dict[str, Any]
 _UNNAMED: Final = "nothing of this name was loaded"
 
 
-class Knowing(Protocol):
-    """Breakpoints of one kind."""
-
-    def unhit(self) -> dict[str, Fact]:
-        """The facts of each, by id."""
-
-
-def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: bool) -> Watched:
-    """The facts of all breakpoints, while they are still armed."""
+def last_words(
+    parts: Iterable[Callable[[], dict[str, Fact]]], warn: Callable[[str], None], *, blind: bool
+) -> Watched:
+    """The facts of all breakpoints, while they are still armed; `parts` give them by id."""
     facts: dict[str, Fact] = {}
     try:
         for part in parts if not blind else ():
-            facts |= part.unhit()
+            facts |= part()
     except Exception as error:  # noqa: BLE001 - a border: the tests end as without us
         warn(f"the reasons why breakpoints were not hit are unknown: {error!r}")
         return Watched({}, blind=True)

@@ -25,10 +25,15 @@ from pytest_cideldill.redaction.harmless import (
     is_placeholder,
     is_random,
 )
-from pytest_cideldill.redaction.in_report import ReportPart, parts_of_report
+from pytest_cideldill.redaction.in_report import (
+    CUT,
+    LEAST_PIECE,
+    ReportPart,
+    parts_of_report,
+    pieces,
+)
 from pytest_cideldill.redaction.in_source import find_in_comments, find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
-from pytest_cideldill.redaction.pieces import CUT, LEAST_PIECE, pieces
 from pytest_cideldill.redaction.tags import LONGEST, TAG, UNKNOWN, Tags
 from pytest_cideldill.sourcecode.quiet import literal
 

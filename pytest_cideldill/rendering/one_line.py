@@ -94,7 +94,7 @@ def render(
         under: The label of a sensitive name around the value, see `Redactor.label`.
     """
     try:
-        rendering = _Rendering(detail, redactor, {} if layouts is None else layouts, under)
+        rendering = Renderer(detail, redactor, {} if layouts is None else layouts, under)
         return _fitted(rendering.named(name, value, detail.depth), detail.text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on a value that it shows
         return f"<unrenderable: {class_name(type(error))}>"
@@ -106,7 +106,7 @@ def _fitted(text: str, limit: int) -> str:
     return layout.encodable(text)
 
 
-class _Rendering:
+class Renderer:
     """The state of one rendering: the rest of its limits, and the objects that it is inside."""
 
     __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor", "_under")

@@ -26,7 +26,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import NUMBERS, Layout
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import (
     Detail,
@@ -47,7 +47,6 @@ from pytest_cideldill.rendering.parts import (
     kind_of,
     length_of,
 )
-from pytest_cideldill.rendering.plain import NUMBERS
 
 __all__ = [
     "Part",
