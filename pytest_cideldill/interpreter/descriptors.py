@@ -219,11 +219,7 @@ class HeldSocket:
         return self._socket.send(data)
 
     def receive(self, count: int) -> bytes:
-        """Receive bytes; empty if the peer hung up.
-
-        Raises:
-            OSError: As for `send`.
-        """
+        """Receive bytes; empty if the peer hung up. Raises OSError: as for `send`."""
         self._check()
         return self._socket.recv(count)
 

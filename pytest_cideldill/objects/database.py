@@ -124,11 +124,7 @@ def remove(path: Path) -> None:
 
 
 def number(connection: sqlite3.Connection, query: str) -> int:
-    """The one number that a query gives.
-
-    Raises:
-        sqlite3.Error: See there.
-    """
+    """The one number that a query gives. Raises sqlite3.Error: see there."""
     return int(connection.execute(query).fetchone()[0])
 
 

@@ -250,11 +250,7 @@ class CIDStore:
         return description, None if data is None else checked(digest, data)
 
     def _found(self, digest: bytes) -> tuple[Any, Any] | None:
-        """As it is in the file.
-
-        Raises:
-            CorruptObject: It can't be read.
-        """
+        """As it is in the file. Raises CorruptObject: it can't be read."""
         if self._is_reader and is_object_file(self.path):
             try:
                 found = find(self.path, digest)
@@ -275,11 +271,7 @@ class CIDStore:
         return row
 
     def _rows(self) -> Iterator[Row] | None:
-        """All of them; None: it can't be opened.
-
-        Raises:
-            sqlite3.Error: It can't be read.
-        """
+        """All of them; None: it can't be opened. Raises sqlite3.Error: it can't be read."""
         if is_object_file(self.path):
             return rows(self.path)
         connection = self._opened(READ_ALL_S)

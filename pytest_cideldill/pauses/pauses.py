@@ -280,11 +280,7 @@ class Pauses:
         self._submit(command.request, command.pause_id, work)
 
     def ask(self, request: int, pause_id: str, answer: Callable[[Pause], dict[str, Any]]) -> None:
-        """Have a question answered by the parked thread.
-
-        Raises:
-            Refusal: `pause_not_found`.
-        """
+        """Have a question answered by the parked thread. Raises Refusal: `pause_not_found`."""
 
         def work(pause: Pause) -> None:
             self.reply(request, result=answer(pause))

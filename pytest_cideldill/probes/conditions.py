@@ -43,11 +43,7 @@ Judge = Callable[[FrameType], bool | ConditionFailure]
 
 
 def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
-    """A condition for the frames of one code object.
-
-    Raises:
-        ValueError: It can't be compiled.
-    """
+    """A condition for the frames of one code object. Raises ValueError: it can't be compiled."""
     failed = overtime.failed
     return Expressions(
         [parse_truth(condition)],

@@ -65,10 +65,6 @@ def is_same_user(connected: socket.socket) -> bool:
 
 
 def refuse_peer(connected: socket.socket) -> None:
-    """The same as an error.
-
-    Raises:
-        PermissionError: It is of another user.
-    """
+    """The same as an error. Raises PermissionError: it is of another user."""
     if not is_same_user(connected):
         raise PermissionError(errno.EPERM, "another user listens there")

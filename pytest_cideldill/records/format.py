@@ -141,11 +141,7 @@ class Line(NamedTuple):
 
     @classmethod
     def decoded(cls, text: bytes) -> Line:
-        """The inverse.
-
-        Raises:
-            ValueError: It is no line of this format.
-        """
+        """The inverse. Raises ValueError: it is no line of this format."""
         try:
             values = _decode(text.decode("ascii"))
             n, ts, type, worker = (values.pop(key) for key in _OF_A_LINE)

@@ -248,11 +248,7 @@ class _Tests:
         return True
 
     def take(self, line: Line, size: int) -> bool:
-        """Take a line; False: it is about no test.
-
-        Raises:
-            ValueError: It makes no sense.
-        """
+        """Take a line; False: it is about no test. Raises ValueError: it makes no sense."""
         values, worker = line.values, line.worker
         match line.type:
             case "test_started":

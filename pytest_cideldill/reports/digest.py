@@ -339,11 +339,7 @@ class Story(Listener):
 
 
 def read(folder: Path) -> Story:
-    """A run, whether it came to its end or not.
-
-    Raises:
-        OSError, ValueError: It can't be read.
-    """
+    """A run, whether it came to its end or not. Raises OSError, ValueError: it can't be read."""
     story = Story(folder)
     try:
         story.end(summarize(folder, story))

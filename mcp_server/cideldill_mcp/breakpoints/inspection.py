@@ -200,11 +200,7 @@ class Sources:
         self._contents: dict[str, dict[str, Any]] = {}
 
     async def all(self, seconds: int = SCAN_S) -> Survey:
-        """Every function.
-
-        Raises:
-            Refusal: `internal_error`: the helper did not reply.
-        """
+        """Every function. Raises Refusal: `internal_error`: the helper did not reply."""
         files = await self._scan(seconds=seconds)
         found = [function for _, function in self._functions(files["files"])]
         return self._survey(files, found, is_certain=True)

@@ -362,11 +362,7 @@ class Connection:
         self._reader.feed_eof()
 
     async def receive(self) -> Message:
-        """The next message.
-
-        Raises:
-            EOFError, FrameError: As for `read`.
-        """
+        """The next message. Raises EOFError, FrameError: as for `read`."""
         while True:
             for message in self.messages():
                 return message

@@ -118,11 +118,7 @@ class Target:
             future.cancel()
 
     async def look(self, timeout_s: float) -> Look:
-        """Its threads now.
-
-        Raises:
-            Refusal: See `ask`.
-        """
+        """Its threads now. Raises Refusal: see `ask`."""
         reply = await self.ask(ReadThreads, timeout_s)
         named = {
             kind: [each | {"worker": self.worker} for each in reply[kind]]

@@ -86,11 +86,7 @@ class RunList:
         return iter(list(self._runs.values()))
 
     def get(self, run_id: str | None) -> Run:
-        """A test run by id, or the newest.
-
-        Raises:
-            Refusal: `no_run` or `run_not_found`.
-        """
+        """A test run by id, or the newest. Raises Refusal: `no_run` or `run_not_found`."""
         run = self.newest if run_id is None else self._runs.get(run_id)
         if run is not None:
             return run

@@ -111,11 +111,7 @@ def targets_of(request: Request) -> list[Target]:
 
 
 def target_of(run: Run, worker: str) -> Target:
-    """The process of a worker.
-
-    Raises:
-        Refusal: `worker_not_found`.
-    """
+    """The process of a worker. Raises Refusal: `worker_not_found`."""
     if worker not in run.targets:
         names = ", ".join(run.targets)
         raise Refusal(
