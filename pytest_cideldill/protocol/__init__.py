@@ -10,68 +10,9 @@ import re
 from dataclasses import fields
 from typing import Any, get_args
 
-from pytest_cideldill.protocol.checking import is_moment, misfit
-from pytest_cideldill.protocol.commands import (
-    AddBreakpoint,
-    AddException,
-    AddLine,
-    AddTrace,
-    Begin,
-    CancelPause,
-    Changed,
-    Command,
-    Configure,
-    Evaluate,
-    FindCode,
-    Inspect,
-    Interrupt,
-    PauseNow,
-    PauseOn,
-    ReadContext,
-    ReadStack,
-    ReadThreads,
-    ReadVariables,
-    Relay,
-    ReleaseAll,
-    RemoveBreakpoint,
-    Resume,
-    SetDefaultBehavior,
-    Step,
-)
-from pytest_cideldill.protocol.events import (
-    CALLS_OF,
-    CRASHED,
-    OUTCOMES,
-    Bound,
-    Collected,
-    CollectionFailed,
-    Departed,
-    EngineChosen,
-    Event,
-    Finished,
-    Hello,
-    InternalErrorRaised,
-    Interrupted,
-    ItemsFound,
-    LinesPassed,
-    NodeFinished,
-    NodeRelayed,
-    NodeStarted,
-    PhaseReported,
-    Recorded,
-    RedactionChosen,
-    Refused,
-    Rejoined,
-    Replied,
-    Resumed,
-    StepEnded,
-    Stopped,
-    Warned,
-    Watched,
-    WorkerLost,
-    WorkerReady,
-    is_made_again,
-)
+from pytest_cideldill.protocol.checking import misfit
+from pytest_cideldill.protocol.commands import *
+from pytest_cideldill.protocol.events import *
 
 PROTOCOL = 1
 """Version of this table. Two sides with different numbers don't talk (see `Hello`)."""

@@ -36,10 +36,10 @@ from pytest_cideldill.protocol import (
     Refused,
     Rejoined,
     from_plain,
-    is_moment,
     kind_of,
     to_plain,
 )
+from pytest_cideldill.protocol.checking import is_moment
 from pytest_cideldill.protocol.framing import (
     TOKEN_BYTES,
     FrameDecoder,
