@@ -154,7 +154,7 @@ class DebugResources:
 
 def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
     body = {
-        **_process(run, run.greeting, list(run.pauses.values())),
+        **_process(run, run.main, list(run.pauses.values())),
         "state": run.state,
         "rootdir": _rootdir(run, rootdir),
         "processes": [
@@ -165,7 +165,7 @@ def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
         ],
         "stale": run.is_over,
     }
-    if run.greeting is None and run.child is not None:
+    if run.main is None and run.child is not None:
         body |= {"processId": run.child.pid, "message": f"run {run.id} is starting"}
     return body
 
@@ -204,7 +204,7 @@ def _state(run: Run, target: Target | None, *, is_paused: bool) -> str:
 
 
 def _rootdir(run: Run, rootdir: str | None) -> str | None:
-    return rootdir if run.greeting is None else run.greeting.hello.rootdir
+    return rootdir if run.main is None else run.main.hello.rootdir
 
 
 # --- threads ------------------------------------------------------------------------------------

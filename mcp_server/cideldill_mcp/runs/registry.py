@@ -161,7 +161,7 @@ class Runs(RunList):
         self.objects = ObjectFiles(self.directory)
         grace_s = self.settings.grace_s
         self._reaper = Reaper(self._hub.directory, grace_s, INTERRUPT_S)
-        self._ladder = Ladder(log, grace_s)
+        self.ladder = Ladder(log, grace_s)
         super().__init__()
         self._listings: dict[str, Run] = {}
         self.listing: Run | None = None
@@ -177,11 +177,6 @@ class Runs(RunList):
         return run
 
     # --- starting and stopping --------------------------------------------------------------
-
-    @property
-    def ladder(self) -> Ladder:
-        """How its runs are ended."""
-        return self._ladder
 
     async def start(self, order: RunOrder) -> Run:
         """Start a run.
@@ -237,7 +232,7 @@ class Runs(RunList):
         """End everything within a time; what tears down then is left to the reaper, and named."""
         everyone = [*self._runs.values(), *self._listings.values()]
         leaves = self.settings.grace_s > within_s and self._reaper.is_alive
-        left = await self._ladder.end_all(everyone, by, within_s, leaves=leaves)
+        left = await self.ladder.end_all(everyone, by, within_s, leaves=leaves)
         if left:
             self._report_left(left)
         await self._hub.close()

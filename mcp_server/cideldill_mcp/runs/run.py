@@ -72,6 +72,7 @@ class Run:
         tag_key: For tags of secrets, which are equal where it is; None: a random one.
 
     Attributes:
+        main: The main process, also when it is gone.
         engines: Where the events of each process come from, also when it is gone.
         pauses: What is parked now, by id, oldest first: the pause as its process sent it + `seq`.
         stepping: Pauses whose thread is on its way to its next stop, by id.
@@ -124,7 +125,7 @@ class Run:
         self.is_stopping = False
         self.cut: Cut | None = None
         self.has_departed = False
-        self._main: Target | None = None
+        self.main: Target | None = None
         self._tag_key = tag_key or secrets.token_bytes(32)
         self.redactor = redactor_of(settings, self._tag_key)
         self._evidence = Evidence(False, None, departed=False, returncode=None)
@@ -157,7 +158,7 @@ class Run:
             return "stopping"
         if self.pauses:
             return "paused"
-        if self._main is None:
+        if self.main is None:
             return "starting"
         return "collecting" if self.results.total is None else "running"
 
@@ -179,11 +180,6 @@ class Run:
         """How long ago the verdict was; 0: there is none."""
         return 0.0 if self._ended is None else time.monotonic() - self._ended
 
-    @property
-    def greeting(self) -> Target | None:
-        """The main process, also when it is gone."""
-        return self._main
-
     def configure(self) -> Configure:
         """The first command for each of its processes; tags of secrets are the same in all."""
         return Configure(
@@ -194,7 +190,7 @@ class Run:
             list(self._settings.record_calls),
             self._tag_key.hex(),
             self._settings.no_redact,
-            os.path.realpath(self._main.hello.rootdir) if self._main else None,
+            os.path.realpath(self.main.hello.rootdir) if self.main else None,
         )
 
     # --- what happens -----------------------------------------------------------------------
@@ -205,7 +201,7 @@ class Run:
         self.workers[target.worker] = target
         self.engines[target.worker] = target.hello.engine
         if target.worker == MAIN:
-            self._main = target
+            self.main = target
             self._evidence = replace(self._evidence, connected=True)
 
     def disconnected(self, target: Target) -> list[str]:
@@ -303,8 +299,8 @@ class Run:
         """
         if self.is_over:
             return False
-        if self._main is not None and self._main.hello.position_file is not None:
-            last = read_position(self._main.hello.position_file)
+        if self.main is not None and self.main.hello.position_file is not None:
+            last = read_position(self.main.hello.position_file)
             if self._evidence.returncode is not None:
                 self._forget_position()
         child, results = self.child, self.results
@@ -316,7 +312,7 @@ class Run:
             errors=self.redactor.redact_text(child.err.text()) if child else "",
             output=self.redactor.redact_text(child.out.text()) if child else "",
             stopped=self.is_stopping,
-            cut_off=self._main is not None and self._main.is_cut_off,
+            cut_off=self.main is not None and self.main.is_cut_off,
             cut=self.cut,
             ran=results.done,
             failed=results.failed,
@@ -337,8 +333,8 @@ class Run:
         return True
 
     def _forget_position(self) -> None:
-        if self._main is not None and self._main.hello.position_file is not None:
-            Path(self._main.hello.position_file).unlink(missing_ok=True)
+        if self.main is not None and self.main.hello.position_file is not None:
+            Path(self.main.hello.position_file).unlink(missing_ok=True)
 
     def _note_end(self, target: Target, event: Event) -> None:
         if isinstance(event, Finished):

@@ -295,6 +295,6 @@ async def _is_interrupted(target: Target, within_s: float) -> bool:
 
 def _processes(run: Run) -> list[Target]:
     """Those on this machine: others get no Ctrl-C. The main one says so also when it has left."""
-    main = [] if run.greeting is None else [run.greeting]
+    main = [] if run.main is None else [run.main]
     others = [each for name, each in run.targets.items() if name != MAIN and not each.is_remote]
     return main + others
