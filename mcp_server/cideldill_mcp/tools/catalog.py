@@ -20,7 +20,7 @@ from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.tests import matches
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid
 from pytest_cideldill.protocol import Bound
 from pytest_cideldill.sourcecode.names import (
     FunctionName,
@@ -91,9 +91,7 @@ def parsed(request: Request, text: str, parameter: str = "function_name") -> Fun
     try:
         name = parse_function_name(text.strip())
     except ValueError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER, str(error), parameter=parameter, expected="name"
-        ) from error
+        raise invalid(parameter, str(error), "name") from error
     project = project_of(request.runs.recipe)
     # The project of a record may be that of another machine.
     is_here = name.path is not None and os.path.isdir(project.rootdir)
@@ -208,12 +206,11 @@ async def first_line(request: Request, text: str, **checked: Any) -> Place:
     """
     recipe, name = request.runs.recipe, parsed(request, text, "function")
     if name.precision is Precision.GLOB:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "function",
             f"{name.text!r} is a glob, and a line is in one function: give its name; "
             "breakpoint_add takes globs",
-            parameter="function",
-            expected="name of one function",
+            "name of one function",
         )
     sources = sources_of(recipe)
     survey = await sources.find(name)

@@ -16,7 +16,7 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,9 @@ class Param:
         """
         if value is None or (self.required and isinstance(value, str) and not value.strip()):
             if self.required:
-                raise Refusal(
-                    ErrorCode.MISSING_PARAMETER,
+                raise missing(
+                    self.name,
                     f"parameter {self.name!r} ({self.type}) is required and must not be blank",
-                    parameter=self.name,
                 )
             if value is None:
                 return self.default
@@ -245,9 +244,8 @@ def behind(items: Sequence[T], cursor: Callable[[T], str], after: str | None) ->
     for number, item in enumerate(items, start=1):
         if cursor(item) == after:
             return items[number:]
-    raise Refusal(
-        ErrorCode.INVALID_PARAMETER,
+    raise invalid(
+        "after",
         f"after {after!r} is not in the list; use the next_after of the reply before",
-        parameter="after",
-        expected="next_after of the reply before",
+        "next_after of the reply before",
     )

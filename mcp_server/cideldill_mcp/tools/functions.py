@@ -10,7 +10,7 @@ from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.catalog import foreseen, parsed, stored
 from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.next_steps import next_steps
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, missing
 from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
 from pytest_cideldill.sourcecode.quiet import compile_condition
 
@@ -79,10 +79,8 @@ async def remove(request: Request) -> Reply:
     """`breakpoint_remove`: by name (idempotent) or by id."""
     name, id = (request["function_name"] or "").strip(), request["id"]
     if not name and not id:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER,
-            "give function_name or id; breakpoint_list_breakpoints shows the names",
-            parameter="function_name",
+        raise missing(
+            "function_name", "give function_name or id; breakpoint_list_breakpoints shows the names"
         )
     breakpoint = request.desired.meant(id) if id else stored(request, name)
     if breakpoint is None and id:

@@ -18,7 +18,7 @@ from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, messages, set_added
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
 from pytest_cideldill.protocol import AddException
 
 
@@ -69,11 +69,10 @@ async def enable(request: Request) -> Reply:
             ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
         )
     if isinstance(breakpoint, FunctionBreakpoint):
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "id",
             f"{breakpoint.id} is on a function: breakpoint_add with behavior 'go' switches it off",
-            parameter="id",
-            expected="id of a breakpoint on a line or an exception",
+            "id of a breakpoint on a line or an exception",
         )
     breakpoint.enable(request["enabled"])
     await set_everywhere(request.runs.active, breakpoint)
@@ -88,13 +87,9 @@ async def _place(request: Request) -> Place:
         name = f"{file}::{function}" if file else function
         return await first_line(request, name, **checked)
     if not file:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER, "give file and line, or function", parameter="file"
-        )
+        raise missing("file", "give file and line, or function")
     if line is None:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER, f"which line of {file}? give line", parameter="line"
-        )
+        raise missing("line", f"which line of {file}? give line")
     recipe, column = request.runs.recipe, request["column"]
     places = await find_places(recipe, path_of(recipe, file), line=line, column=column, **checked)
     return places[0]
