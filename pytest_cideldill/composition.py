@@ -14,7 +14,7 @@ from pytest_cideldill.context import Context, Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.observers import Observers, Warnings
+from pytest_cideldill.link.observers import EventLink, Observers, Warnings
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.link.threaded import LinkOwner
 from pytest_cideldill.manager import BreakpointManager
@@ -30,21 +30,11 @@ RESUME_S = 0.2
 """How long a thread that goes on may wait until the front end can know it."""
 
 
-class ProcessLink(Protocol):
+class ProcessLink(EventLink, Protocol):
     """What a process needs of its link; `link.threaded.ThreadedLink`, or one of the tests."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody gets what is sent."""
-
-    def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Take an event; never raises."""
 
     def nudge(self) -> None:
         """Rows lie ready."""
-
-    def flush(self, deadline_s: float) -> bool:
-        """Wait until everything sent so far has left."""
 
     def has_room(self) -> bool:
         """Whether more rows can be taken now."""

@@ -65,12 +65,18 @@ class Observers:
         return event
 
 
-class Opened(Protocol):
-    """A link, as far as it matters here."""
+class EventLink(Protocol):
+    """What all who send events need of a link."""
 
     @property
     def is_open(self) -> bool:
         """Whether anybody gets what is sent."""
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """Take an event; never raises. `urgent`: it must not wait for others."""
+
+    def flush(self, deadline_s: float) -> bool:
+        """Wait until everything sent so far has left; False when the deadline passed first."""
 
 
 class Warnings:
@@ -83,7 +89,7 @@ class Warnings:
         unsent: The messages that nobody got, as the link was gone; for stderr.
     """
 
-    def __init__(self, link: Opened, send: Send, text: Callable[[str], str]) -> None:
+    def __init__(self, link: EventLink, send: Send, text: Callable[[str], str]) -> None:
         self._link = link
         self._send = send
         self._text = text

@@ -83,11 +83,6 @@ async def remove(request: Request) -> Reply:
             "function_name", "give function_name or id; breakpoint_list_breakpoints shows the names"
         )
     breakpoint = request.desired.meant(id) if id else stored(request, name)
-    if breakpoint is None and id:
-        ids = ", ".join(existing.id for existing in request.desired) or "none"
-        raise Refusal(
-            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
-        )
     if breakpoint is not None:
         name = getattr(breakpoint.spec, "function_name", name)
         id = id and breakpoint.id

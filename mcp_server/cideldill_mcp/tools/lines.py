@@ -18,7 +18,7 @@ from cideldill_mcp.tools.catalog import first_line
 from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, messages, set_added
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
-from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
+from pytest_cideldill.errors import invalid, missing
 from pytest_cideldill.protocol import AddException
 
 
@@ -61,13 +61,7 @@ async def list_all(request: Request) -> Reply:
 
 async def enable(request: Request) -> Reply:
     """`breakpoint_enable`: switch a breakpoint off and on."""
-    id = request["id"]
-    breakpoint = request.desired.meant(id)
-    if breakpoint is None:
-        ids = ", ".join(existing.id for existing in request.desired) or "none"
-        raise Refusal(
-            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
-        )
+    breakpoint = request.desired.meant(request["id"])
     if isinstance(breakpoint, FunctionBreakpoint):
         raise invalid(
             "id",
