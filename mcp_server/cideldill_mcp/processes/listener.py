@@ -24,21 +24,7 @@ from cideldill_mcp.processes.addresses import FOLDER_PREFIX
 from cideldill_mcp.processes.cpu import runs
 from cideldill_mcp.processes.private_directory import make_folder
 from cideldill_mcp.processes.process import Target
-from pytest_cideldill.protocol import (
-    PROTOCOL,
-    Begin,
-    Command,
-    Departed,
-    Event,
-    Hello,
-    MalformedMessage,
-    Message,
-    Refused,
-    Rejoined,
-    from_plain,
-    kind_of,
-    to_plain,
-)
+from pytest_cideldill import protocol
 from pytest_cideldill.protocol.checking import is_moment
 from pytest_cideldill.protocol.framing import (
     TOKEN_BYTES,
@@ -90,7 +76,7 @@ class Owner:
     """
 
     admit: Callable[[Target], None]
-    handle: Callable[[Target, Event, float], None]
+    handle: Callable[[Target, protocol.Event, float], None]
     lost: Callable[[Target], None]
 
 
@@ -191,7 +177,7 @@ class Hub:
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
-        if isinstance(hello, Rejoined):
+        if isinstance(hello, protocol.Rejoined):
             target = self._rejoin(connection, hello)
         else:
             target = self._admit(connection, hello, is_remote=is_remote)
@@ -236,7 +222,7 @@ class Hub:
                 break
         return connection.is_replaced.is_set()
 
-    def _rejoin(self, connection: Connection, hello: Rejoined) -> Target | None:
+    def _rejoin(self, connection: Connection, hello: protocol.Rejoined) -> Target | None:
         """The process that goes on with this connection; None: it was sent away."""
         before = self._joined.get(_key(hello))
         if before is not None:
@@ -245,30 +231,34 @@ class Hub:
                 target.send = connection.write
                 return target
             before.refuse()
-        connection.write(Refused("hello", "this process is not known any more"))
+        connection.write(protocol.Refused("hello", "this process is not known any more"))
         return None
 
     def _handle(self, target: Target, connection: Connection) -> None:
         """All that was read."""
         for message in connection.messages():
-            if isinstance(message, Refused):
+            if isinstance(message, protocol.Refused):
                 continue  # ours was unknown there: an older plugin; requests time out by name
-            if isinstance(message, Event):
-                target.has_departed |= isinstance(message, Departed)
+            if isinstance(message, protocol.Event):
+                target.has_departed |= isinstance(message, protocol.Departed)
                 self._owner.handle(target, message, connection.ts)
             else:
-                connection.write(Refused(kind_of(message), "a command, and not for the server"))
+                connection.write(
+                    protocol.Refused(protocol.kind_of(message), "a command, and not for the server")
+                )
 
-    def _admit(self, connection: Connection, hello: Message, *, is_remote: bool) -> Target | None:
-        if not isinstance(hello, Hello):
-            connection.write(Refused("hello", "the first message must be hello"))
+    def _admit(
+        self, connection: Connection, hello: protocol.Message, *, is_remote: bool
+    ) -> Target | None:
+        if not isinstance(hello, protocol.Hello):
+            connection.write(protocol.Refused("hello", "the first message must be hello"))
             return None
-        if hello.protocol != PROTOCOL:
+        if hello.protocol != protocol.PROTOCOL:
             reason = (
                 f"pytest-cideldill of the tests speaks protocol {hello.protocol}, the server "
-                f"speaks {PROTOCOL}: install the same version in both environments"
+                f"speaks {protocol.PROTOCOL}: install the same version in both environments"
             )
-            connection.write(Refused("hello", reason))
+            connection.write(protocol.Refused("hello", reason))
             return None
         position, stacks = self._ours(hello.position_file), self._ours(hello.stacks_file)
         if is_remote:  # what it says of files means its own machine
@@ -278,7 +268,7 @@ class Hub:
         try:
             self._owner.admit(target)
         except ValueError as error:
-            connection.write(Refused("hello", str(error)))
+            connection.write(protocol.Refused("hello", str(error)))
             return None
         return target
 
@@ -295,7 +285,7 @@ def _address_of(server: asyncio.Server) -> str | list[Any]:
     return address if isinstance(address, str) else list(address[:2])
 
 
-def _key(hello: Hello | Rejoined) -> tuple[str, str, int]:
+def _key(hello: protocol.Hello | protocol.Rejoined) -> tuple[str, str, int]:
     return hello.run_id, hello.worker, hello.pid
 
 
@@ -326,9 +316,9 @@ class Connection:
         """How many bytes were read, also from the connections before."""
         return self._decoder.received
 
-    def write(self, command: Command) -> None:
+    def write(self, command: protocol.Command) -> None:
         """Queue a command; never blocks. One that is not read is sent again after a rejoin."""
-        frame = encode_frame(to_plain(command))
+        frame = encode_frame(protocol.to_plain(command))
         self._sent += len(frame)
         self._kept += frame
         if len(self._kept) > KEPT:
@@ -350,7 +340,7 @@ class Connection:
         self._decoder, self._received = before._decoder, before._received
         self._sent, self._kept = before._sent, before._kept
         # The answer to the hello is no part of what goes on.
-        answer = encode_frame(to_plain(Begin(self.received)))
+        answer = encode_frame(protocol.to_plain(protocol.Begin(self.received)))
         self._put(answer + self._kept[len(self._kept) - missing :])
         before.is_replaced.set()
         before._reader.feed_eof()
@@ -361,23 +351,23 @@ class Connection:
         self.is_refused = self.target.is_cut_off = True
         self._reader.feed_eof()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> protocol.Message:
         """The next message. Raises EOFError, FrameError: as for `read`."""
         while True:
             for message in self.messages():
                 return message
             await self.read()
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[protocol.Message]:
         """Those that were read; unknown ones are refused by name and passed over."""
         while self._received:
             plain = self._received.popleft()
             ts: Any = plain.get("ts")
             self.ts = float(ts) if is_moment(ts) else time.time()
             try:
-                yield from_plain(plain)
-            except MalformedMessage as error:
-                self.write(Refused(error.kind, str(error)))
+                yield protocol.from_plain(plain)
+            except protocol.MalformedMessage as error:
+                self.write(protocol.Refused(error.kind, str(error)))
 
     async def read(self) -> None:
         """Wait for something to read.

@@ -29,18 +29,9 @@ from cideldill_mcp.processes.reaper import Reaper
 from cideldill_mcp.runs.not_hit import never_hit
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import INTERRUPT_S, Ladder, tears_down
+from pytest_cideldill import protocol
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.protocol import (
-    Begin,
-    Bound,
-    Event,
-    LinesPassed,
-    NodeRelayed,
-    Recorded,
-    Replied,
-    SetDefaultBehavior,
-)
 from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.records.merge import run_folder
 from pytest_cideldill.redaction.nodeids import meant
@@ -293,11 +284,11 @@ class Runs(RunList):
         run.connected(target)
         target.send(run.configure())
         if not run.order.listing:
-            target.send(SetDefaultBehavior(self.desired.default_behavior))
+            target.send(protocol.SetDefaultBehavior(self.desired.default_behavior))
             for each in self.desired:
                 if not each.is_lost:
                     target.send(each.command(0))
-        target.send(Begin())
+        target.send(protocol.Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
 
     def _remember_root(self, target: Target) -> None:
@@ -306,24 +297,24 @@ class Runs(RunList):
                 self.recipe.command, self.recipe.arguments, target.hello.rootdir, None
             )
 
-    def handle(self, target: Target, event: Event, ts: float) -> None:
+    def handle(self, target: Target, event: protocol.Event, ts: float) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
-        if isinstance(event, Replied):
+        if isinstance(event, protocol.Replied):
             run.apply(target, event)  # it may be about a pause, whose lease it renewed
             target.answer(event)
             return
-        if isinstance(event, Bound):
+        if isinstance(event, protocol.Bound):
             self.desired.note(target.worker, event)
-        if isinstance(event, LinesPassed):
+        if isinstance(event, protocol.LinesPassed):
             self.desired.note_passes(target.worker, event)
-        if isinstance(event, Recorded):
+        if isinstance(event, protocol.Recorded):
             if not run.order.listing:
                 self.records.add(run.id, target.worker, event.rows)
             run.called.update(row.get("qualified_name") for row in event.rows)
             rows = due(event.rows, run, self.desired, self.log.dropped)
             self.log.extend(rows, run_id=run.id, worker=target.worker)
             return
-        if isinstance(event, NodeRelayed):
+        if isinstance(event, protocol.NodeRelayed):
             run.held.setdefault(event.worker, []).append(event)
             self._take_held(run, [event.worker])
             return

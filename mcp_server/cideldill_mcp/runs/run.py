@@ -14,29 +14,8 @@ from cideldill_mcp.processes.launch import Child
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.end import Cut, Evidence, classify
 from cideldill_mcp.runs.results import Logged, Results
+from pytest_cideldill import protocol
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.protocol import (
-    Changed,
-    Configure,
-    Departed,
-    EngineChosen,
-    Event,
-    Finished,
-    InternalErrorRaised,
-    Interrupted,
-    NodeRelayed,
-    NodeStarted,
-    RedactionChosen,
-    Relay,
-    Replied,
-    Resumed,
-    StepEnded,
-    Stopped,
-    Warned,
-    Watched,
-    WorkerLost,
-    WorkerReady,
-)
 from pytest_cideldill.protocol.current_test_file import FilePosition, read_position
 from pytest_cideldill.redaction.redactor import Redactor
 
@@ -115,11 +94,11 @@ class Run:
         self.end: dict[str, Any] | None = None
         self.never_hit: dict[str, str] | None = None
         self.workers: dict[str, Target] = {}
-        self.watched: dict[str, Watched] = {}
+        self.watched: dict[str, protocol.Watched] = {}
         self.unwatched: set[str] = set()
         self._finished: set[str] = set()
         self._failed: int | None = None
-        self.held: dict[str, list[NodeRelayed]] = {}
+        self.held: dict[str, list[protocol.NodeRelayed]] = {}
         self.called: set[str | None] = set()
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
@@ -180,9 +159,9 @@ class Run:
         """How long ago the verdict was; 0: there is none."""
         return 0.0 if self._ended is None else time.monotonic() - self._ended
 
-    def configure(self) -> Configure:
+    def configure(self) -> protocol.Configure:
         """The first command for each of its processes; tags of secrets are the same in all."""
-        return Configure(
+        return protocol.Configure(
             self.order.pause_on,
             self._settings.lease_s,
             self.order.wanted,
@@ -219,40 +198,40 @@ class Run:
             self._end_step(id)
         return gone
 
-    def apply(self, target: Target, event: Event) -> Logged | None:
+    def apply(self, target: Target, event: protocol.Event) -> Logged | None:
         """Take in an event of one of the processes."""
-        if not isinstance(event, Replied):  # a process that replies may be stuck
+        if not isinstance(event, protocol.Replied):  # a process that replies may be stuck
             target.heard_at = time.monotonic()
         match event:
-            case Stopped():
+            case protocol.Stopped():
                 self._stop(event.pause)
                 values = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
                 return "stop", values | {"thread": event.pause["thread"]["id"]}
-            case StepEnded():
+            case protocol.StepEnded():
                 self._end_step(event.pause_id)
-            case Resumed():
+            case protocol.Resumed():
                 self._forget_pause(event.pause_id, steps=event.action == "step")
                 values = {"action": event.action, "by": event.by}
                 return "resumed", {"pause_id": event.pause_id, **values}
-            case Replied(pause_id=str(id)) if id in self.pauses:
+            case protocol.Replied(pause_id=str(id)) if id in self.pauses:
                 self.pauses[id]["lease_expires_at"] = event.lease_expires_at
-            case RedactionChosen():
+            case protocol.RedactionChosen():
                 for message in learn(self.redactor, event):
                     self._warn(message)
-            case Watched():
+            case protocol.Watched():
                 self.watched[target.worker] = event
                 if target.worker not in self._finished:
                     self.unwatched.add(target.worker)
-            case EngineChosen():
+            case protocol.EngineChosen():
                 self.engines[target.worker] = event.engine
-            case Warned():
+            case protocol.Warned():
                 return self._warn(event.message)
-            case WorkerLost():
+            case protocol.WorkerLost():
                 return self._warn(f"xdist worker {event.worker}: {event.error}")
-            case WorkerReady() if event.worker not in self.workers:
-                target.send(Relay(event.worker))
+            case protocol.WorkerReady() if event.worker not in self.workers:
+                target.send(protocol.Relay(event.worker))
                 return self._warn(f"xdist worker {event.worker}: {_ALONE}")
-            case NodeStarted() if target.is_remote:  # clocks differ
+            case protocol.NodeStarted() if target.is_remote:  # clocks differ
                 event = replace(event, ts=time.time())
         self._note_end(target, event)
         return self.results.apply(target.worker, event)
@@ -275,7 +254,7 @@ class Run:
     def changed(self, pause: dict[str, Any], what: str) -> None:
         """A client changed how the test of a pause goes on."""
         self.results.change(pause["nodeid"], what)
-        self.workers[pause["worker"]].send(Changed(what, pause["nodeid"]))
+        self.workers[pause["worker"]].send(protocol.Changed(what, pause["nodeid"]))
 
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""
@@ -336,20 +315,20 @@ class Run:
         if self.main is not None and self.main.hello.position_file is not None:
             Path(self.main.hello.position_file).unlink(missing_ok=True)
 
-    def _note_end(self, target: Target, event: Event) -> None:
-        if isinstance(event, Finished):
+    def _note_end(self, target: Target, event: protocol.Event) -> None:
+        if isinstance(event, protocol.Finished):
             self._finished.add(target.worker)
         if target.worker != MAIN:
             return
         match event:
-            case Finished():
+            case protocol.Finished():
                 self._evidence = replace(self._evidence, exit_code=event.exit_code)
                 self._failed = event.failed
-            case Interrupted():
+            case protocol.Interrupted():
                 self._evidence = replace(self._evidence, interrupted=event.message)
-            case InternalErrorRaised():
+            case protocol.InternalErrorRaised():
                 self._evidence = replace(self._evidence, internal_error=event.longrepr)
-            case Departed():
+            case protocol.Departed():
                 self._evidence = replace(self._evidence, departed=True)
                 self.has_departed = True
 
@@ -393,7 +372,7 @@ def redactor_of(settings: Settings, key: bytes) -> Redactor:
     )
 
 
-def learn(redactor: Redactor, chosen: RedactionChosen) -> list[str]:
+def learn(redactor: Redactor, chosen: protocol.RedactionChosen) -> list[str]:
     """Hide what a process of the run hides as well; what to warn of."""
     if chosen.off:
         redactor.enabled = False
