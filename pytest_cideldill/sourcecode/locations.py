@@ -16,19 +16,8 @@ from types import CodeType
 from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.sourcecode import describe
 from pytest_cideldill.sourcecode.codes import CodeKey, key_of, lines_of, walk
-from pytest_cideldill.sourcecode.describe import (
-    FunctionInfo,
-    FunctionNode,
-    assigned_lambdas,
-    blocks,
-    definitions,
-    describe_function,
-    docstring_lines,
-    first_body_line,
-    first_line,
-    statements,
-)
 from pytest_cideldill.sourcecode.quiet import compiled, parse
 
 __all__ = [
@@ -146,7 +135,7 @@ class SourceMap:
             raise InvalidSource(filename, error.lineno, error.msg) from error
         except (ValueError, RecursionError, MemoryError) as error:
             raise InvalidSource(filename, None, str(error) or type(error).__name__) from error
-        scopes = tuple(_scopes(root, docstring_lines(tree)))
+        scopes = tuple(_scopes(root, describe.docstring_lines(tree)))
         lines = tuple(sorted({line for scope in scopes for line in scope.lines}))
         return cls(filename, lines, root, tuple(text.split("\n")), tree, scopes)
 
@@ -214,16 +203,17 @@ class SourceMap:
         if not matching:
             raise FunctionNotFound(self.filename, name, tuple(each[0] for each in found))
         return tuple(
-            self._place(first_body_line(node, scope.lines), scope) for _, node, scope in matching
+            self._place(describe.first_body_line(node, scope.lines), scope)
+            for _, node, scope in matching
         )
 
-    def functions(self) -> tuple[FunctionInfo, ...]:
+    def functions(self) -> tuple[describe.FunctionInfo, ...]:
         """Every `def` of the file, in source order, but for those that CPython optimizes away.
 
         Also the lambdas that modules and classes assign to names.
         """
         return tuple(
-            describe_function(node, scope.code, in_class=in_class, qualname=qualname)
+            describe.describe_function(node, scope.code, in_class=in_class, qualname=qualname)
             for qualname, node, scope, in_class in self._functions()
         )
 
@@ -236,15 +226,15 @@ class SourceMap:
         text = self._texts[line - 1]
         return len(text) - len(text.lstrip()) + 1
 
-    def _functions(self) -> Iterator[tuple[str, FunctionNode, _Scope, bool]]:
+    def _functions(self) -> Iterator[tuple[str, describe.FunctionNode, _Scope, bool]]:
         known = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
-        found: list[tuple[str, FunctionNode, _Scope, bool]] = []
-        for node, in_class in definitions(self._tree):
-            scope = known.get((node.name, first_line(node)))
+        found: list[tuple[str, describe.FunctionNode, _Scope, bool]] = []
+        for node, in_class in describe.definitions(self._tree):
+            scope = known.get((node.name, describe.first_line(node)))
             if scope is not None:
                 found.append((scope.key.qualname, node, scope, in_class))
         lambdas = [scope for scope in self._scopes if scope.code.co_name == "<lambda>"]
-        for qualname, made, in_class in assigned_lambdas(self._tree) if lambdas else ():
+        for qualname, made, in_class in describe.assigned_lambdas(self._tree) if lambdas else ():
             at = (made.made.lineno, made.made.col_offset)
             for scope in lambdas:
                 if any(span[:2] == at for span in _expressions(scope)):
@@ -292,8 +282,8 @@ class SourceMap:
 @lru_cache(maxsize=1)
 def _layout(source: SourceMap) -> tuple[dict[int, tuple[int, int]], tuple[tuple[int, int], ...]]:
     """The statements and the blocks of a text; finding them takes as long as compiling it."""
-    spans = statements("\n".join(source._texts))
-    return spans, tuple(blocks(source._tree, spans))
+    spans = describe.statements("\n".join(source._texts))
+    return spans, tuple(describe.blocks(source._tree, spans))
 
 
 def _scopes(root: CodeType, docstrings: dict[int, frozenset[int]]) -> Iterator[_Scope]:
