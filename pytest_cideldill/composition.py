@@ -45,7 +45,6 @@ class ProcessOptions:
     """What is decided about a process before it is put together.
 
     Attributes:
-        objects_path: The file of its objects.
         key: Of the run, secret.
         lease_s: Seconds that an untouched pause lasts.
         pause_on: Which failures pause: `never | failure | error`.

@@ -38,7 +38,6 @@ class Context:
     Attributes:
         lens: Renders values, knows secrets and the project.
         guard: Marks the threads that evaluate for us; they hit nothing.
-        overtime: Limits what expressions may take.
         rows: Take what the hot path leaves, one row per call or hit.
         keeping: The objects that clients can inspect.
         send: Queues an event for the front end, and notifies the observers.

@@ -20,7 +20,6 @@ class Project:
     Relative names begin at the folder in which the process was started.
 
     Args:
-        rootdir: The rootdir of pytest.
         user_paths: Files and folders whose code is the user's too, relative to the rootdir.
         elsewhere: The rootdir on the machine that commands come from; None if it is the same.
         foreign: Folders inside the rootdir whose code is not the user's.

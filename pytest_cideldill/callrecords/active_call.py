@@ -41,7 +41,6 @@ class Start(NamedTuple):
     """What is known of a call when it begins.
 
     Attributes:
-        number: Unique in this process.
         caller: Code and instruction that called, None at the bottom of a thread.
         parent: Number of the recorded call that made it.
         thread: Its ident.

@@ -159,7 +159,6 @@ class Recording:
         """A call that is intercepted, before it begins; then `announce` or `end` it.
 
         Args:
-            name: Dotted path of the function.
             call_data: What a pause reports of it.
             frame: The trampoline's.
         """
@@ -195,11 +194,7 @@ class Recording:
         self._watched.setdefault(get_ident(), None)
 
     def watched(self, name: str) -> Intercepted | None:
-        """The call of a function that has just ended on this thread, if the event source saw it.
-
-        Args:
-            name: Dotted path of the function.
-        """
+        """The call of a function that has just ended on this thread, if the event source saw it."""
         begun = self._watched.get(get_ident())
         if begun is None or start_of(begun).name != name:
             return None

@@ -122,7 +122,6 @@ class Expressions:
         code: The code object of the line; determines which names are locals.
         overtime: Limits the time of each expression.
         ending: Statements made by `our_statements`; the values are called `v0`, `v1` …
-        substitutes: For expressions that fail.
         helpers: Functions and values of ours, by name.
 
     Raises:

@@ -58,8 +58,6 @@ def describe_call(
     """The `call_data` of a pause.
 
     Args:
-        path: Dotted path of the function.
-        code: Its original code object.
         signature: As text.
         caller: The frame that called, None at the bottom of a thread.
     """

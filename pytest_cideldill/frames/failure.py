@@ -88,7 +88,6 @@ def autopsy(failure: ExaminedFailure, lens: Lens, extent: FailureExtent) -> dict
 
     Args:
         lens: Shows values, decides what is user code.
-        extent: How much is wanted.
     """
     places, assertion = failure.places, failure.assertion
     deadline = monotonic() + lens.limits.capture_ms / 1000

@@ -42,7 +42,6 @@ def options_of(
 
     Args:
         invitation: Names the run, and where its files are.
-        configure: What the front end says.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
     identity = Identity(invitation.run_id, worker)

@@ -35,11 +35,7 @@ _MADE_BY_PYTEST: Final = ("_unittest_", "_xunit_")
 
 
 class Autopsies:
-    """Makes the autopsy of each failed phase, and those of tests that still run.
-
-    Args:
-        assertions: Knows what failed assertions compared.
-    """
+    """Makes the autopsy of each failed phase, and those of tests that still run."""
 
     def __init__(self, lens: Lens, assertions: Assertions) -> None:
         self._lens = lens

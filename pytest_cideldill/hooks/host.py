@@ -37,7 +37,6 @@ class Host:
     """A process of a run, for the hooks. The methods watch nothing here; `Debugged` overrides them.
 
     Attributes:
-        timeline: What tests log.
         pauses: When the thread of the tests was parked.
         warnings: About failures of our own; those that nobody got, as the link was gone.
     """

@@ -27,12 +27,7 @@ _KINDS: dict[str, Callable[[str], str]] = {"names": parsers.name, "patterns": pa
 
 
 def make_redactor(chosen: Settings, configure: Configure) -> Redactor:
-    """The redactor of this process.
-
-    Args:
-        chosen: As this process reads the ini file.
-        configure: What the front end says.
-    """
+    """The redactor of this process. `chosen`: as this process reads the ini file."""
     return Redactor(
         chosen.redact_names,
         chosen.redact_patterns,

@@ -42,7 +42,6 @@ class Controller:
     """Hooks of the controller only.
 
     Args:
-        host: Sends what becomes of workers.
         variable: Environment variable through which a worker finds the front end.
         invitation: Its value in this process.
         wanted: What the workers choose of the tests.

@@ -82,9 +82,6 @@ class EventLink(Protocol):
 class Warnings:
     """Sends each warning about a failure of our own once.
 
-    Args:
-        text: Removes secrets from a message.
-
     Attributes:
         unsent: The messages that nobody got, as the link was gone; for stderr.
     """

@@ -292,10 +292,6 @@ class Objects:
 
         The pickle is stored, too, unless there is one; none is kept that holds a secret.
 
-        Args:
-            held: The object.
-            description: Its snapshot.
-
         Raises:
             KeyboardInterrupt, Interruption: It was stopped.
         """

@@ -107,11 +107,7 @@ class Recent(Generic[_K, _V]):
 
 
 class Budget:
-    """How many bytes are held, counted by many threads that don't wait for each other.
-
-    Args:
-        most: How many may be.
-    """
+    """How many bytes are held, counted by many threads that don't wait for each other."""
 
     __slots__ = ("_changes", "_lock", "_most", "_sum")
 

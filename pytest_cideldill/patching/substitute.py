@@ -36,7 +36,6 @@ class Original:
     """The callable behind a wrapper; the last constant in the code of the wrapper's function.
 
     Attributes:
-        call: The callable.
         signature: Its signature; None if it has none.
     """
 

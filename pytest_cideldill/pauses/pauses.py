@@ -241,7 +241,6 @@ class Pauses:
         """Have a parked thread go on to its next stop, which is the same pause.
 
         Args:
-            command: Names the pause.
             begin: Called on the thread, to arm for the next stop; may refuse.
         """
 

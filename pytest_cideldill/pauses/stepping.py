@@ -64,7 +64,6 @@ class Steps:
 
         Args:
             frame: Where it stands; None: no code of the user's is on the stack.
-            order: What is wanted.
             enters: Whether a call has begun that `order.until` means a line of.
 
         Raises:

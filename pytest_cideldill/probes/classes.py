@@ -36,7 +36,6 @@ class RaiseProbe:
     """An exception breakpoint in this process.
 
     Attributes:
-        spec: The command that set it.
         hits: How often it stopped.
         classes: What its name means, as far as that is known; kept alive by the program only.
         message: Why its name can mean no class.

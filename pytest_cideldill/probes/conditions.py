@@ -55,12 +55,7 @@ def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
 
 
 class Conditions:
-    """The conditions of function breakpoints.
-
-    Args:
-        overtime: Limits what they take.
-        on_failure: Told about the first error of each.
-    """
+    """The conditions of function breakpoints. `on_failure`: called with the first error of each."""
 
     def __init__(self, overtime: Overtime, on_failure: Callable[[str], None]) -> None:
         self._overtime = overtime

@@ -40,7 +40,6 @@ class _Intercepted:
         function: The function while it lives, another one may have its id later; or one that was
             made of the code.
         code: Its original code.
-        path: Its dotted path.
         undo: Puts the original code back.
     """
 

@@ -44,13 +44,7 @@ Ended = Callable[[FrameType, object, BaseException | None], None]
 
 
 class FunctionTraces:
-    """The tracepoints on functions of this process.
-
-    Args:
-        overtime: Limits how long expressions run.
-        position: Knows the test that runs.
-        rows: Takes one row per message.
-    """
+    """The tracepoints on functions of this process."""
 
     def __init__(self, lens: Lens, overtime: Overtime, position: Position, rows: RowSink) -> None:
         self._lens = lens

@@ -182,8 +182,6 @@ class Hits:
 
         Args:
             key: See `governing`.
-            code: The original code.
-            path: The dotted path.
             function_in: The function that runs in a trampoline's frame.
         """
 

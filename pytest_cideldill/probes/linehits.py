@@ -34,10 +34,6 @@ class Surroundings:
     """What watchers work with.
 
     Attributes:
-        lens: Renders values.
-        overtime: Limits how long expressions run.
-        position: Knows the test that runs.
-        rows: Takes one row per message.
         stop: Parks the thread: `(probe, frame, pass number, pause_reason)`.
     """
 

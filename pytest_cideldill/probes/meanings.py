@@ -147,8 +147,6 @@ class Meanings:
         Of a module, whether it may mean any function inside. Compares names, scans nothing.
 
         Args:
-            root: The code.
-            module: The module's name.
             bound: Ids of code that is intercepted already.
         """
         candidates = self._candidates(file_now(root.co_filename))

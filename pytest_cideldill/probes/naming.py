@@ -146,10 +146,7 @@ def may_assign(
     """Whether a module that starts may assign, without a `def`, a function that a name means.
 
     Args:
-        root: The code of the module.
         inside: The code objects inside of it.
-        names: Of breakpoints.
-        module: Its name.
         file: Its file, relative.
     """
     inside = list(inside)

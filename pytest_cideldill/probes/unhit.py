@@ -131,7 +131,6 @@ def of_glob(glob: str, loaded: Mapping[str, str] | None, project: Project) -> Fa
     """Of a glob over dotted paths of functions, whose calls are recorded.
 
     Args:
-        glob: As it was given.
         loaded: The paths of all functions that are loaded, and their files; None: one of the
             user's matched it.
     """

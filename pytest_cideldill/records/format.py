@@ -112,7 +112,6 @@ class Line(NamedTuple):
         ts: Epoch seconds.
         type: What happened; see the module's tables.
         worker: The process: `main`, `gw0`, …
-        values: The rest.
     """
 
     n: int

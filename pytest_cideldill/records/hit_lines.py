@@ -28,10 +28,8 @@ class _Common(NamedTuple):
 
     Attributes:
         hit_format: What they have in common as events.
-        share: How many may be written.
         middle: Of a line, from behind its time up to the number of the pass.
         end: Of a line, behind its message.
-        nodeid: Of the test.
         thread: Its ident.
     """
 
@@ -111,8 +109,6 @@ class HitLines:
         """The line of one hit; empty if it must not be written.
 
         Args:
-            hit_format: Of the row.
-            number: Of the line.
             is_plain: There is certainly no secret in its text.
         """
         _, moment, nodeid, thread, passed, text = row

@@ -102,8 +102,6 @@ class Summary:
         workers: The processes that wrote anything.
         outcomes: pytest's category → how many tests.
         events: Lines in all.
-        hits: Messages of tracepoints.
-        calls: Calls that were recorded.
         dropped: Hits and calls beyond a limit, and what the disk did not take.
         cut_off: The processes whose last word is missing: they were killed, or the disk was full.
         bytes: Of all files of the run.

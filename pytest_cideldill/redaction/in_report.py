@@ -59,7 +59,6 @@ def parts_of_report(text: str, label_of: LabelOf, find: FindInText) -> Iterator[
 
     Args:
         label_of: The label of a sensitive name, None for any other.
-        find: Finds secrets in a text.
     """
     behind = 0
     for block in _BLOCK.finditer(text):

@@ -38,7 +38,6 @@ class Reached(NamedTuple):
     """A part of a live object.
 
     Attributes:
-        value: The part.
         name: The name to describe it under: that of the secret around it, so that the parts of a
             secret stay secret, else its own.
     """

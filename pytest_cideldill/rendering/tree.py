@@ -90,7 +90,6 @@ class Part(NamedTuple):
     Attributes:
         key: The step to it.
         name: The name or key that decides whether it is secret; any object may be a key.
-        value: The part.
         shown_key: The rendered key of a dictionary, where the step is not the key.
     """
 
@@ -302,9 +301,6 @@ def opened(value: object, shown: str, lens: Lens) -> dict[str, Any]:
 
     `children`: `[{name, type, value}]`; a name is the step to the child: `.items`, `[2]`. `length`
     of a collection. `truncated`: true when there are more children.
-
-    Args:
-        shown: Its short rendering.
     """
     if not _CUT.search(shown):
         return {}

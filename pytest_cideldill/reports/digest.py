@@ -76,7 +76,6 @@ class Tracepoint:
     Attributes:
         place: `file:line`, or a function.
         message: Its template; None: it has none, as it pauses.
-        hits: Its messages.
         reasons: Why it was not hit, as its processes know; empty texts: it was.
     """
 
@@ -109,7 +108,6 @@ class Story(Listener):
     """The digest of one run; a `Listener` of its summary.
 
     Attributes:
-        folder: Of the run.
         kept: How many rows are kept from either end.
         summary: Its summary, as in the manifest.
         damaged: Lines that make no sense.

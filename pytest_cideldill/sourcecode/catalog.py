@@ -80,7 +80,6 @@ def scan(
     """The functions of the project under a folder, and of further files and folders.
 
     Args:
-        root: The rootdir.
         further: Absolute paths; their files appear under absolute paths in the result.
         known: Stamps of files that need not be read again.
         name: Read only files that may define such functions.

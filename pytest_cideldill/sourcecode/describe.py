@@ -38,11 +38,7 @@ _BETWEEN: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tok
 
 
 class AssignedLambda(ast.FunctionDef):
-    """A lambda that a module or a class assigns to a name, as if it were defined there.
-
-    Attributes:
-        made: The lambda.
-    """
+    """A lambda that a module or a class assigns to a name, as if it were defined there."""
 
     made: ast.Lambda
 

@@ -212,7 +212,6 @@ def source_map(file: str, shown: str) -> locations.SourceMap:
     """The code of a source file.
 
     Args:
-        file: Its path.
         shown: Its name in messages.
 
     Raises:

@@ -41,7 +41,6 @@ class TraceSpec:
     """One tracepoint.
 
     Attributes:
-        template: The template of its message.
         condition: An expression, or None.
         file: As written; None for a tracepoint on a function.
         line: 1-based; 0 for a tracepoint on a function.

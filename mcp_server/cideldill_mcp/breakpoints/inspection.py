@@ -186,7 +186,6 @@ class Sources:
 
     Args:
         interpreter: With its flags.
-        root: The rootdir.
         user_paths: As `Project` takes them.
     """
 

@@ -76,7 +76,6 @@ class Prompts:
 
     Args:
         read: Calls any tool, offered to the client or not.
-        runs: All runs, for their pauses.
         offered: The names of the tools that the client has.
     """
 

@@ -49,12 +49,7 @@ _TEXTS = {
 
 
 class Resources:
-    """All resources of a server.
-
-    Args:
-        read: Calls any tool, offered to the client or not.
-        runs: All runs, for the status.
-    """
+    """All resources of a server. `read`: calls any tool, offered to the client or not."""
 
     def __init__(self, read: Read, runs: Runs) -> None:
         self._read = read

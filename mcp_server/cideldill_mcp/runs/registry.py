@@ -127,7 +127,6 @@ class Runs(RunList):
 
     Args:
         desired: Sent to every process that connects.
-        log: The merged event log.
         settings: What the user chose; default: nothing.
 
     Attributes:

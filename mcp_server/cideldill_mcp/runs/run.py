@@ -33,7 +33,6 @@ class RunOrder:
 
     Attributes:
         wanted: Node ids, None for all.
-        arguments: Further pytest arguments.
         pause_on: `never | failure | error`.
         listing: Only collect, and list the node ids.
     """

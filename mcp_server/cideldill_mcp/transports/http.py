@@ -88,7 +88,6 @@ async def serve_http(
     """Serve until cancelled; then close all connections.
 
     Args:
-        listener: The socket of `listen`.
         directory: The private directory for the file with the address and the token.
         server_for: Makes the server of a transport, by its name.
     """
