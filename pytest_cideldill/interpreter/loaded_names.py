@@ -77,7 +77,7 @@ def loaded_prefixes(parts: list[str], least: int = 1) -> Iterator[tuple[Any, lis
 
 
 def walk(module: ModuleType, parts: list[str]) -> AttributePlace | None:
-    """The attribute at the end of a dotted path, through modules and classes; None: there is none."""
+    """The attribute at the end of a dotted path, through modules and classes, or None."""
     owner: Any = module
     path = [str(module_dict_of(module).get("__name__"))]
     for number, part in enumerate(parts, 1):
