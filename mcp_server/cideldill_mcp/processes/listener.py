@@ -25,15 +25,8 @@ from cideldill_mcp.processes.cpu import runs
 from cideldill_mcp.processes.private_directory import make_folder
 from cideldill_mcp.processes.process import Target
 from pytest_cideldill import protocol
+from pytest_cideldill.protocol import framing
 from pytest_cideldill.protocol.checking import is_moment
-from pytest_cideldill.protocol.framing import (
-    TOKEN_BYTES,
-    FrameDecoder,
-    FrameError,
-    encode_frame,
-    new_token,
-    token_matches,
-)
 from pytest_cideldill.protocol.peers import is_same_user, look_after
 
 GREETING_S = 10.0
@@ -94,7 +87,7 @@ class Hub:
         self.directory = make_folder(FOLDER_PREFIX)
         self._owner = owner
         self._bind = bind
-        self._token = new_token()
+        self._token = framing.new_token()
         self._server: asyncio.Server | None = None
         self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -161,7 +154,7 @@ class Hub:
             # complain on stderr that nobody looked.
             with suppress(OSError):
                 await writer.wait_closed()
-        except (OSError, EOFError, FrameError, TimeoutError):
+        except (OSError, EOFError, framing.FrameError, TimeoutError):
             return  # the peer is gone or no process of ours; `lost` was called
         except asyncio.CancelledError:
             return  # close(); asyncio would log a cancelled connection callback
@@ -173,7 +166,9 @@ class Hub:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_remote: bool
     ) -> None:
         async with asyncio.timeout(GREETING_S):
-            if not token_matches(await reader.readexactly(TOKEN_BYTES), self._token):
+            if not framing.token_matches(
+                await reader.readexactly(framing.TOKEN_BYTES), self._token
+            ):
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
@@ -302,7 +297,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._decoder = FrameDecoder(decode=decode_fast)
+        self._decoder = framing.FrameDecoder(decode=decode_fast)
         self._received: deque[dict[str, Any]] = deque()
         self._sent = 0
         self._kept = bytearray()
@@ -318,7 +313,7 @@ class Connection:
 
     def write(self, command: protocol.Command) -> None:
         """Queue a command; never blocks. One that is not read is sent again after a rejoin."""
-        frame = encode_frame(protocol.to_plain(command))
+        frame = framing.encode_frame(protocol.to_plain(command))
         self._sent += len(frame)
         self._kept += frame
         if len(self._kept) > KEPT:
@@ -340,7 +335,7 @@ class Connection:
         self._decoder, self._received = before._decoder, before._received
         self._sent, self._kept = before._sent, before._kept
         # The answer to the hello is no part of what goes on.
-        answer = encode_frame(protocol.to_plain(protocol.Begin(self.received)))
+        answer = framing.encode_frame(protocol.to_plain(protocol.Begin(self.received)))
         self._put(answer + self._kept[len(self._kept) - missing :])
         before.is_replaced.set()
         before._reader.feed_eof()
