@@ -53,6 +53,7 @@ def test_what_python_raises_is_told_as_python_tells_it(work: Callable[[], object
     assert shown(error) == str(error)
 
 
+@pytest.mark.full
 def test_every_exception_of_the_standard_library_is_told_as_str_does() -> None:
     program = [sys.executable, "-m", "tests.process.all_exceptions"]
     told = json.loads(subprocess.run(program, capture_output=True, cwd=ROOT, check=True).stdout)

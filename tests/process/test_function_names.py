@@ -47,7 +47,6 @@ def test_every_form_of_name_binds(process: Debuggee, name: str) -> None:
     process.stops(price_of, 1)
 
 
-@pytest.mark.quick
 def test_exact_beats_bare_beats_glob_then_the_newest_wins(process: Debuggee) -> None:
     """Whichever was added last; the winner alone decides."""
     process.add("price_of", "stop", id="fn-1")

@@ -273,19 +273,22 @@ def parks_until_interrupted(parking):
         # While it waits, or just before: the thread strikes when the stop was told.
         "parks_until_interrupted(Struck(lambda _: threading.Thread(target=strike).start()))",
         # While a job runs, with others behind it.
-        """
-        def stopped(_):
-            parking.submit(lambda _: strike())
-            parking.submit(go_on(Resolution("skip")))
-            parking.submit(go_on(Resolution("raise")))
-        parking = Struck(stopped)
-        parks_until_interrupted(parking)
-        assert parking.rejected.qsize() == 2
-        """,
-        # While the stop is being told.
-        "parks_until_interrupted(Struck(lambda _: strike()))",
+        pytest.param(
+            """
+            def stopped(_):
+                parking.submit(lambda _: strike())
+                parking.submit(go_on(Resolution("skip")))
+                parking.submit(go_on(Resolution("raise")))
+            parking = Struck(stopped)
+            parks_until_interrupted(parking)
+            assert parking.rejected.qsize() == 2
+            """,
+            marks=pytest.mark.full,
+        ),
+        # While the stop is being reported.
+        pytest.param("parks_until_interrupted(Struck(lambda _: strike()))", marks=pytest.mark.full),
     ],
-    ids=["waiting", "working", "telling"],
+    ids=["waiting", "working", "reporting"],
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pthread_kill")
 def test_ctrl_c_passes_through_and_closes_the_pause(script: str) -> None:

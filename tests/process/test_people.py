@@ -149,6 +149,7 @@ def test_a_summary_says_what_failed_where_and_why(tmp_path: Path) -> None:
     assert text.endswith("Recorded in `rec`: 2 hits, 2 calls, 0 dropped beyond the limits.\n")
 
 
+@pytest.mark.full
 def test_a_page_is_bounded_and_says_what_it_left_out(tmp_path: Path) -> None:
     writer = Writer().begin()
     long = "x" * 60_000

@@ -28,12 +28,18 @@ FOREIGN = {
 }
 """What a `sitecustomize` may do with stdout."""
 
+QUICK = ("past the buffer", "JSON", "all along")
+"""Those that the fast tier tries."""
+
 
 def asked(request: dict[str, Any]) -> dict[str, Any]:
     return asyncio.run(ask([sys.executable], HELPER, request, 30))
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize(
+    "kind",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.full) for each in FOREIGN],
+)
 def test_a_reply_is_found_among_what_others_print(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

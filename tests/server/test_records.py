@@ -698,7 +698,7 @@ async def test_the_event_log_keeps_its_calls() -> None:
 async def test_listing_tests_records_nothing() -> None:
     """Imports run code; a listing is no run that a client knows."""
     async with serving() as front:
-        front.runs.recipe = Recipe(["sh", "-c", "sleep 60"], [])  # takes any further argument
+        front.runs.recipe = Recipe(["sh", "-c", "exec sleep 60"], [])  # any argument may follow
         await front.start(listing=True)
         process = await front.greeted("main", "l1")
         await process.until_begin()

@@ -52,6 +52,9 @@ async def connected(tools: str = "full") -> AsyncIterator[tuple[Front, Client]]:
                 async with Client(server) as client:
                     yield front, client
                 group.cancel_scope.cancel()
+            for run in front.runs:  # an interpreter that starts may miss Ctrl-C
+                if run.child is not None:
+                    run.child.kill()
 
 
 async def read(client: Client, uri: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def plant(directory: Path, name: str, text: str, mode: int = 0o700) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_the_line_of_the_server_is_told_and_nothing_that_others_could_have_made(
     make_project: MakeProject, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def status(place: Place, session: dict[str, str]) -> int:
     return place.post(tool_call("debug_state"), headers=session).status
 
 
+@pytest.mark.full
 def test_a_stream_that_is_asked_for_again_is_a_new_one(make_project: MakeProject) -> None:
     """Clients name the last event that they had; events are not kept, so that is passed over."""
     project = make_project(test_it=FAILING)

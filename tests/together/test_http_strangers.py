@@ -106,6 +106,7 @@ def complaints(project: Path) -> list[str]:
     return (project / "stderr").read_text(encoding="utf-8").splitlines()[1:]
 
 
+@pytest.mark.full
 def test_a_crowd_without_the_token_takes_nothing_from_the_others(make_project: MakeProject) -> None:
     """More connections than the server has descriptors: tools, runs and clients go on."""
     project = make_project(test_it=FAILING)

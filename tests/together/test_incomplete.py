@@ -121,6 +121,7 @@ def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> No
         assert bench.go_on(stop)["outcomes"]["passed"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", rest_in_full("event_of_phase", [*MAKERS, "NodeFinished"]))
 def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str

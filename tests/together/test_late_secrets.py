@@ -123,6 +123,7 @@ IDS = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=full)], ids=["alone", "n2"])
 def test_an_id_that_pytest_printed_finds_its_test_in_a_record(
     tmp_path: Path, workers: tuple[str, ...]
@@ -150,6 +151,7 @@ def test_an_id_that_pytest_printed_finds_its_test_in_a_record(
         )
 
 
+@pytest.mark.full
 def test_an_id_is_told_with_tags_and_runs_again(bench: Bench) -> None:
     """The told one, that of pytest, and one of a record, whose tags are others."""
     bench.write(test_it=IDS)
@@ -190,6 +192,7 @@ HARMLESS = """
 """
 
 
+@pytest.mark.full
 def test_what_is_harmless_under_the_name_of_a_secret_is_shown(bench: Bench) -> None:
     """A lexer's tokens, words and numbers; and the first reply with a tag says what it is."""
     reply = bench.test(HARMLESS)
@@ -224,6 +227,7 @@ def test_an_ini_option_takes_a_name_out(tmp_path: Path) -> None:
     assert 'csrf_token = "zq81"' in source
 
 
+@pytest.mark.full
 def test_the_first_reply_with_a_tag_says_how_to_show_values(tmp_path: Path) -> None:
     """And no other one."""
     with connected(server(tmp_path)) as agent:
@@ -278,6 +282,7 @@ SOURCE = """
 """
 
 
+@pytest.mark.full
 def test_source_is_read_by_its_tree(bench: Bench) -> None:
     """As a resource, and as the line of a frame."""
     stop = bench.stop_of(SOURCE)

@@ -76,6 +76,7 @@ def test_a_line_can_raise(till: Bench) -> None:
     assert till.results()["test_total"]["exception"] == {"type": "OSError", "message": "gone"}
 
 
+@pytest.mark.full
 def test_conditions_and_counts_choose_the_pass(till: Bench) -> None:
     """`condition`, and `hit_count`: stop from the Nth pass on."""
     till.agent.call("breakpoint_set", file="till.py", line=5, condition="price == 2")

@@ -137,6 +137,7 @@ def session(shared: Session) -> Iterator[Session]:
     shared.news()
 
 
+@pytest.mark.full
 def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> None:
     """Here the client chose an action."""
     session.end.call("breakpoint_add", function_name="test_it.rate")

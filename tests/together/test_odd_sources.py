@@ -100,6 +100,7 @@ ENCODINGS = {
 }
 
 
+@pytest.mark.full
 def test_an_encoding_that_is_none_of_sources_is_told(bench: Bench) -> None:
     """Codecs for other things than texts, unknown ones, and slow ones; by each tool."""
     for encoding, reason in ENCODINGS.items():

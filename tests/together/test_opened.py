@@ -70,6 +70,7 @@ TESTS = """
 TRACE = {"file": "till.py", "line": 9, "log_message": "price={price} amount={amount}"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.full)])
 def test_a_record_answers_what_the_run_answered(tmp_path: Path, workers: int) -> None:
     """Results, autopsies, calls, objects, hits and the timeline of each process."""

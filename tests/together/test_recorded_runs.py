@@ -91,6 +91,7 @@ def test_a_run_is_recorded_with_its_hits_calls_and_failures(
     assert not [path for path in run.run.iterdir() if "part" in path.name]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("watched", "is_there"), [pytest.param((), False, marks=pytest.mark.full), ((TRACE,), True)]
 )

@@ -136,6 +136,7 @@ def plain(root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_served", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_nothing_of_ours_is_looked_up_where_the_program_can_change_it(
     tmp_path: Path, is_served: bool

@@ -139,6 +139,7 @@ def test_no_local_attribute_or_item_of_a_failed_test_tells_a_secret(confidant: C
     assert "text/html" in told
 
 
+@pytest.mark.full
 def test_what_is_evaluated_at_a_pause_tells_no_secret(confidant: Confidant) -> None:
     """The REPL's output, stdout and errors; `password` alone has no name in the output."""
     stop = only_stop(confidant.run(HOLDING))

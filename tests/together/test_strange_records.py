@@ -299,6 +299,7 @@ def test_five_thousand_changed_runs_are_told(tmp_path: Path, real: Path, hundred
         shutil.rmtree(each)
 
 
+@pytest.mark.full
 def test_a_store_that_takes_years_to_read_ends_at_its_deadline(tmp_path: Path) -> None:
     """Once, however many objects are named; all else of the record is told."""
     worker = Writer().begin()

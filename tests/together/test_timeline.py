@@ -69,6 +69,7 @@ def test_a_run_is_told_from_start_to_end_in_order(
     assert stamps == sorted(stamps)
 
 
+@pytest.mark.full
 def test_filters_and_pages(told: tuple[Bench, str, list[dict[str, Any]]]) -> None:
     """`types`, `nodeid`, both; pages by `limit`, and by a reply that is too long."""
     bench, run_id, events = told

@@ -276,6 +276,7 @@ BREAKPOINTS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 BREAKPOINTS["all"] = tuple(each[0] for each in BREAKPOINTS.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("claim", "tool", "kind"), cases(BREAKPOINTS, "all", ("in a test",)))
 def test_breakpoints_stop_after_a_program_claimed_an_id(
     bench: Bench, claim: str, tool: int, kind: str

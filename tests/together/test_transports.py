@@ -84,6 +84,7 @@ def everyone_sees(desk: Desk, ways: Ways) -> list[str]:
     return list(alike)
 
 
+@pytest.mark.full
 def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -> None:
     """Over every pair of transports, both ways."""
     fresh.end.call("breakpoint_add", function_name="test_it.price")
