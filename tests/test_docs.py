@@ -26,6 +26,8 @@ from pytest_cideldill.config.options import OPTIONS, PROFILES
 from tests.together.driver import connected, server
 from tests.together.transcript import blocks, replay
 
+pytestmark = pytest.mark.long(70)
+
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "shop"
 TOOLS_PAGE = ROOT / "docs" / "tools.md"

@@ -21,6 +21,8 @@ from tests.together.records import Recorded, command, recorded
 from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 
+pytestmark = pytest.mark.long(40)
+
 INSIDE = Path(__file__).parent / "inside"
 PLUGINS = ("-p", "saboteur", "-p", "outcome_recorder", "--record-outcomes=outcomes.json")
 

@@ -25,6 +25,8 @@ from tests.together.frontend import clean_environment
 from tests.together.real_package import INSIDE, Record, differences
 from tests.together.workbench import OVER
 
+pytestmark = pytest.mark.long(72)
+
 SHOP = r'''
     """What is watched."""
 

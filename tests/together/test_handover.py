@@ -23,7 +23,10 @@ from tests.together.frontend import (
     wait_until,
 )
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+pytestmark = [
+    pytest.mark.long(55),
+    pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
+]
 
 SCRIPTS = Path(sys.executable).parent
 

@@ -24,9 +24,12 @@ ANSWER_S = 2.0
 """The server answers within it, whatever the tests do."""
 
 full = pytest.mark.full
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "pidfd_open"), reason="needs /proc, and a way to wait for any process"
-)
+pytestmark = [
+    pytest.mark.long(105),
+    pytest.mark.skipif(
+        not hasattr(os, "pidfd_open"), reason="needs /proc, and a way to wait for any process"
+    ),
+]
 TEST = "test_it.py::test_it"
 
 

@@ -12,6 +12,8 @@ from tests.together.driver import only_stop
 from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(72)
+
 LETTERS = """
     import pytest
     @pytest.mark.parametrize("n", range(6), scope="module")

@@ -14,6 +14,8 @@ import pytest
 from pytest_cideldill.records.quota import MAX_ROWS_PER_S
 from tests.together.records import Recorded, recorded
 
+pytestmark = pytest.mark.long(40)
+
 HOT = """
 import warnings
 import pytest

@@ -13,6 +13,8 @@ from tests.corpus.cases import BEYOND
 from tests.corpus.measured import measure
 from tests.corpus.project import PLAIN, SECRETS
 
+pytestmark = pytest.mark.long(160)
+
 RECALL = 0.98
 FALSE_ALARMS = 0.02
 

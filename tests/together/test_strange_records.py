@@ -30,6 +30,8 @@ from tests.together.driver import DEADLINE_S
 from tests.together.opened import opened
 from tests.together.records import recorded
 
+pytestmark = pytest.mark.long(55)
+
 RUNS = 25
 """Of one record, each changed in another way."""
 

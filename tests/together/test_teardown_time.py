@@ -27,6 +27,8 @@ from tests.together.frontend import (
 )
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(135)
+
 full = pytest.mark.full
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 

@@ -177,6 +177,9 @@ WATCHED = {
     "both": ("--cideldill-trace=till.py:5=price {price}", "--cideldill-record-calls=till.*"),
 }
 
+IN_FULL = (0, 1, 4)
+"""The id of debuggers, that of coverage, and one without a name; the others are for the soak."""
+
 OF_ANY = tuple(name for name, text in CLAIMS.items() if "@ANY" in text)
 """These go through all ids in one run."""
 
@@ -190,10 +193,16 @@ def cases(kinds: Iterable[str], strongest: str, fast: tuple[str, ...]) -> list[A
         pytest.param(
             *case,
             id="-".join(map(str, case)),
-            marks=() if case in [(claim, 4, strongest) for claim in fast] else pytest.mark.full,
+            marks=_tier_of(case, [(claim, 4, strongest) for claim in fast]),
         )
         for case in each
     ]
+
+
+def _tier_of(case: tuple[str, int, str], fast: list[tuple[str, int, str]]) -> Any:
+    if case in fast:
+        return ()
+    return pytest.mark.full if case[1] in IN_FULL else pytest.mark.soak
 
 
 def files(claim: str, tool: int) -> dict[str, str]:

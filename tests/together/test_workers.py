@@ -11,6 +11,8 @@ import pytest
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 
+pytestmark = pytest.mark.long(85)
+
 full = pytest.mark.full
 
 MIXED = """
