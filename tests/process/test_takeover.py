@@ -188,7 +188,8 @@ def test_a_pytest_inside_a_test_is_not_taken_over(pytester: pytest.Pytester) -> 
     result.stderr.fnmatch_lines(["ERROR: --cideldill-mcp inside pytest.main()*"])
 
 
-@pytest.mark.parametrize("option", ["--help", full("--version")])
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_and_version_work_beside_the_switch(project: Path, option: str) -> None:
     """Both are asked by people, not by clients."""
     done = run(project, "--cideldill-mcp", option)
@@ -226,6 +227,7 @@ def test_the_range_that_is_checked_is_that_of_the_extra() -> None:
     assert ranges == {"mcp<3,>=2.1"}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="pty is POSIX only")
 def test_at_a_terminal_it_says_how_to_configure_a_client_and_ends(project: Path) -> None:
     """It does not hang; the exit status is not 0, or a build would look green."""

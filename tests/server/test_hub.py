@@ -185,6 +185,7 @@ async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
 ) -> None:
     """Every wait is bounded. The late answer finds nobody and harms nobody."""
     monkeypatch.setattr(functions, "RESUME_S", 0.05)
+    monkeypatch.setattr(process_module, "EXTRA_S", (0.02, 0.02, 0.02))
     async with serving() as front:
         run = await front.start()
         (process,) = await front.live("gw0")

@@ -323,8 +323,9 @@ WAYS_OUT = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there are no alarms")
-@pytest.mark.parametrize("way", rest_in_full("an alarm", WAYS_OUT))
+@pytest.mark.parametrize("way", WAYS_OUT)
 def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
     make_project: MakeProject, way: str
 ) -> None:

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.together.frontend import FrontEnd, front_end
-from tests.together.tiers import rest_in_full
 
 SECRET = "hunter[0-9]+x"
 """A pattern, which tells how secrets look; also a name of one."""
 
 NAME = "frobnicator"
-
-SWITCHES = ("--cideldill-mcp", "--cideldill-http")
 
 INI = f"""
     [pytest]
@@ -43,7 +40,8 @@ def command_lines(server: FrontEnd) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
-@pytest.mark.parametrize("switch", rest_in_full("--cideldill-mcp", SWITCHES))
+@pytest.mark.full
+@pytest.mark.parametrize("switch", ["--cideldill-mcp", "--cideldill-http"])
 def test_no_command_line_tells_how_secrets_look(tmp_path: Path, switch: str) -> None:
     """Of the server, its run, the processes that look for lines, and the one that cleans up."""
     (tmp_path / "pytest.ini").write_text(textwrap.dedent(INI))
