@@ -177,6 +177,6 @@ def test_parameters_are_counted_without_the_object_of_a_method() -> None:
 
 
 @pytest.mark.parametrize("folder", ["root", "work", "home", "Users"])
-def test_a_path_of_one_machine_is_told_from_a_web_address(folder: str) -> None:
+def test_a_path_of_one_machine_is_distinguished_from_a_web_address(folder: str) -> None:
     assert MACHINE_PATH.search(f"see /{folder}/x")
     assert not MACHINE_PATH.search(f"see https://example.org/{folder}/x")

@@ -375,7 +375,7 @@ def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
         process.stops(call)
 
 
-def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
+def test_what_raised_is_reported_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
     """The arguments of a call are those that it was made with, whatever it does to them."""
 
     def spoil(items: list[int], *, limit: int) -> int:
@@ -391,13 +391,13 @@ def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debu
     assert pause["call_data"]["call_id"]
     process.resume(pause["id"], "skip", fake_result=3)
     assert running.result() == 3
-    told = [
+    reported = [
         row
         for event in process.rows.take(process)
         if isinstance(event, Recorded)
         for row in event.rows
     ]
-    mine = [row for row in told if row["call_id"] == pause["call_data"]["call_id"]]
+    mine = [row for row in reported if row["call_id"] == pause["call_data"]["call_id"]]
     assert [row["status"] for row in mine] == ["exception", "success"]
     assert mine[-1]["altered"] == "result"
 

@@ -128,9 +128,9 @@ def test_a_port_that_is_in_use_is_one_clear_line(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         option = f"--cideldill-http-address=127.0.0.1:{taken.getsockname()[1]}"
         for switches in ([option], ["--cideldill-mcp", option]):
-            told = refusal(run(project, *switches))
-            assert told.startswith("--cideldill-http-address: can't listen on 127.0.0.1:")
-            assert "choose another port, or 0 for any free one" in told
+            reported = refusal(run(project, *switches))
+            assert reported.startswith("--cideldill-http-address: can't listen on 127.0.0.1:")
+            assert "choose another port, or 0 for any free one" in reported
         script = [sys.executable, "-m", "cideldill_mcp", "--"]
         done = run(project, option, command=script)
         assert (done.returncode, done.stdout) == (2, "")
@@ -162,12 +162,12 @@ def test_http_anywhere_but_on_the_command_line_is_a_usage_error(
     project: Path, option: str, given: list[str]
 ) -> None:
     """Both count on the command line only."""
-    told = f"{option.partition('=')[0]} counts on the command line only"
+    reported = f"{option.partition('=')[0]} counts on the command line only"
     for spelled in (option, option.replace("=", " ")):
         environment = {"PYTEST_ADDOPTS": spelled}
-        assert refusal(run(project, *given, environment=environment)).startswith(told)
+        assert refusal(run(project, *given, environment=environment)).startswith(reported)
     (project / "pytest.ini").write_text(f"[pytest]\naddopts = {option}\n", "utf-8")
-    assert refusal(run(project, *given)).startswith(told)
+    assert refusal(run(project, *given)).startswith(reported)
 
 
 @pytest.mark.full

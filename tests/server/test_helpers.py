@@ -53,7 +53,7 @@ def test_a_reply_is_found_among_what_others_print(
     assert place["source"].endswith("'\\ncideldill-reply:{}'")
 
 
-def test_an_answer_that_does_not_come_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_an_answer_that_does_not_come_is_reported_with_its_reason(tmp_path: Path) -> None:
     for command, reason in (
         ([str(tmp_path / "nothing")], "No such file"),
         ([sys.executable, "-c", "import sys; sys.exit('no way\\n\\n')"], "no way"),

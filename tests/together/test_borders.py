@@ -203,8 +203,8 @@ def test_what_fails_at_the_end_of_a_record_is_one_line(
     assert "Traceback" not in done.out + done.err
     name = what.partition(" ")[0]
     lines = (done.out + done.err).splitlines()
-    (told,) = [each for each in lines if each.startswith(("cideldill: ", "pytest-cideldill: "))]
-    assert f"{name} is broken" in told
+    (reported,) = [each for each in lines if each.startswith(("cideldill: ", "pytest-cideldill: "))]
+    assert f"{name} is broken" in reported
 
 
 @pytest.mark.full
@@ -356,6 +356,6 @@ def test_a_start_that_fails_leaves_the_tests_as_without_us(
     done = recorded(root, "-p", "early")
     assert done.exit_code == 1
     assert "1 failed, 1 passed" in done.out
-    told = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:3"
-    assert done.err.splitlines()[0] == told
+    reported = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:3"
+    assert done.err.splitlines()[0] == reported
     assert "Traceback" not in done.out + done.err

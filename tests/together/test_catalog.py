@@ -91,7 +91,7 @@ def test_pages_join_without_gaps_and_maps_are_cut_in_step(bench: Bench) -> None:
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "after")
 
 
-def test_edits_between_two_calls_are_seen_and_broken_files_are_told(shapes: Bench) -> None:
+def test_edits_between_two_calls_are_seen_and_broken_files_are_reported(shapes: Bench) -> None:
     """Always answered from the sources, whatever a run has loaded."""
     assert listed(shapes)["total_count"] == 11
     shapes.write(**{"geo/shapes.py": "def renamed(n): pass\n", "new.py": "def added(): pass\n"})
@@ -168,7 +168,7 @@ def test_names_without_a_run_mean_what_they_mean_in_one(shapes: Bench) -> None:
 
 
 @pytest.mark.full
-def test_an_absolute_path_is_told_relative_and_stops(shapes: Bench) -> None:
+def test_an_absolute_path_is_shown_relative_and_stops(shapes: Bench) -> None:
     added = shapes.breakpoint(f"{shapes.root / 'geo' / 'shapes.py'}::Box.volume")
     assert added["function_name"] == "geo/shapes.py::Box.volume"
     assert added["functions"] == ["geo.shapes.Box.volume"]
@@ -194,8 +194,8 @@ def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
         "breakpoint_set_replacement": {"replacement_function": ""},
     }.items():
         assert call(tool, function_name=other, **chosen)["function_name"] == name
-    told = call("breakpoint_list_breakpoints")
-    assert (told["behaviors"], told["after_behaviors"]) == ({name: "go"}, {name: "stop"})
+    reported = call("breakpoint_list_breakpoints")
+    assert (reported["behaviors"], reported["after_behaviors"]) == ({name: "go"}, {name: "stop"})
     assert call("breakpoint_remove", function_name=other)["function_name"] == name
     assert call("breakpoint_list_breakpoints")["breakpoints"] == []
     assert call("breakpoint_remove", function_name="no name at all")["success"] is True
@@ -214,7 +214,7 @@ def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
         ("geo.shops.*", "no function of the project's sources"),
     ],
 )
-def test_a_name_of_nothing_is_accepted_and_close_names_are_told(
+def test_a_name_of_nothing_is_accepted_and_close_names_are_reported(
     shapes: Bench, name: str, hint: str
 ) -> None:
     """`verified: false`, checked when it binds; the message names the way out."""

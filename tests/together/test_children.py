@@ -81,8 +81,8 @@ def arm(bench: Bench, *, tracepoint: bool = True) -> str:
     if not tracepoint:
         return ""
     line = line_of(SHOP, "TICK")
-    told = bench.agent.call("tracepoint_set", file="shop.py", line=line, log_message="{n}")
-    return str(told["tracepoint"]["id"])
+    reported = bench.agent.call("tracepoint_set", file="shop.py", line=line, log_message="{n}")
+    return str(reported["tracepoint"]["id"])
 
 
 def stops_until_the_end(bench: Bench) -> tuple[Counter[tuple[str, str]], dict[str, Any]]:

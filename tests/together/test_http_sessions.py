@@ -58,11 +58,11 @@ def test_of_many_sessions_the_one_that_was_unused_longest_ends(make_project: Mak
             further = [place.session() for _ in range(MAX_SESSIONS - 2)]
             assert [status(place, each) for each in (used, unused, used)] == [200, 200, 200]
             further += [place.session() for _ in range(2)]
-            told = [status(place, each) for each in further]
-            assert told == [404, 404] + [200] * (MAX_SESSIONS - 2)
+            reported = [status(place, each) for each in further]
+            assert reported == [404, 404] + [200] * (MAX_SESSIONS - 2)
             further += [place.session() for _ in range(MAX_SESSIONS - 1)]
-            told = [status(place, each) for each in (used, unused, streaming, waiting)]
-            assert told == [404, 404, 200, 200]
+            reported = [status(place, each) for each in (used, unused, streaming, waiting)]
+            assert reported == [404, 404, 200, 200]
             (project / "go on").touch()
             stop = next_event(events, ["debugger/breakpointHit"])
             assert stop["params"]["pauseId"] == "r1.main.1"

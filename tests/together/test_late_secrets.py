@@ -98,14 +98,14 @@ def test_and_live(bench: Bench) -> None:
     """In stops, evaluations and the console."""
     bench.write(conftest=CONFTEST)
     reply = bench.test(LATE)
-    told = []
+    reported = []
     while reply.get("stops"):
         stop = only_stop(reply)
-        told.append(str(stop) + bench.eval(stop, "[said]") + bench.eval(stop, "print(said)"))
+        reported.append(str(stop) + bench.eval(stop, "[said]") + bench.eval(stop, "print(said)"))
         assert TAG.search(stop["locals"]["said"])
         reply = bench.go_on(stop)
-    assert len(told) == 4
-    assert left_in("".join(told)) == []
+    assert len(reported) == 4
+    assert left_in("".join(reported)) == []
 
 
 IDS = """
@@ -152,16 +152,16 @@ def test_an_id_that_pytest_printed_finds_its_test_in_a_record(
 
 
 @pytest.mark.full
-def test_an_id_is_told_with_tags_and_runs_again(bench: Bench) -> None:
+def test_an_id_is_shown_with_tags_and_runs_again(bench: Bench) -> None:
     """The told one, that of pytest, and one of a record, whose tags are others."""
     bench.write(test_it=IDS)
     reply = bench.run(["test_it.py"], pause_on="never")
     tests = bench.agent.call("test_results")["tests"]
-    told = [each["nodeid"] for each in tests]
-    assert all(map(TAG.search, told))
+    reported = [each["nodeid"] for each in tests]
+    assert all(map(TAG.search, reported))
     assert left_in(str(reply) + str(tests) + str(bench.agent.call("test_list"))) == []
-    password = next(each for each in told if "test_it[" in each)
-    url = next(each for each in told if "test_url[" in each)
+    password = next(each for each in reported if "test_it[" in each)
+    url = next(each for each in reported if "test_url[" in each)
     for asked in (password, url, TAG.sub("<redacted:url#0815>", url)):
         assert bench.run([asked], pause_on="never")["outcomes"] == {"passed": 0, "failed": 1}
         (again,) = bench.agent.call("test_results")["tests"]
@@ -169,7 +169,7 @@ def test_an_id_is_told_with_tags_and_runs_again(bench: Bench) -> None:
     printed = "test_it.py::test_it[zq81Lm07xQ44]"
     assert bench.run([printed], pause_on="never")["outcomes"] == {"passed": 0, "failed": 1}
     context = bench.agent.call("exception_get_context", nodeid=printed)
-    assert context["nodeid"] in told
+    assert context["nodeid"] in reported
 
 
 HARMLESS = """

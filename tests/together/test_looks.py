@@ -224,10 +224,10 @@ def look_around(bench: Bench, stop: dict[str, Any]) -> None:
     function = stop["location"]["function"]
 
     def variables(scope: str, names: list[str], **options: Any) -> None:
-        told = agent.call(
+        reported = agent.call(
             "variables_get", pause_id=pause_id, scope=scope, names=names, max_chars=200_000
         )
-        assert {each["name"] for each in told["variables"]} == set(names)
+        assert {each["name"] for each in reported["variables"]} == set(names)
 
     if function in ("before", "at_line", "failing", "raising"):
         variables("locals", NAMES)

@@ -308,10 +308,10 @@ def test_breakpoints_stop_after_a_program_claimed_an_id(
     is_lost = claim == "all of them for good"
     after = [phase for test, phase in stops if test == "test_after"]
     assert after == [each for each in expected if each == "before" or not is_lost]
-    told = [each["message"] for each in bench.events("warning") if "tool id" in each["message"]]
+    reported = [each["message"] for each in bench.events("warning") if "tool id" in each["message"]]
     if claim in ALL:
-        assert len(told) == 1
-        assert "5 (" in told[0] or "tool id 5" in told[0]
-        assert "fewer tools" in told[0]
+        assert len(reported) == 1
+        assert "5 (" in reported[0] or "tool id 5" in reported[0]
+        assert "fewer tools" in reported[0]
     else:
-        assert told == []
+        assert reported == []
