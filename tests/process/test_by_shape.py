@@ -17,7 +17,7 @@ _BEHIND = re.compile(r"\(\?<=[^)]*\)")
 
 _OFTEN_FILTERED: Any = {"suppress_health_check": [HealthCheck.filter_too_much]}
 
-SLOW = ("pem", "url")
+SLOW = ("jwt", "pem", "url")
 """Labels of shapes that take long to make up."""
 
 ALL = [

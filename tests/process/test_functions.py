@@ -336,6 +336,7 @@ def test_a_glob_keeps_no_function_alive(process: Debuggee) -> None:
     assert alive() is None
 
 
+@full
 def test_a_program_recurses_as_deep_as_without_us(process: Debuggee) -> None:
     """Calls take more frames; the limit is raised meanwhile."""
     limit = sys.getrecursionlimit()
