@@ -22,6 +22,8 @@ the main one; its arguments as `[name, text]`; the library modules that lie betw
 | `yield` | call, text | a generator hands out an item |
 | `wait` | call | a coroutine waits: something else runs until it goes on |
 | `resume` | call, text | it goes on; `text` is empty, or the exception that is thrown into it |
+| `parts` | call, count | how many items, waits and resumptions a call had, if not all have rows |
+| `caller` | call, code, line | which function called it, and where, if that call has no row |
 | `library` | call, name, count | functions of libraries that a call has called itself; at its end |
 | `focus` | call, count | this call is the chosen one, the how-manieth of the function |
 | `line` | line | a line of the chosen call begins, or the next pass over it |
@@ -31,6 +33,10 @@ it is gone |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |
 | `reached` | limit, text | a limit of work was reached; what it means, as a sentence |
+| `missing` | nodeids, beside | node ids that no test has; tests that are near them |
+| `uncollected` | nodeid, text | a file could not be collected |
+| `unmatched` | names | no call of the asked function; dotted paths of functions that were called |
+| `warning` | text | a failure of ours, or what was left out of the run's options |
 | `refused` | code, text | the question has no answer: an error code and a sentence |
 | `end` | | the process has left pytest; without this row it was ended, or died |
 

@@ -61,6 +61,19 @@ def claim() -> tuple[int, int]:
     return taken[0], taken[-1]
 
 
+def claim_one(wanted: int = NONE) -> int:
+    """One tool id, but not `wanted`.
+
+    Raises:
+        SourceUnavailable: No id is free.
+    """
+    tools = tuple(tool for tool in (*IDS, *_LAST) if tool != wanted)
+    taken = _claim(tools, 1)
+    if not taken:
+        raise SourceUnavailable(f"No tool id of sys.monitoring is free: {owners(tools)}.")
+    return taken[0]
+
+
 def claim_instead(mine: tuple[int, int], wanted: int) -> tuple[int, int]:
     """The ids to go on with after one of `mine` is given up; both are `NONE` if none is free.
 

@@ -1,0 +1,79 @@
+"""The file of a question's process: takes rows on any thread, writes them in batches.
+
+A process that is killed leaves what was written until then; early rows are written soon, as a test
+may hang after a few.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from _thread import allocate_lock
+from typing import Final
+
+from pytest_cideldill.interpreter.descriptors import HeldFile
+from pytest_cideldill.protocol.trace_rows import Row
+
+_MOST: Final = 512
+"""Rows of a batch."""
+
+_SHARE: Final = 8
+"""A batch has at most this part of all rows before it, so that little is lost."""
+
+
+class RowFile:
+    """Appends rows to a file that exists already.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        failure: Why nothing is written any more; None while it is.
+
+    Raises:
+        OSError: It can't be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = HeldFile(path, os.O_WRONLY | os.O_APPEND)
+        self._rows: list[Row] = []
+        self._most = 0
+        self._count = 0
+        self._pid = os.getpid()
+        self._lock = allocate_lock()  # only tried: who comes while another one writes goes on
+        self.failure: str | None = None
+
+    def add(self, row: Row) -> None:
+        """Take a row; on the hot path."""
+        rows = self._rows
+        rows.append(row)
+        if len(rows) > self._most:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what there is; a failure is noted, and nothing is written from then on."""
+        if not self._lock.acquire(False):
+            return
+        try:
+            rows = self._rows
+            batch = rows[: len(rows)]
+            del rows[: len(batch)]
+            if batch and self.failure is None and os.getpid() == self._pid:
+                self._write(batch)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Write the rest."""
+        self.flush()
+        self._file.close()
+
+    def _write(self, batch: list[Row]) -> None:
+        self._count += len(batch)
+        self._most = min(self._count // _SHARE, _MOST)
+        data = memoryview(json.dumps(batch, separators=(",", ":")).encode() + b"\n")
+        try:
+            while data:
+                data = data[os.write(self._file.number, data) :]
+        except OSError as error:
+            self.failure = error.strerror or str(error)
