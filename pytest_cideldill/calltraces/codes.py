@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import CodeType, FrameType
 from typing import Final
 
+from pytest_cideldill.calltraces.row_file import plain
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.project import Project
@@ -25,7 +26,8 @@ class CodeFacts:
 
     Attributes:
         number: Its number in the rows; 0 until it has one.
-        names: Its parameters, each with whether the name is sensitive.
+        names: Its parameters: the beginning of the JSON text of each, its name, and whether that is
+            sensitive.
         result_name: The name for its results, if they are secret.
         matches: Whether it is the function that is asked for.
         is_fresh: Whether its locals can be read cheaply when it begins.
@@ -54,7 +56,10 @@ class CodeFacts:
         count = code.co_argcount + code.co_kwonlyargcount
         count += bool(code.co_flags & _HAS_ARGS) + bool(code.co_flags & _HAS_KWARGS)
         names = code.co_varnames[: count if code.co_flags & _OPTIMIZED else 0]
-        self.names = tuple((name, lens.is_sensitive(name)) for name in names)
+        self.names = tuple(
+            (f'["{name}",' if name.isascii() else f"[{plain(name)},", name, lens.is_sensitive(name))
+            for name in names
+        )
 
     @property
     def kind(self) -> str:

@@ -12,10 +12,9 @@ from types import FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.named import MISSING, MOST_ITEMS, Chain, Reader, chains_of
-from pytest_cideldill.calltraces.row_file import RowFile
+from pytest_cideldill.calltraces.row_file import RowFile, plain
 from pytest_cideldill.calltraces.values import Values
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.protocol.trace_rows import Row
 from pytest_cideldill.rendering.source_text import Texts
 
 _SCALARS: Final = frozenset({int, float, bool, str, bytes, complex, type(None)})
@@ -51,10 +50,11 @@ class LineRecorder:
         self._left = most
         self._reader = Reader()
         self._chains: Mapping[int, Sequence[Chain]] = {}
+        self._heads: dict[str, str] = {}
         self._seen: dict[str, Any] = {}
         self._states: dict[str, tuple[int, tuple[Any, ...]]] = {}
         self._now: Sequence[Chain] = _NONE
-        self._end: deque[Row] = deque(maxlen=_LAST)
+        self._end: deque[str] = deque(maxlen=_LAST)
         self._skipped = 0
         self.frame_id = 0
 
@@ -67,23 +67,30 @@ class LineRecorder:
     def line(self, frame: FrameType, line: int) -> None:
         """A line begins; what the one before changed is recorded first."""
         names = read_locals(frame)
-        self._compare(names, frame)
-        self._add(["line", line])
+        self._notice(names)
+        if self._states:
+            self._compare(names, frame)
+        self._add(f'["line",{line}]')
         self._now = chains = self._chains.get(line, _NONE)
         if chains:
             self._look(chains, names, frame)
+        elif self._states:
+            self._states.clear()
 
     def changes(self, frame: FrameType) -> None:
         """The frame is left, for now or for good: record what the line has changed."""
-        self._compare(read_locals(frame), frame)
+        names = read_locals(frame)
+        self._notice(names)
+        self._compare(names, frame)
         self._now = _NONE
+        self._states.clear()
 
     def resumes(self, frame: FrameType) -> None:
         """The frame goes on: what others changed meanwhile is not of its lines."""
         self._notice(read_locals(frame), is_first=True)
 
-    def add(self, row: Row) -> None:
-        """A row in between."""
+    def add(self, row: str) -> None:
+        """A row in between, as JSON."""
         self._add(row)
 
     def end(self) -> None:
@@ -93,14 +100,14 @@ class LineRecorder:
             shown = f"{self._skipped - len(kept)} lines are left out here, after {self._most}"
             self._rows.add(["reached", "lines", shown])
             for row in kept:
-                self._rows.add(row)
+                self._rows.add_text(row)
             kept.clear()
             self._skipped = 0
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: str) -> None:
         if self._left > 0:
             self._left -= 1
-            self._rows.add(row)
+            self._rows.add_text(row)
         else:
             self._skipped += 1
             self._end.append(row)
@@ -108,7 +115,6 @@ class LineRecorder:
     # --- what changed -----------------------------------------------------------------------
 
     def _compare(self, names: Mapping[str, Any], frame: FrameType) -> None:
-        self._notice(names)
         for chain in self._now:
             before = self._states.get(chain.text)
             if before is None:
@@ -119,7 +125,6 @@ class LineRecorder:
             after = self._reader.state(value)
             if after is not None and after != before[1]:
                 self._changed(chain.text, value, before[1], after)
-                self._states[chain.text] = before[0], after
 
     def _look(self, chains: Sequence[Chain], names: Mapping[str, Any], frame: FrameType) -> None:
         states = self._states
@@ -137,38 +142,49 @@ class LineRecorder:
     def _notice(self, names: Mapping[str, Any], *, is_first: bool = False) -> None:
         """Compare the locals with those before."""
         seen = self._seen
+        before = seen.get
         for name, value in names.items():
+            old = before(name, MISSING)
+            if old is value:
+                continue
             kind = type(value)
-            old = seen.get(name, MISSING)
             if kind in _SCALARS and not (kind in _TEXTS and len(value) > _LONGEST):
-                if old is value or (type(old) is kind and old == value):
+                if type(old) is kind and old == value:
                     continue
                 seen[name] = value
+            elif type(old) is tuple and old[0] == id(value) and old[1] == id(kind):
+                continue
             else:
-                if type(old) is tuple and old[0] == id(value) and old[1] == id(kind):
-                    continue
                 seen[name] = (id(value), id(kind))
-            if not is_first and not name.startswith("@"):
-                self._add(["change", name, self._values.show(value, name)])
+            if not is_first:
+                self._add(f"{self._head(name)}{self._values.show(value, name)}]")
         if len(seen) > len(names):
             for name in [name for name in seen if name not in names]:
                 del seen[name]
                 if not is_first:
-                    self._add(["change", name, None])
+                    self._add(f"{self._head(name)}null]")
+
+    def _head(self, name: str) -> str:
+        head = self._heads.get(name)
+        if head is None:
+            head = self._heads[name] = f'["change",{plain(name)},'
+        return head
 
     def _changed(
         self, text: str, value: Any, before: tuple[Any, ...], after: tuple[Any, ...]
     ) -> None:
         parts = _parts(before, after)
         if parts is None or len(parts) > _MOST_PARTS:
-            self._add(["change", text, self._values.show(value, text.rpartition(".")[2])])
+            shown = self._values.show(value, text.rpartition(".")[2])
+            self._add(f'["change",{plain(text)},{shown}]')
             return
         for key in parts:
             held = self._reader.part(value, key)
             is_item = type(value) in (list, dict)
-            shown = f"{text}[{key!r}]" if is_item else f"{text}.{key}"
+            part = f"{text}[{key!r}]" if is_item else f"{text}.{key}"
             name = key if type(key) is str else ""
-            self._add(["change", shown, None if held is MISSING else self._values.show(held, name)])
+            shown = "null" if held is MISSING else self._values.show(held, name)
+            self._add(f'["change",{plain(part)},{shown}]')
 
 
 def _parts(before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any] | None:

@@ -98,7 +98,8 @@ def _statements(function: Any) -> Iterator[tuple[range, ast.AST]]:
                 waiting.append(child)
             elif isinstance(child, (ast.expr, ast.withitem, ast.pattern)):
                 part: Any = child.context_expr if isinstance(child, ast.withitem) else child
-                yield range(node.lineno, (part.end_lineno or part.lineno) + 1), child
+                first = getattr(node, "lineno", part.lineno)  # a `case` has none
+                yield range(first, (part.end_lineno or part.lineno) + 1), child
 
 
 def _chains(node: ast.AST) -> Iterator[Chain]:

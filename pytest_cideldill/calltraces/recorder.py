@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.lines import LineRecorder
-from pytest_cideldill.calltraces.row_file import RowFile
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.row_file import RowFile, plain
+from pytest_cideldill.calltraces.values import LARGE, Values
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.frames.arguments import raised
@@ -127,10 +127,12 @@ class CallRecorder:
         call = ActiveCall(number, facts)
         if not facts.number:
             self._number(facts)
-        thread = "" if get_ident() == self._main else self._thread()
-        args = self._arguments(facts, frame)
         above = 0 if parent is None else parent.number
-        self._rows.add(["call", number, above, facts.number, line, thread, args, via])
+        thread = "" if get_ident() == self._main else self._thread()
+        head = f'["call",{number},{above},{facts.number},{line},"{thread}",['
+        if via:
+            via = plain(via)[1:-1]
+        self._rows.add_text(f'{head}{self._arguments(facts, frame)}],"{via}"]')
         if not above and not self._tree:
             self._name_caller(number, frame)
         self.active[id(frame)] = call
@@ -139,18 +141,21 @@ class CallRecorder:
 
     def returned(self, frame: FrameType, value: object) -> None:
         """A frame returns."""
-        call = self._over(frame)
-        if call is not None:
-            name = call.facts.result_name
-            text = self._values.show(value, name, hidden=bool(name))
-            self._ended(call, ["return", call.number, text], frame)
+        call = self.active.pop(id(frame), None)
+        if call is None or call.facts.code is not frame.f_code:
+            return
+        name = call.facts.result_name
+        row = f'["return",{call.number},{self._values.show(value, name, hidden=bool(name))}]'
+        if call.library or call.parts or call is self._chosen_call:
+            self._ended(call, row, frame)
+        else:
+            self._rows.add_text(row)
 
     def unwound(self, frame: FrameType, error: BaseException | None) -> None:
         """An exception leaves a frame; None: it is not known which."""
         call = self._over(frame)
         if call is not None:
-            text = "" if error is None else self._error(error)
-            self._ended(call, ["unwind", call.number, text], frame)
+            self._ended(call, plain(["unwind", call.number, self._error(error)]), frame)
 
     def yielded(self, frame: FrameType, value: object) -> None:
         """A frame hands out an item, or waits."""
@@ -164,9 +169,9 @@ class CallRecorder:
         if not is_chosen and call.parts > _MOST_PARTS:
             return
         if how_it_yields(frame.f_code, value) is Left.AWAIT:
-            row = ["wait", call.number]
+            row = f'["wait",{call.number}]'
         else:
-            row = ["yield", call.number, self._values.show(value)]
+            row = f'["yield",{call.number},{self._values.show(value)}]'
         self._put(row, is_chosen=is_chosen)
 
     def resumed(self, frame: FrameType, error: BaseException | None) -> None:
@@ -178,8 +183,8 @@ class CallRecorder:
         if is_chosen and self.chosen is not None:
             self.chosen.resumes(frame)
         if is_chosen or (error is not None and call.parts <= _MOST_PARTS):
-            text = "" if error is None else self._error(error)
-            self._put(["resume", call.number, text], is_chosen=is_chosen)
+            row = plain(["resume", call.number, self._error(error)])
+            self._put(row, is_chosen=is_chosen)
 
     def library(self, frame: FrameType, name: str) -> None:
         """A frame calls a function of a library."""
@@ -209,7 +214,7 @@ class CallRecorder:
         """An exception arises in a frame, or arrives there."""
         chosen = self.chosen
         if chosen is not None and chosen.frame_id == id(frame):
-            chosen.add(["raise", self._error(error)])
+            chosen.add(plain(["raise", self._error(error)]))
 
     # --- a test -----------------------------------------------------------------------------
 
@@ -237,20 +242,20 @@ class CallRecorder:
         call = self.active.pop(id(frame), None)
         return call if call is not None and call.facts.code is frame.f_code else None
 
-    def _ended(self, call: ActiveCall, row: list[Any], frame: FrameType) -> None:
+    def _ended(self, call: ActiveCall, row: str, frame: FrameType) -> None:
         for name, number in (call.library or {}).items():
             self._rows.add(["library", call.number, name, number])
         if call.parts > _MOST_PARTS and call is not self._chosen_call:
             self._rows.add(["parts", call.number, call.parts])
         if call is self._chosen_call:
             self._leave_chosen(call, frame)
-        self._rows.add(row)
+        self._rows.add_text(row)
 
-    def _put(self, row: list[Any], *, is_chosen: bool) -> None:
+    def _put(self, row: str, *, is_chosen: bool) -> None:
         if is_chosen and self.chosen is not None:
             self.chosen.add(row)
         else:
-            self._rows.add(row)
+            self._rows.add_text(row)
 
     def _is_of_interest(self, parent: ActiveCall | None) -> bool:
         """Whether calls of this one are recorded, where the tree is not."""
@@ -306,9 +311,11 @@ class CallRecorder:
         back = frame.f_back
         if back is None:
             return None, 0, ""
-        call = self._of(back)
-        if call is not None:
-            return call, call.facts.line_at(back), ""
+        call = self.active.get(id(back))
+        if call is not None and call.facts.code is back.f_code:
+            place = back.f_lasti
+            lines = call.facts.lines
+            return call, lines[place] if place in lines else call.facts.line_at(back), ""
         through: dict[str, None] = {}
         known, table = self._table.known, self._table
         for _ in range(_FARTHEST):
@@ -344,27 +351,33 @@ class CallRecorder:
         facts.number = next(self._codes)
         self._rows.add(facts.row(self._lens.project))
 
-    def _arguments(self, facts: CodeFacts, frame: FrameType) -> list[list[str]]:
+    def _arguments(self, facts: CodeFacts, frame: FrameType) -> str:
+        """The items of the list `args`, as JSON."""
         if not facts.names:
-            return []
+            return ""
         show = self._values.show
-        if facts.is_fresh:
-            values: Any = frame.f_locals
-        else:
-            values = read_locals(frame)
-        args = [
-            [name, show(values[name], name, hidden=hidden)]
-            for name, hidden in facts.names
-            if name in values
-        ]
-        if facts.is_fresh:
+        is_fresh = facts.is_fresh
+        values: Any = frame.f_locals if is_fresh else read_locals(frame)
+        args = []
+        for head, name, hidden in facts.names:
+            if name in values:
+                value = values[name]
+                if type(value) is int and not hidden and -LARGE < value < LARGE:
+                    args.append(f'{head}"{value}"]')  # as `show` would: most arguments are numbers
+                else:
+                    args.append(f"{head}{show(value, name, hidden=hidden)}]")
+        if is_fresh:
             forget(frame, values)
-        return args
+        return ",".join(args)
 
     def _thread(self) -> str:
-        return self._lens.text(thread_names().get(get_ident(), "another thread"), 100)
+        """The name of this thread, as the inside of a JSON text."""
+        name = thread_names().get(get_ident(), "another thread")
+        return plain(self._lens.text(name, 100))[1:-1]
 
-    def _error(self, error: BaseException) -> str:
+    def _error(self, error: BaseException | None) -> str:
+        if error is None:
+            return ""
         shown = raised(error, self._lens)
         message = shown["message"].partition("\n")[0]
         return f"{shown['type']}: {message}" if message else shown["type"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from _thread import allocate_lock
+from functools import partial
 from typing import Final
 
 from pytest_cideldill.interpreter.descriptors import HeldFile
@@ -21,8 +22,15 @@ _SHARE: Final = 8
 """A batch has at most this part of all rows before it, so that little is lost."""
 
 
+plain = partial(json.dumps, separators=(",", ":"))
+"""The JSON text of a row, or of a part of one."""
+
+
 class RowFile:
     """Appends rows to a file that exists already.
+
+    On the hot path they come as JSON text: it takes less time than a list and a later `dumps`, and
+    adds nothing that the garbage collector counts.
 
     Args:
         path: The file.
@@ -36,7 +44,7 @@ class RowFile:
 
     def __init__(self, path: str) -> None:
         self._file = HeldFile(path, os.O_WRONLY | os.O_APPEND)
-        self._rows: list[Row] = []
+        self._rows: list[str] = []
         self._most = 0
         self._count = 0
         self._pid = os.getpid()
@@ -44,7 +52,11 @@ class RowFile:
         self.failure: str | None = None
 
     def add(self, row: Row) -> None:
-        """Take a row; on the hot path."""
+        """Take a row."""
+        self.add_text(plain(row))
+
+    def add_text(self, row: str) -> None:
+        """Take the JSON text of a row; on the hot path."""
         rows = self._rows
         rows.append(row)
         if len(rows) > self._most:
@@ -68,10 +80,10 @@ class RowFile:
         self.flush()
         self._file.close()
 
-    def _write(self, batch: list[Row]) -> None:
+    def _write(self, batch: list[str]) -> None:
         self._count += len(batch)
         self._most = min(self._count // _SHARE, _MOST)
-        data = memoryview(json.dumps(batch, separators=(",", ":")).encode() + b"\n")
+        data = memoryview(f"[{','.join(batch)}]\n".encode())
         try:
             while data:
                 data = data[os.write(self._file.number, data) :]

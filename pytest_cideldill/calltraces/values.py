@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pytest_cideldill.calltraces.row_file import plain
 from pytest_cideldill.interpreter.clock import ticking
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import type_name
@@ -11,7 +12,9 @@ from pytest_cideldill.rendering.layout import type_name
 BUDGET_S: Final = 10.0
 """Seconds that values other than numbers and known strings may take in one process."""
 
-_LARGE: Final = 10**18
+LARGE: Final = 10**18
+"""Larger numbers take long to write, and may be secrets."""
+
 _MOST_STRINGS: Final = 4096
 _LONGEST: Final = 200
 
@@ -39,7 +42,7 @@ class Values:
         return self._left <= 0
 
     def show(self, value: object, name: str = "", *, hidden: bool = False) -> str:
-        """The text of a value; on the hot path.
+        """The text of a value, as JSON; on the hot path.
 
         Args:
             value: Anything.
@@ -49,12 +52,14 @@ class Values:
         kind = type(value)
         if not hidden:
             if kind is int:
-                if -_LARGE < value < _LARGE:  # type: ignore[operator]
-                    return repr(value)
+                if -LARGE < value < LARGE:  # type: ignore[operator]
+                    return f'"{value}"'
+            elif kind is str:
+                known = self._strings.get(value)  # type: ignore[call-overload]
+                if known is not None:
+                    return known  # type: ignore[no-any-return]
             elif value is None or kind is bool or kind is float:
-                return repr(value)
-            elif kind is str and (known := self._strings.get(value)) is not None:  # type: ignore[call-overload]
-                return known  # type: ignore[no-any-return]
+                return f'"{value}"'
         return self._shown(value, name)
 
     def renew(self) -> None:
@@ -65,9 +70,9 @@ class Values:
 
     def _shown(self, value: object, name: str) -> str:
         if self._left <= 0:
-            return f"<{type_name(value)}>"
+            return plain(f"<{type_name(value)}>")
         begun = self._clock()
-        text = self.lens.show(value, name)
+        text = plain(self.lens.show(value, name))
         self._left -= self._clock() - begun
         if type(value) is str and len(value) <= _LONGEST and not self.lens.is_sensitive(name):
             if len(self._strings) >= _MOST_STRINGS:
