@@ -53,9 +53,7 @@ class CodeFacts:
         self.is_fresh = has_no_snapshot_yet(code)
         self.lines: dict[int, int] = {}
         self.result_name = lens.result_name(code.co_name)
-        count = code.co_argcount + code.co_kwonlyargcount
-        count += bool(code.co_flags & _HAS_ARGS) + bool(code.co_flags & _HAS_KWARGS)
-        names = code.co_varnames[: count if code.co_flags & _OPTIMIZED else 0]
+        names = _parameters(code) if code.co_flags & _OPTIMIZED else ()
         self.names = tuple(
             (f'["{name}",' if name.isascii() else f"[{plain(name)},", name, lens.is_sensitive(name))
             for name in names
@@ -97,6 +95,17 @@ class CodeFacts:
         file = project.relative(code.co_filename)
         first = code.co_firstlineno
         return ["code", self.number, self.module, code.co_qualname, file, first, last, self.kind]
+
+
+def _parameters(code: CodeType) -> tuple[str, ...]:
+    """The names of the parameters as they are written: `*args` before the ones behind it."""
+    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    at = positional + keyword_only
+    star = names[at : at + 1] if code.co_flags & _HAS_ARGS else ()
+    at += len(star)
+    stars = names[at : at + 1] if code.co_flags & _HAS_KWARGS else ()
+    return (*names[:positional], *star, *names[positional : positional + keyword_only], *stars)
 
 
 class CodeTable:

@@ -228,9 +228,14 @@ class CallRecorder:
         if self._request.function is not None:
             self._rows.add(["matches", self.matched])
         if self._values.is_used_up:
-            shown = "values took too long to render; from then on only their types are shown"
-            self._rows.add(["reached", "values", shown])
+            self.reach(
+                "values", "values took too long to render; from then on only their types are shown"
+            )
         self._rows.flush()
+
+    def reach(self, limit: str, text: str) -> None:
+        """Leave that a limit was reached; a sentence says what it means."""
+        self._rows.add(["reached", limit, text])
 
     # --- parts ------------------------------------------------------------------------------
 
@@ -384,5 +389,4 @@ class CallRecorder:
 
     def _fill(self) -> None:
         self.is_full = True
-        shown = f"after {self._most:,} calls no further ones were recorded"
-        self._rows.add(["reached", "calls", shown])
+        self.reach("calls", f"after {self._most:,} calls no further ones were recorded")

@@ -18,6 +18,11 @@ from pytest_cideldill.tracing.installer import Installer
 _ENDS_OF_LOOPS: Final = frozenset({dis.opmap["FOR_ITER"], dis.opmap["SEND"]})
 _GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
+_LOST: Final = (
+    "the test used sys.settrace, or came to its recursion limit, which ends tracing on Python 3.11: "
+    "what it did afterwards was not recorded; with 3.12 or later it would have been"
+)
+
 
 class TracingFeed:
     """Owns the trace functions while tests are recorded; arguments as of `sysmon.MonitoringFeed`.
@@ -41,7 +46,8 @@ class TracingFeed:
         self._shapes: dict[int, Shape] = {}
         self._raised: dict[int, Raised] = {}
         self._on_frame = self._event
-        self._installer = Installer(self._call, self._on_frame, _ignore)
+        self._said_lost = False
+        self._installer = Installer(self._call, self._on_frame, self._say_lost)
         self._installer.check()
 
     def start(self) -> None:
@@ -50,8 +56,15 @@ class TracingFeed:
 
     def stop(self) -> None:
         """Record nothing until the next start."""
+        if self._installer.is_installed and sys.gettrace() is None:
+            self._say_lost(_LOST)
         self._installer.remove()
         self._raised.clear()
+
+    def _say_lost(self, message: str) -> None:
+        if not self._said_lost:
+            self._said_lost = True
+            self._recorder.reach("events", message)
 
     def close(self) -> None:
         """As `stop`, for good."""
@@ -176,7 +189,3 @@ class TracingFeed:
         name = self._libraries.of_function(frame.f_code, frame.f_globals)
         if name:
             recorder.library(back, name)
-
-
-def _ignore(_message: str) -> None:
-    return None
