@@ -19,7 +19,7 @@ _ENDS_OF_LOOPS: Final = frozenset({dis.opmap["FOR_ITER"], dis.opmap["SEND"]})
 _GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 _LOST: Final = (
-    "the test used sys.settrace, or came to its recursion limit, which ends tracing on Python 3.11: "
+    "the test used sys.settrace, or came to its recursion limit, which ends tracing on 3.11: "
     "what it did afterwards was not recorded; with 3.12 or later it would have been"
 )
 
