@@ -67,7 +67,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             raise pytest.UsageError(str(error)) from error
         child.activate(early_config, invitation, VARIABLE)
     elif _questions:
-        _sealed("hooks.question").ask(early_config, _questions.pop())
+        _sealed("hooks.question").ask(early_config, _questions.pop(), QUESTION)
     elif options.switches(early_config.known_args_namespace):
         from pytest_cideldill.config.takeover import take_over
 

@@ -7,14 +7,14 @@ id.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.named import MISSING, MOST_ITEMS, Chain, Reader, chains_of
 from pytest_cideldill.calltraces.row_file import RowFile, plain
-from pytest_cideldill.calltraces.values import Values
-from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.calltraces.values import LARGE, Values
+from pytest_cideldill.interpreter.frame_locals import locals_reader, read_locals
 from pytest_cideldill.rendering.source_text import Texts
 
 _SCALARS: Final = frozenset({int, float, bool, str, bytes, complex, type(None)})
@@ -28,8 +28,6 @@ _LAST: Final = 400
 _MOST_PARTS: Final = 3
 """Changed items of one object that are shown one by one."""
 
-_NONE: Final[tuple[Chain, ...]] = ()
-
 
 class LineRecorder:
     """Records the chosen call.
@@ -41,6 +39,7 @@ class LineRecorder:
 
     Attributes:
         frame_id: The id of the frame of the call.
+        add: Takes a row in between, as JSON text.
     """
 
     def __init__(self, rows: RowFile, values: Values, most: int) -> None:
@@ -50,99 +49,93 @@ class LineRecorder:
         self._left = most
         self._reader = Reader()
         self._chains: Mapping[int, Sequence[Chain]] = {}
-        self._heads: dict[str, str] = {}
+        self._heads: dict[str, tuple[str, bool]] = {}
         self._seen: dict[str, Any] = {}
         self._states: dict[str, tuple[int, tuple[Any, ...]]] = {}
-        self._now: Sequence[Chain] = _NONE
-        self._end: deque[str] = deque(maxlen=_LAST)
-        self._skipped = 0
+        self._now: Sequence[Chain] = ()
+        self._last: deque[str] = deque(maxlen=_LAST)
+        self._read: Callable[[FrameType], Mapping[str, Any]] = read_locals
+        self.add = rows.add_text
         self.frame_id = 0
 
     def begin(self, frame: FrameType, texts: Texts) -> None:
         """The call begins: its arguments are known."""
         self.frame_id = id(frame)
+        self._read = locals_reader(frame.f_code)
         self._chains = chains_of(frame, texts)
-        self._notice(read_locals(frame), is_first=True)
+        self._notice(self._read(frame), is_first=True)
 
     def line(self, frame: FrameType, line: int) -> None:
         """A line begins; what the one before changed is recorded first."""
-        names = read_locals(frame)
+        names = self._read(frame)
         self._notice(names)
         if self._states:
             self._compare(names, frame)
-        self._add(f'["line",{line}]')
-        self._now = chains = self._chains.get(line, _NONE)
-        if chains:
-            self._look(chains, names, frame)
-        elif self._states:
-            self._states.clear()
+        self._left -= 1
+        if self._left < 0:
+            self.add = self._keep_last
+        self.add(f'["line",{line}]')
+        if line in self._chains:
+            self._now = self._chains[line]
+            self._look(names, frame)
 
     def changes(self, frame: FrameType) -> None:
         """The frame is left, for now or for good: record what the line has changed."""
-        names = read_locals(frame)
+        names = self._read(frame)
         self._notice(names)
         self._compare(names, frame)
-        self._now = _NONE
-        self._states.clear()
 
     def resumes(self, frame: FrameType) -> None:
         """The frame goes on: what others changed meanwhile is not of its lines."""
-        self._notice(read_locals(frame), is_first=True)
-
-    def add(self, row: str) -> None:
-        """A row in between, as JSON."""
-        self._add(row)
+        self._notice(self._read(frame), is_first=True)
 
     def end(self) -> None:
-        """Leave the last rows, if there were too many."""
-        if self._skipped:
-            kept = self._end
-            shown = f"{self._skipped - len(kept)} lines are left out here, after {self._most}"
+        """Leave the last rows, if there were too many lines."""
+        if self._left < 0:
+            count = self._most - self._left
+            shown = f"of {count:,} lines the first {self._most:,} and the last few are recorded"
             self._rows.add(["reached", "lines", shown])
-            for row in kept:
+            for row in self._last:
                 self._rows.add_text(row)
-            kept.clear()
-            self._skipped = 0
+            self._last.clear()
 
-    def _add(self, row: str) -> None:
-        if self._left > 0:
-            self._left -= 1
-            self._rows.add_text(row)
-        else:
-            self._skipped += 1
-            self._end.append(row)
+    def _keep_last(self, row: str) -> None:
+        self._last.append(row)
 
     # --- what changed -----------------------------------------------------------------------
 
     def _compare(self, names: Mapping[str, Any], frame: FrameType) -> None:
+        """Compare what the line before named with its state then."""
+        states, reader = self._states, self._reader
         for chain in self._now:
-            before = self._states.get(chain.text)
+            before = states.get(chain.text)
             if before is None:
                 continue
-            value = self._reader.follow(chain, names, frame)
+            value = reader.follow(chain, names, frame)
             if value is MISSING or id(value) != before[0]:
                 continue  # another object by now, which is a change of the one that holds it
-            after = self._reader.state(value)
+            after = reader.state(value)
             if after is not None and after != before[1]:
                 self._changed(chain.text, value, before[1], after)
-
-    def _look(self, chains: Sequence[Chain], names: Mapping[str, Any], frame: FrameType) -> None:
-        states = self._states
         states.clear()
+
+    def _look(self, names: Mapping[str, Any], frame: FrameType) -> None:
+        """Remember the states of what a line names."""
+        states, reader = self._states, self._reader
         looked: set[int] = set()
-        for chain in chains:
-            value = self._reader.follow(chain, names, frame)
+        for chain in self._now:
+            value = reader.follow(chain, names, frame)
             if type(value) in _SCALARS or value is MISSING or id(value) in looked:
                 continue
             looked.add(id(value))
-            state = self._reader.state(value)
+            state = reader.state(value)
             if state is not None:
                 states[chain.text] = id(value), state
 
     def _notice(self, names: Mapping[str, Any], *, is_first: bool = False) -> None:
         """Compare the locals with those before."""
         seen = self._seen
-        before = seen.get
+        before, heads = seen.get, self._heads
         for name, value in names.items():
             old = before(name, MISSING)
             if old is value:
@@ -157,34 +150,42 @@ class LineRecorder:
             else:
                 seen[name] = (id(value), id(kind))
             if not is_first:
-                self._add(f"{self._head(name)}{self._values.show(value, name)}]")
+                head, hidden = heads[name] if name in heads else self._head(name)
+                if kind is int and not hidden and -LARGE < value < LARGE:
+                    self.add(f'{head}"{value}"]')
+                else:
+                    self.add(f"{head}{self._values.show(value, name, hidden=hidden)}]")
         if len(seen) > len(names):
             for name in [name for name in seen if name not in names]:
                 del seen[name]
                 if not is_first:
-                    self._add(f"{self._head(name)}null]")
+                    self.add(f"{self._head(name)[0]}null]")
 
-    def _head(self, name: str) -> str:
-        head = self._heads.get(name)
-        if head is None:
-            head = self._heads[name] = f'["change",{plain(name)},'
-        return head
+    def _head(self, name: str) -> tuple[str, bool]:
+        """The beginning of a row of a local, and whether its name is sensitive."""
+        found = (f'["change",{plain(name)},', self._values.lens.is_sensitive(name))
+        self._heads[name] = found
+        return found
 
     def _changed(
         self, text: str, value: Any, before: tuple[Any, ...], after: tuple[Any, ...]
     ) -> None:
         parts = _parts(before, after)
         if parts is None or len(parts) > _MOST_PARTS:
-            shown = self._values.show(value, text.rpartition(".")[2])
-            self._add(f'["change",{plain(text)},{shown}]')
+            self._add_part(text, value, text.rpartition(".")[2])
             return
+        is_item = type(value) in (list, dict)
         for key in parts:
-            held = self._reader.part(value, key)
-            is_item = type(value) in (list, dict)
-            part = f"{text}[{key!r}]" if is_item else f"{text}.{key}"
             name = key if type(key) is str else ""
-            shown = "null" if held is MISSING else self._values.show(held, name)
-            self._add(f'["change",{plain(part)},{shown}]')
+            part = f"{text}[{key!r}]" if is_item else f"{text}.{key}"
+            self._add_part(part, self._reader.part(value, key), name)
+
+    def _add_part(self, text: str, value: Any, name: str) -> None:
+        shown = "null"
+        if value is not MISSING:
+            hidden = bool(name) and self._values.lens.is_sensitive(name)
+            shown = self._values.show(value, name, hidden=hidden)
+        self.add(f'["change",{plain(text)},{shown}]')
 
 
 def _parts(before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any] | None:

@@ -34,15 +34,12 @@ _FARTHEST: Final = 500
 _MOST_LIBRARIES: Final = 50
 """Functions of libraries that are counted for one call."""
 
-_MOST_NEAR: Final = 2_000
-"""Calls around one function that are recorded beside its lines."""
-
 
 class Arming(Protocol):
     """Arms code for lines; an event source."""
 
     def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
-        """Set whether `CallRecorder.line` gets the lines of a code object."""
+        """Set whether the recorder gets the lines of a code object."""
 
 
 class ActiveCall:
@@ -71,6 +68,7 @@ class CallRecorder:
         chosen: The recorder of the chosen call, while that is not over.
         quiet: Threads that evaluate for us.
         wants_libraries: Whether calls of library functions are counted.
+        counts_lines: Whether `count_line` is wanted.
         is_full: Whether the limit of calls was reached.
         source: The source of events; set once it is there.
     """
@@ -95,10 +93,11 @@ class CallRecorder:
         self.chosen: LineRecorder | None = None
         self._chosen_call: ActiveCall | None = None
         self._had_chosen = False
+        self.counts_lines = request.counts
         self._counts: dict[int, tuple[CodeFacts, dict[int, int]]] = {}
         self.matched = 0
         self._recorded = 0
-        self._most = request.calls if request.tree else _MOST_NEAR
+        self._most = request.calls
         self.wants_libraries = request.tree or request.counts or self._wants_call
         self.failed_conditions: dict[str, int] = {}
         self.is_full = False
@@ -111,7 +110,7 @@ class CallRecorder:
         if self.quiet and get_ident() in self.quiet:
             return
         is_chosen = facts.matches and self._is_chosen(facts, frame)
-        is_near = self._tree or (facts.matches and self._request.counts) or is_chosen
+        is_near = self._tree or (facts.matches and self.counts_lines) or is_chosen
         if not is_near and not self.active:
             return
         parent, line, via = self._origin(frame)
@@ -199,16 +198,12 @@ class CallRecorder:
 
     # --- lines ------------------------------------------------------------------------------
 
-    def line(self, frame: FrameType, line: int) -> None:
-        """A line of a code object that is watched begins."""
-        chosen = self.chosen
-        if chosen is not None and chosen.frame_id == id(frame):
-            chosen.line(frame, line)
-        if self._request.counts:
-            facts = self._table.known.get(id(frame.f_code))
-            if facts is not None and facts.matches:
-                _, counts = self._counts.setdefault(id(facts.code), (facts, {}))
-                counts[line] = counts.get(line, 0) + 1
+    def count_line(self, frame: FrameType, line: int) -> None:
+        """A line of the function that is asked for begins."""
+        facts = self._table.known.get(id(frame.f_code))
+        if facts is not None and facts.matches:
+            _, counts = self._counts.setdefault(id(facts.code), (facts, {}))
+            counts[line] = counts.get(line, 0) + 1
 
     def raises(self, frame: FrameType, error: BaseException) -> None:
         """An exception arises in a frame, or arrives there."""
@@ -266,11 +261,11 @@ class CallRecorder:
         """Whether calls of this one are recorded, where the tree is not."""
         if parent is None:
             return False
-        return parent is self._chosen_call or (self._request.counts and parent.facts.matches)
+        return parent is self._chosen_call or (self.counts_lines and parent.facts.matches)
 
     def _is_chosen(self, facts: CodeFacts, frame: FrameType) -> bool:
         self.matched = number = next(self._matches)
-        if self._request.counts and self.source is not None and id(facts.code) not in self._counts:
+        if self.counts_lines and self.source is not None and id(facts.code) not in self._counts:
             self._counts[id(facts.code)] = facts, {}
             self.source.watch_lines(facts.code, wanted=True)
         if self._had_chosen or not self._wants_call:
@@ -308,7 +303,7 @@ class CallRecorder:
             chosen.changes(frame)
             chosen.end()
         self.chosen = self._chosen_call = None
-        if self.source is not None and not self._request.counts:
+        if self.source is not None and not self.counts_lines:
             self.source.watch_lines(call.facts.code, wanted=False)
 
     def _origin(self, frame: FrameType) -> tuple[ActiveCall | None, int, str]:

@@ -138,7 +138,12 @@ class TracingFeed:
         if id(frame.f_code) not in self._lined:
             return
         try:
-            self._recorder.line(frame, frame.f_lineno)
+            line = frame.f_lineno
+            chosen = self._recorder.chosen
+            if chosen is not None and chosen.frame_id == id(frame):
+                chosen.line(frame, line)
+            if self._recorder.counts_lines:
+                self._recorder.count_line(frame, line)
         finally:
             keep_as_they_are(frame)
 

@@ -139,7 +139,7 @@ class MonitoringFeed:
         known, getframe, key = table.known, sys._getframe, id
         find = known.get
         begin, returned, yielded = recorder.begin, recorder.returned, recorder.yielded
-        active, name_of = recorder.active, libraries.name
+        active, name_of, counts = recorder.active, libraries.name, recorder.counts_lines
 
         def on_start(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
@@ -214,8 +214,13 @@ class MonitoringFeed:
 
         def on_line(_code: CodeType, line: int) -> None:
             __tracebackhide__ = True
+            frame = getframe(1)
             try:
-                recorder.line(getframe(1), line)
+                chosen = recorder.chosen
+                if chosen is not None and chosen.frame_id == key(frame):
+                    chosen.line(frame, line)
+                if counts:
+                    recorder.count_line(frame, line)
             except BaseException as error:
                 if fail(error):
                     raise

@@ -55,24 +55,32 @@ _SWITCHED_OFF: Final[dict[str, object]] = {
 }
 """Options of pytest and of plugins → the value that a question's process has."""
 
+_OF_WORKERS: Final = ("numprocesses", "dist", "tx")
+
 _REMEMBER: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
 """Plugins of pytest that write which tests failed, and choose by it."""
 
 _MESSAGE: Final = 500
 
 
-def ask(config: pytest.Config, text: str) -> None:
-    """Record in this process; on any failure of ours the file says so, and the tests run.
+def ask(config: pytest.Config, text: str, variable: str) -> None:
+    """Record in this process, or in its workers if these are wanted.
 
     Args:
         config: pytest's.
         text: The request, as JSON.
+        variable: The environment variable through which workers get it.
+
+    Raises:
+        pytest.UsageError: Nothing can be recorded here.
     """
     plain = json.loads(text)
     if plain.get("hash_seed") is not None:  # Python has read it; tests see what they see without us
         os.environ.pop(HASH_SEED, None)
     request = TraceRequest(**plain)
     rows = RowFile(request.file)
+    if request.workers:
+        config.pluginmanager.register(_Spread(text, variable), "cideldill-spread")
     _switch_off(config.known_args_namespace, request)
     rows.add(["process", platform.python_version(), str(config.rootpath)])
     try:
@@ -89,7 +97,7 @@ def ask(config: pytest.Config, text: str) -> None:
 
 def _switch_off(options: Any, request: TraceRequest) -> None:
     for name, value in _SWITCHED_OFF.items():
-        if hasattr(options, name) and not (request.workers and name in ("numprocesses", "dist")):
+        if hasattr(options, name) and not (request.workers and name in _OF_WORKERS):
             setattr(options, name, value)
 
 
@@ -193,6 +201,8 @@ class QuestionPlugin:
     @pytest.hookimpl(trylast=True)
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, "node"):  # of a worker of xdist, which leaves it itself
+            return
         self._redactor.look_again()
         text = file = line = None
         if report.failed:
@@ -216,6 +226,19 @@ class QuestionPlugin:
             self._watch.close()
             self._rows.add(["end"])
             self._rows.close()
+
+
+class _Spread:
+    """Hands the request on to workers of xdist; the one that runs a test records it."""
+
+    def __init__(self, text: str, variable: str) -> None:
+        self._text = text
+        self._variable = variable
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: list[Any]) -> None:
+        for spec in specs:
+            spec.env[self._variable] = self._text
 
 
 class _QuestionHost(Host):

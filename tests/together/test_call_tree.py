@@ -300,3 +300,16 @@ def test_a_recursion_without_end_ends_as_ever(make_project: MakeProject) -> None
         assert not recorded.of("reached")
     else:
         assert "recursion limit" in recorded.of("reached")[0][2]
+
+
+def test_the_worker_that_runs_a_test_records_it(make_project: MakeProject) -> None:
+    source = """
+        def f(n): return n
+        def test_one(): f(1)
+        def test_two(): f(2)
+    """
+    recorded = record(
+        make_project(test_w=source), "test_w.py::test_two", args=("-n2",), tree=True, workers=True
+    )
+    assert [dict(row[6]).get("n") for row in recorded.of("call")] == [None, "2"]
+    assert len(recorded.of("outcome")) == 3
