@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from opcode import opmap
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -106,6 +107,9 @@ _KINDS = {
 }
 
 
+_YIELD = opmap["YIELD_VALUE"]
+
+
 class _Tracer:
     """Writes the rows of what runs in the files of a folder."""
 
@@ -186,7 +190,7 @@ class _Tracer:
         call = self._numbers[frame]
         if frame in self._raised:
             self._rows.add("unwind", call, self._raised[frame])
-        elif frame.f_code.co_flags & inspect.CO_GENERATOR and arg is not None:
+        elif frame.f_code.co_code[frame.f_lasti] == _YIELD:
             self._rows.add("yield", call, repr(arg))
         else:
             self._rows.add("return", call, repr(arg))

@@ -6,6 +6,7 @@ some are missing a mark stands, and a last line says what was left out and how t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -75,11 +76,25 @@ def no_mark(_before: Item | None, _missing: Sequence[Item]) -> tuple[str, str]:
     return "", ""
 
 
+def keep_above(items: Sequence[Item]) -> None:
+    """Let each line stay as long as those that hang on it: deeper ones that follow."""
+    ranks: list[float] = []
+    for item in reversed(items):
+        depth = item.depth
+        if len(ranks) > depth + 1:
+            item.rank = min(item.rank, *ranks[depth + 1 :])
+            del ranks[depth + 1 :]
+        ranks += [math.inf] * (depth + 1 - len(ranks))
+        ranks[depth] = min(ranks[depth], item.rank)
+
+
 def fit(
     items: Sequence[Item],
     max_chars: int,
     closing: Closing,
     mark: Mark = no_mark,
+    *,
+    room: int = CLOSING,
 ) -> tuple[str, list[Item]]:
     """The text of those lines that have room, and the lines that were left out.
 
@@ -88,21 +103,22 @@ def fit(
         max_chars: Most characters of the text.
         closing: Is called with what is left out, if anything is.
         mark: Is called for each run of missing lines.
+        room: Characters that the last line has for sure.
     """
     if len(items) * SHORTEST_LINE <= max_chars * 4:
         whole = _joined(items, range(len(items)), no_mark)
         if len(whole) <= max_chars:
             return whole, []
     ranked = sorted(range(len(items)), key=[item.rank for item in items].__getitem__)
-    room = max_chars - min(CLOSING, max_chars // 3)
-    low, high = 0, min(len(items), room // SHORTEST_LINE)
+    most = max_chars - min(room, max_chars // 3)
+    low, high = 0, min(len(items), most // SHORTEST_LINE)
     while low < high:
         middle = (low + high + 1) // 2
-        if len(_joined(items, sorted(ranked[:middle]), mark)) <= room:
+        if len(_joined(items, sorted(ranked[:middle]), mark)) <= most:
             low = middle
         else:
             high = middle - 1
-    text = clipped(_joined(items, sorted(ranked[:low]), mark), room)
+    text = clipped(_joined(items, sorted(ranked[:low]), mark), most)
     left_out = [items[at] for at in sorted(ranked[low:])]
     last = clipped(closing(left_out), max_chars - len(text) - 1)
     return f"{text}\n{last}" if text else last, left_out

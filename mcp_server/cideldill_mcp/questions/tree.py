@@ -21,7 +21,8 @@ from cideldill_mcp.questions.call_text import (
     notes_of,
     proposal,
 )
-from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, ranges, short
+from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, short
+from cideldill_mcp.questions.folding import MIN_ROUNDS, Folded, folded, span_text
 from cideldill_mcp.questions.recorded import (
     BODIES,
     Call,
@@ -31,17 +32,11 @@ from cideldill_mcp.questions.recorded import (
     without_collector,
 )
 
-MIN_ROUNDS: Final = 4
-"""Rounds of calls that are folded."""
-
 MIN_CHAIN: Final = 7
 """Levels of a recursion that are folded in the middle."""
 
 MAX_PERIOD: Final = 3
 """Functions that call each other in a recursion that is recognized."""
-
-ALIKE: Final = 3
-"""So many rounds that differ in the same way are all shown; of more the first."""
 
 NARROW: Final = 12
 """Levels from which on each is indented by one space."""
@@ -405,24 +400,19 @@ class _Tree:
 
     def _folded(self, run: list[_Round], above: _Node, rank: float) -> list[_Pending | _Skipped]:
         """First, second and last round, and those that differ; lines for the others."""
-        keys = [self._shapes.of_round(each) for each in run]
-        counts = Counter(keys)
-        usual = counts.most_common(1)[0][0]
-        firsts: dict[tuple[int, ...], int] = {}
-        for at, key in enumerate(keys):
-            firsts.setdefault(key, at)
-        last = len(run) - 1
-        shown = {0, 1, last, *firsts.values()}
-        shown |= {at for at, key in enumerate(keys) if key != usual and counts[key] <= ALIKE}
+        fold = folded([self._shapes.of_round(each) for each in run])
         times = Counter(call.code.number for each in run for call in each)
+        last = len(run) - 1
         entries: list[_Pending | _Skipped] = []
-        start = 0
-        for at in sorted(shown):
-            if at > start:
-                entries += self._skipped(run, keys, firsts, range(start, at), above, rank + 0.4)
-            is_usual = keys[at] == usual and at > 0
-            extra = 0.0 if at == 0 else -0.7 if not is_usual else 0.2 if at == last else 0.6
-            inner = 0.0 if not is_usual else 1.5 if at == last else 2.5
+        for part in fold.parts:
+            if isinstance(part, range):
+                entries.append(self._skipped(run, fold, part, above))
+                continue
+            extra, inner = 0.0, 0.0
+            if fold.is_odd(part):
+                extra = -0.7
+            elif part:
+                extra, inner = (0.2, 1.5) if part == last else (0.6, 2.5)
             entries += [
                 _Pending(
                     call,
@@ -430,36 +420,22 @@ class _Tree:
                     rank + extra,
                     inner,
                     ordinal=times[call.code.number] > 1,
-                    times=len(run) if at == 0 and call is run[0][0] else 0,
+                    times=len(run) if part == 0 and call is run[0][0] else 0,
                 )
-                for call in run[at]
+                for call in run[part]
             ]
-            start = at + 1
+        for entry in entries:
+            if isinstance(entry, _Skipped):
+                entry.rank = rank + 0.4
         return entries
 
-    def _skipped(
-        self,
-        run: list[_Round],
-        keys: list[tuple[int, ...]],
-        firsts: dict[tuple[int, ...], int],
-        span: range,
-        above: _Node,
-        rank: float,
-    ) -> list[_Skipped]:
+    def _skipped(self, run: list[_Round], fold: Folded, span: range, above: _Node) -> _Skipped:
         """One line for rounds in a row that are like others."""
-        heads = [run[at][0] for at in span]
         weight = sum(self._shapes.sizes[call] for at in span for call in run[at])
-        counts = Counter(keys[at] for at in span)
-        noun = "" if all(len(run[at]) == 1 for at in span) else " rounds"
-        parts = [
-            f"{count:,}{noun} like #{run[firsts[key]][0].ordinal}"
-            for key, count in counts.most_common(4)
-        ]
-        if len(counts) > 4:
-            parts.append(f"{len(counts) - 4} more kinds")
-        numbers = ranges([each.ordinal for each in heads], 2)
-        text = f"#{numbers.replace('–', '–#')}: {', '.join(parts)}"
-        return [_Skipped(text, heads[0], above, weight, rank)]
+        noun = "" if all(len(run[at]) == 1 for at in span) else "rounds"
+        numbers = span_text([run[at][0].ordinal for at in span], "#")
+        text = f"{numbers}: {fold.like(span, lambda at: f'#{run[at][0].ordinal}', noun)}"
+        return _Skipped(text, run[span.start][0], above, weight, 0.0)
 
     # --- recursion ------------------------------------------------------------------------------
 
