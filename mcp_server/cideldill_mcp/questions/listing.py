@@ -37,7 +37,7 @@ class SourceFiles:
     """
 
     def __init__(self, rootdir: str, redact: Callable[[str], str] = _as_it_is) -> None:
-        self._rootdir = rootdir
+        self.rootdir = rootdir
         self._redact = redact
         self._files: dict[str, tuple[list[str], ast.Module | None]] = {}
 
@@ -51,7 +51,7 @@ class SourceFiles:
 
     def _read(self, file: str) -> tuple[list[str], ast.Module | None]:
         if file not in self._files:
-            self._files[file] = self._read_now(os.path.join(self._rootdir, file))
+            self._files[file] = self._read_now(os.path.join(self.rootdir, file))
         return self._files[file]
 
     def _read_now(self, path: str) -> tuple[list[str], ast.Module | None]:
