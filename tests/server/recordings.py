@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from opcode import opmap
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -107,7 +106,11 @@ _KINDS = {
 }
 
 
-_YIELD = opmap["YIELD_VALUE"]
+def _text(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - code of a test, and the object may be half made
+        return object.__repr__(value)
 
 
 class _Tracer:
@@ -120,6 +123,7 @@ class _Tracer:
         self._chosen: FrameType | None = None
         self._before: dict[str, str] = {}
         self._raised: dict[FrameType, str] = {}
+        self._returns: dict[FrameType, list[Any]] = {}
         self.counts: dict[CodeType, dict[int, int]] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -141,6 +145,12 @@ class _Tracer:
 
     def _call(self, frame: FrameType, _arg: Any) -> None:
         if frame in self._numbers:
+            # It goes on, so what looked like its return was none.
+            paused = self._returns[frame]
+            if frame.f_code.co_flags & inspect.CO_COROUTINE:
+                paused[:] = ["wait", paused[1]]
+            else:
+                paused[0] = "yield"
             self._rows.add("resume", self._numbers[frame], "")
             return
         above = frame.f_back
@@ -152,7 +162,7 @@ class _Tracer:
             self.code(code),
             self._numbers[above] if above else 0,
             above.f_lineno if above else 0,
-            {name: repr(frame.f_locals[name]) for name in names if name in frame.f_locals},
+            {name: _text(frame.f_locals[name]) for name in names if name in frame.f_locals},
         )
         if code.co_qualname == self._focus:
             self._count += 1
@@ -161,7 +171,7 @@ class _Tracer:
                 self._rows.add("focus", call, self._count)
 
     def _locals(self, frame: FrameType) -> dict[str, str]:
-        return {name: repr(value) for name, value in frame.f_locals.items()}
+        return {name: _text(value) for name, value in frame.f_locals.items()}
 
     def _changes(self, frame: FrameType) -> None:
         if frame is self._chosen:
@@ -190,10 +200,9 @@ class _Tracer:
         call = self._numbers[frame]
         if frame in self._raised:
             self._rows.add("unwind", call, self._raised[frame])
-        elif frame.f_code.co_code[frame.f_lasti] == _YIELD:
-            self._rows.add("yield", call, repr(arg))
         else:
-            self._rows.add("return", call, repr(arg))
+            self._rows.add("return", call, _text(arg))
+            self._returns[frame] = self._rows.rows[-1]
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def test_where_each_line_ran_once_the_source_itself_is_the_trace(tmp_path: Path)
         "   10          amount,\n"
         "   11          rate,\n"
         "   12      )  → total=10\n"
-        "      add(a=8, b=2) → 10  shop.py:21\n"
+        "              add(a=8, b=2) → 10  shop.py:21\n"
         "   13      try:\n"
         "   14          return {}[total]  ✗ KeyError: 10\n"
         "   15      except ValueError:  → no match\n"
@@ -258,8 +258,8 @@ def test_many_calls_of_one_line_are_folded(tmp_path: Path) -> None:
         return n * 2
 
     def run():
-        return [double(n)
-                for n in range(100)]
+        return list(map(double,
+                        range(100)))
     """
     found = [line.strip() for line in steps(answered(tmp_path, source))]
     calls = found[found.index("#1 double(n=0) → 0  shop.py:1") :]

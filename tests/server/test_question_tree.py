@@ -212,7 +212,7 @@ def test_calls_deeper_than_asked_are_counted(tmp_path: Path) -> None:
     rows.end()
     answer = answered(rows, tmp_path, depth=2)
     assert "b()" not in answer.text
-    assert answer.text.splitlines()[-1].startswith("left out: 1 call deeper than depth")
+    assert answer.text.splitlines()[-1].startswith("left out: 1 call deeper than 2")
     assert answer.truncated
 
 

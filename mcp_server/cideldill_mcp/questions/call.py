@@ -7,6 +7,7 @@ both have no room, the lines that ran carry the source.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,7 +31,7 @@ from cideldill_mcp.questions.fitting import (
     short,
 )
 from cideldill_mcp.questions.folding import folded, span_text
-from cideldill_mcp.questions.listing import Listing, LoopNode, SourceFiles
+from cideldill_mcp.questions.listing import FunctionNode, Listing, LoopNode, SourceFiles
 from cideldill_mcp.questions.recorded import (
     BODIES,
     Call,
@@ -44,6 +45,9 @@ from cideldill_mcp.questions.tree import heading, propose_trace
 
 VALUE: Final = 90
 """Characters of a value that a line changed."""
+
+SHORT_VALUE: Final = 50
+"""The same, where there is little room."""
 
 ARGUMENT: Final = 120
 """Characters of an argument of the chosen call."""
@@ -112,6 +116,7 @@ def _best(
     if not left_out:
         return text, left_out
     missing = [Item(note, 0.5, weight=0) for note in _not_run(listing, ran)]
+    steps = _Lines(listing, focus, SHORT_VALUE).of(items, 0, 1.0)
     keep_above(steps)
     every = [*head, *missing, *steps, *end]
     whole = sum(len(item.text) + 1 for item in every) if len(every) < 5_000 else 0
@@ -214,6 +219,7 @@ def _marked(items: Items, focus: Focus, listing: Listing, ran: set[int]) -> list
     found = [item for step in before for item in lines.of_step(step, 0, 1.0)]
     missing = listing.runnable() - ran
     of_line = {step.line: step for step in steps}
+    text_of = dict(text_lines)
     for number, text in text_lines:
         start = listing.start(number)
         sign = "-" if start in missing else " "
@@ -224,7 +230,9 @@ def _marked(items: Items, focus: Focus, listing: Listing, ran: set[int]) -> list
         done = lines.done(step) if step is not None and is_last else ""
         found.append(Item(f"{sign}{number:>4}  {text}{done}", 1.0))
         if step is not None and is_last:
-            found += lines.calls(step, 3, 1.0)
+            # Below the source, a little deeper.
+            indent = len(text_of[start]) - len(text_of[start].lstrip())
+            found += lines.calls(step, 5 + indent // 2, 1.0)
     return [*found, *_end(focus)]
 
 
@@ -234,8 +242,9 @@ def _marked(items: Items, focus: Focus, listing: Listing, ran: set[int]) -> list
 class _Lines:
     """Makes the lines of steps, rounds and loops."""
 
-    def __init__(self, listing: Listing, focus: Focus) -> None:
+    def __init__(self, listing: Listing, focus: Focus, value: int = VALUE) -> None:
         self._listing = listing
+        self._value = value
         self._is_failing = focus.call.error is not None
 
     def of(self, items: Items, depth: int, rank: float) -> list[Item]:
@@ -280,8 +289,9 @@ class _Lines:
         text = f"  → {', '.join(parts)}" if parts else ""
         return text + "".join(self._moves(step))
 
-    @staticmethod
-    def _changes(step: Step) -> list[str]:
+    def _changes(self, step: Step) -> list[str]:
+        if isinstance(self._listing.nodes.get(step.line), FunctionNode | ast.ClassDef):
+            return []  # the name that it says
         values: dict[str, list[str | None]] = {}
         for _, name, value in step.of("change"):
             values.setdefault(name, []).append(value)
@@ -290,25 +300,24 @@ class _Lines:
             if texts[-1] is None:
                 parts.append(f"del {name}")
                 continue
-            shown = [short(text, VALUE) for text in texts if text is not None]
+            shown = [short(text, self._value) for text in texts if text is not None]
             if len(shown) > 3:
                 shown = [*shown[:2], "…", shown[-1]]
             parts.append(f"{name}={', '.join(shown) if len(shown) == 1 else ' '.join(shown)}")
         return parts
 
-    @staticmethod
-    def _moves(step: Step) -> list[str]:
+    def _moves(self, step: Step) -> list[str]:
         parts = []
         for event in step.events:
             kind = event[0]
             if kind == "raise":
                 parts.append(f"  ✗ {short(event[1], VALUE)}")
             elif kind == "yield":
-                parts.append(f"  yields {short(event[1], VALUE)}")
+                parts.append(f"  yields {short(event[1], self._value)}")
             elif kind == "wait":
                 parts.append("  waits")
             elif kind == "resume" and event[1]:
-                parts.append(f"  ← throw {short(event[1], VALUE)}")
+                parts.append(f"  ← throw {short(event[1], self._value)}")
         if len(parts) > 6:
             parts = [*parts[:2], f"  … {len(parts) - 3} more", parts[-1]]
         return parts

@@ -14,7 +14,7 @@ from typing import Any, Final
 MAX_CHARS: Final = 4_000
 """The default size of an answer."""
 
-CLOSING: Final = 200
+CLOSING: Final = 140
 """Characters that are kept free for the line that says what was left out."""
 
 SHORTEST_LINE: Final = 6

@@ -331,21 +331,12 @@ class _Reader:
 
     # --- calls ----------------------------------------------------------------------------------
 
-    def _add_code(
-        self, code: int, module: str, qualname: str, file: str, first: int, last: int, kind: str
-    ) -> None:
-        self.recorded.codes[code] = Code(code, module, qualname, file, first, last, kind)
+    def _add_code(self, number: int, module: str, qualname: str, *place: Any) -> None:
+        file, first, last, kind = place
+        self.recorded.codes[number] = Code(number, module, qualname, file, first, last, kind)
 
-    def _add_call(
-        self,
-        number: int,
-        parent: int,
-        code: int,
-        line: int,
-        thread: str,
-        args: list[list[str]],
-        via: str,
-    ) -> None:
+    def _add_call(self, number: int, parent: int, code: int, line: int, *columns: Any) -> None:
+        thread, args, via = columns
         above = self._calls.get(parent)
         ordinal = self._ordinals[code] = self._ordinals.get(code, 0) + 1
         call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)

@@ -262,11 +262,13 @@ class _Tree:
         self._chained: set[Call] = set()
         self._errors: Counter[str] = Counter()
         self._indent = "  "
+        self._depth: int | None = None
 
     def items(self, depth: int | None) -> tuple[list[Item], int]:
         """All lines in order, and how many calls are deeper than `depth`."""
         found: list[_Node] = []
         deeper = 0
+        self._depth = depth
         for phase in self._test.phases:
             if phase.roots or phase.outcome == "failed":
                 deeper += self._add_phase(phase, found, depth)
@@ -515,7 +517,7 @@ class _Tree:
         parts = []
         count = sum(node.weight for node in missing)
         if deeper:
-            parts.append(f"{counted(deeper, 'call')} deeper than depth")
+            parts.append(f"{counted(deeper, 'call')} deeper than {self._depth}")
         if count:
             heavy = self.heaviest(missing)
             most = f", most inside {heavy.code.name}" if heavy else ""
