@@ -21,6 +21,7 @@ from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.calltraces.row_file import RowFile
+from pytest_cideldill.calltraces.unmatched import reason
 from pytest_cideldill.calltraces.values import Values
 from pytest_cideldill.config.settings import read as read_settings
 from pytest_cideldill.errors import ErrorCode
@@ -38,7 +39,7 @@ from pytest_cideldill.protocol import Configure, Event
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import Texts
-from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.names import FunctionName, parse_function_name
 from pytest_cideldill.tracing.interface import SourceUnavailable
 
 _SWITCHED_OFF: Final[dict[str, object]] = {
@@ -61,6 +62,7 @@ _REMEMBER: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
 """Plugins of pytest that write which tests failed, and choose by it."""
 
 _MESSAGE: Final = 500
+_MOST_NAMES: Final = 1_000
 
 
 def ask(config: pytest.Config, text: str, variable: str) -> None:
@@ -208,6 +210,7 @@ class QuestionPlugin:
         if report.failed:
             shown = getattr(getattr(report.longrepr, "reprcrash", None), "message", None)
             text = self.lens.text(str(shown or report.longreprtext), _MESSAGE)
+            text = text.partition("\n")[0]
             place = place_in_report(report, self.lens)
             if place is not None:
                 file, line = place["file"], place["line"]
@@ -315,9 +318,15 @@ class _Watch:
             self._feed.close()
         request = self._request
         if request.function is not None and not self._recorder.matched:
-            self._rows.add(["unmatched", self._table.similar()[:1_000]])
+            self._explain(parse_function_name(request.function))
         for text, number in self._recorder.failed_conditions.items():
             self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])
+
+    def _explain(self, name: FunctionName) -> None:
+        """No call of the asked function was seen."""
+        if why := reason(name, self._lens.project):
+            self._rows.add(["refused", str(ErrorCode.INVALID_PARAMETER), why])
+        self._rows.add(["unmatched", self._table.similar()[:_MOST_NAMES]])
 
     def _fail(self, error: BaseException) -> bool:
         """Whether an exception is the program's; else it is a failure of ours, and the end."""

@@ -343,3 +343,38 @@ def test_a_function_that_is_not_called_leaves_the_names_that_were(
     project = make_project(test_c=CHOSEN)
     recorded = record(project, "test_c.py::test_work", function="wrok", call=1)
     assert "test_c.work" in recorded.of("unmatched")[0][1]
+
+
+LIBRARIES = """
+    import json, dataclasses
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    def test_json():
+        assert json.loads(json.dumps([Point(1).x])) == [1]
+        assert len("a") == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("len", "made in C"),
+        ("str.upper", "made in C"),
+        ("json.loads", "function of a library"),
+        ("test_j.Point", "without an __init__"),
+        ("json:dumps", "function of a library"),
+        ("test_j.gone", ""),
+    ],
+)
+def test_what_can_not_be_recorded_is_refused_with_the_reason(
+    make_project: MakeProject, function: str, why: str
+) -> None:
+    project = make_project(test_j=LIBRARIES)
+    recorded = record(project, "test_j.py::test_json", function=function, call=1)
+    refused = recorded.of("refused")
+    assert [row[1] for row in refused] == (["invalid_parameter"] if why else [])
+    assert not why or why in refused[0][2]
+    assert recorded.of("unmatched")

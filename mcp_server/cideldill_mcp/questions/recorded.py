@@ -67,7 +67,7 @@ class Call:
 
     Attributes:
         number: In the order of the program, from 1.
-        parent: The call that it came from.
+        parent: The call that it came from; of one that was not recorded its code alone.
         code: What was called.
         ordinal: The how-manieth call of this code in the test.
         line: The line of the parent.
@@ -77,7 +77,8 @@ class Call:
         children: The calls that came from it, in order.
         result: What it returned.
         error: The exception that left it.
-        moves: `yield`, `wait` and `resume` with their texts, in order.
+        moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
+        parts: How many there were, if not all are in `moves`.
         library: Functions of libraries that it called, with counts.
     """
 
@@ -93,6 +94,7 @@ class Call:
     result: str | None = None
     error: str | None = None
     moves: list[tuple[str, str]] | None = None
+    parts: int = 0
     library: list[tuple[str, int]] | None = None
 
     @property
@@ -195,6 +197,11 @@ class Recorded:
         tests: By node id, in order; of a test that ran again, the last time.
         codes: By number.
         reached: Limits of work that were reached: name and sentence.
+        missing: Node ids that no test has.
+        beside: Tests that are near them.
+        uncollected: Files that could not be collected, with the text of the error.
+        unmatched: If the asked function was not called: dotted paths of those that were.
+        warnings: Failures of ours, and options that were left out.
         refusal: Error code and sentence, if the question has no answer.
         has_ended: Whether the process left pytest by itself.
     """
@@ -204,6 +211,11 @@ class Recorded:
     tests: dict[str, RecordedTest] = field(default_factory=dict)
     codes: dict[int, Code] = field(default_factory=dict)
     reached: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    uncollected: list[tuple[str, str]] = field(default_factory=list)
+    unmatched: list[str] | None = None
+    warnings: list[str] = field(default_factory=list)
     refusal: tuple[str, str] | None = None
     has_ended: bool = False
 
@@ -260,6 +272,8 @@ class _Reader:
             "wait": self._add_wait,
             "resume": self._add_resume,
             "library": self._add_library,
+            "parts": self._add_parts,
+            "caller": self._add_caller,
             "code": self._add_code,
             "focus": self._add_focus,
             "phase": self._add_phase,
@@ -269,6 +283,10 @@ class _Reader:
             "matches": self._add_matches,
             "reached": self._add_reached,
             "refused": self._add_refused,
+            "missing": self._add_missing,
+            "uncollected": self._add_uncollected,
+            "unmatched": self._add_unmatched,
+            "warning": self._add_warning,
             "process": self._add_process,
             "end": self._add_end,
         }
@@ -329,6 +347,18 @@ class _Reader:
     def _add_end(self) -> None:
         self.recorded.has_ended = True
 
+    def _add_missing(self, nodeids: list[str], beside: list[str]) -> None:
+        self.recorded.missing, self.recorded.beside = nodeids, beside
+
+    def _add_uncollected(self, nodeid: str, text: str) -> None:
+        self.recorded.uncollected.append((nodeid, text))
+
+    def _add_unmatched(self, names: list[str]) -> None:
+        self.recorded.unmatched = names
+
+    def _add_warning(self, text: str) -> None:
+        self.recorded.warnings.append(text)
+
     # --- calls ----------------------------------------------------------------------------------
 
     def _add_code(self, number: int, module: str, qualname: str, *place: Any) -> None:
@@ -379,6 +409,14 @@ class _Reader:
     def _add_library(self, call: int, name: str, count: int) -> None:
         found = self._calls[call]
         found.library = [*(found.library or ()), (name, count)]
+
+    def _add_parts(self, call: int, count: int) -> None:
+        self._calls[call].parts = count
+
+    def _add_caller(self, number: int, code: int, line: int) -> None:
+        call = self._calls[number]
+        call.parent = Call(0, None, self.recorded.codes[code], 0, 0, call.thread, [], "")
+        call.line = line
 
     # --- the chosen call ------------------------------------------------------------------------
 
